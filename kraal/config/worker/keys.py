@@ -125,7 +125,7 @@ _WORK = [
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
     worker_key("plugins.jvm.options", _STRING, _LOW,
          "Options of the JVM that runs the plugins in `plugin.path`. Every user of the machine can read them.",
-         default="-Xmx2g", source="Kraal"),
+         default="-Xms256M -Xmx2G", source="Kraal"),
     *(worker_key(f"{role}.converter.plugin.version", _STRING, _LOW,
          f"Required version of the {role} converter (KIP-891).",
          no_effect="there is one version of each plugin") for role in ("key", "value", "header")),

@@ -1,0 +1,250 @@
+"""The host of Java plugins keeps a process up, whatever becomes of it, and passes its events on."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kraal.java_plugins import host as module
+from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.jvm import PluginsAway
+
+PATIENCE_S = 10.0
+
+
+class Py4JJavaError(Exception):
+    """What the gateway raises when Java has thrown."""
+
+
+class FakeJvm:
+    """A process that lives until a test ends it."""
+
+    def __init__(self) -> None:
+        self.events: queue.Queue[Any] = queue.Queue()
+        self.levels: list[tuple[str, str]] = []
+        self.died = threading.Event()
+        self.start_errors: list[Exception] = []
+
+    # What the host uses of `Jvm`.
+
+    @property
+    def entry(self) -> FakeJvm:
+        """The same object has the methods of `PluginWorker`."""
+        return self
+
+    @property
+    def alive(self) -> bool:
+        """Whether nobody has ended it."""
+        return not self.died.is_set()
+
+    @property
+    def end(self) -> str | None:
+        """How it ended."""
+        return None if self.alive else "exit code -9"
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for its end."""
+        self.died.wait(timeout_s)
+
+    def kill(self) -> None:
+        """End it, also in the middle of a call."""
+        self.died.set()
+        self.events.put(ConnectionError("closed"))
+
+    close = kill
+
+    # What it uses of `PluginWorker`.
+
+    def describe(self) -> str:
+        """Return an empty catalog."""
+        return "[]"
+
+    def start(self, properties: str, silence_ms: int) -> None:
+        """Start, or raise."""
+        del properties, silence_ms
+        if self.start_errors:
+            raise self.start_errors.pop(0)
+
+    def take(self, wait_ms: int) -> str:
+        """Return the next events."""
+        try:
+            found = self.events.get(timeout=wait_ms / 1000)
+        except queue.Empty:
+            return "[]"
+        if isinstance(found, Exception):
+            raise found
+        return json.dumps(found)
+
+    def setLogLevel(self, namespace: str, level: str) -> None:  # noqa: N802 - Java's name
+        """Note a level."""
+        self.levels.append((namespace, level))
+
+    def fail(self) -> None:
+        """Throw."""
+        raise Py4JJavaError("thrown")
+
+    def die(self) -> None:
+        """End in the middle of a call."""
+        self.kill()
+        raise ConnectionError("closed")
+
+
+class Noting:
+    """A listener that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: queue.Queue[object] = queue.Queue()
+
+    def up(self) -> None:
+        """Note."""
+        self.told.put("up")
+
+    def down(self, why: str) -> None:
+        """Note."""
+        self.told.put(why)
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Note, and fail if it says so."""
+        self.told.put(event["what"])
+        if event["what"] == "bad":
+            raise ValueError
+
+    def tick(self) -> None:
+        """Do nothing."""
+
+    def next(self) -> object:
+        """Return what was told next."""
+        return self.told.get(timeout=PATIENCE_S)
+
+
+class Machine:
+    """Hands out processes, or raises what a start should raise."""
+
+    def __init__(self) -> None:
+        self.started: queue.Queue[FakeJvm] = queue.Queue()
+        self.failures: list[Exception] = []
+        self.prepared: list[FakeJvm] = []
+
+    def __call__(self, *_: object) -> FakeJvm:
+        """Start one."""
+        if self.failures:
+            raise self.failures.pop(0)
+        made = self.prepared.pop(0) if self.prepared else FakeJvm()
+        self.started.put(made)
+        return made
+
+    def next(self) -> FakeJvm:
+        """Return the process that was started next."""
+        return self.started.get(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(module, "Jvm", made)
+    monkeypatch.setattr(module, "_BACKOFF_S", (0.0,))
+    return made
+
+
+@pytest.fixture
+def host(machine: Machine) -> Iterator[PluginHost]:
+    del machine
+    made = PluginHost(plugins={}, worker={"a": "b"}, class_path=list)
+    yield made
+    made.close()
+
+
+def never() -> bool:
+    return False
+
+
+def following(host: PluginHost, key: int = 1) -> Noting:
+    made = Noting()
+    host.follow(key, made)
+    return made
+
+
+def test_events_reach_the_run_that_they_name(machine: Machine, host: PluginHost) -> None:
+    first, second = following(host, 1), following(host, 2)
+    host.start()
+    assert (first.next(), second.next()) == ("up", "up")
+    machine.next().events.put([{"run": 2, "what": "bad"}, {"run": 1, "what": "a"}, {"run": 9, "what": "b"}])
+    assert (first.next(), second.next()) == ("a", "bad")
+    assert host.describe(never) == "[]"
+
+
+def test_a_process_that_ends_is_replaced(machine: Machine, host: PluginHost) -> None:
+    listener = following(host)
+    host.start()
+    assert listener.next() == "up"
+    host.set_log_level("a.b", "DEBUG")
+    machine.next().kill()
+    assert listener.next() == "the JVM of Java plugins ended (exit code -9), and starts again"
+    assert listener.next() == "up"
+    assert machine.next().levels == [("a.b", "DEBUG")]
+
+
+def test_a_start_that_fails_is_said_and_tried_again(machine: Machine, host: PluginHost) -> None:
+    machine.failures = [RuntimeError("no memory")]
+    listener = following(host)
+    host.start()
+    assert listener.next() == "up"
+
+
+def test_the_first_scan_that_fails_is_raised(machine: Machine, host: PluginHost) -> None:
+    machine.failures = [RuntimeError("no memory")] * 1000
+    host.start()
+    with pytest.raises(PluginsAway, match="no memory"):
+        host.describe(never)
+
+
+def test_a_worker_that_is_asked_to_end_does_not_wait_for_the_scan(host: PluginHost) -> None:
+    with pytest.raises(PluginsAway, match="starting"):
+        host.describe(lambda: True)
+
+
+def test_without_brokers_the_reason_is_said_until_they_are_there(machine: Machine, host: PluginHost) -> None:
+    prepared = FakeJvm()
+    prepared.start_errors = [RuntimeError("no brokers")] * 3
+    machine.prepared = [prepared]
+    listener = following(host)
+    host.start()
+    assert listener.next() == "up"
+    assert prepared.start_errors == []
+
+
+@pytest.mark.parametrize(("method", "raised"), [("fail", Py4JJavaError), ("die", PluginsAway)])
+def test_what_java_throws_is_raised_and_its_end_is_said(
+    machine: Machine, host: PluginHost, method: str, raised: type[Exception]
+) -> None:
+    del machine
+    with pytest.raises(PluginsAway, match="starting"):
+        host.ask(method)
+    listener = following(host)
+    host.start()
+    listener.next()
+    with pytest.raises(raised):
+        host.ask(method)
+
+
+def test_a_process_that_does_not_answer_is_ended(
+    machine: Machine, host: PluginHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HUNG_S", -1.0)
+    listener = following(host)
+    host.start()
+    assert listener.next() == "up"
+    assert machine.next().died.wait(PATIENCE_S)
+
+
+def test_a_closed_host_drops_calls(host: PluginHost) -> None:
+    done: list[int] = []
+    call: Callable[[], None] = lambda: done.append(1)  # noqa: E731 - one call
+    host.close()
+    host.submit(call)
+    assert done == []
