@@ -50,7 +50,7 @@ class JavaPlugin:
 def parse_catalog(text: str) -> list[JavaPlugin]:
     """Parse a catalog; of several versions of a class the last, which is the highest, is kept.
 
-    Raises ValueError and KeyError for text that is none.
+    Raises ValueError or KeyError if `text` is not a catalog.
     """
     found = [_plugin(each) for each in json.loads(text)]
     return list({(each.class_name, each.kind): each for each in found}.values())

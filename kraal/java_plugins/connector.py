@@ -93,7 +93,7 @@ class JavaConnector(Connector):
         _raised(self.host.ask("startConnector", self._name, number, json.dumps(self._config)))
 
     def again(self, context: ConnectorContext) -> None:
-        """Start in a new process, unless it was stopped; the connector may divide its work anew."""
+        """Start the connector in a new process, unless it was stopped; its tasks may be configured again."""
         number = self._number
         if not number:
             return

@@ -59,7 +59,7 @@ class PluginHost:
         self,
         *,
         plugins: Mapping[str, str],
-        worker: Mapping[str, str] | None,
+        worker: Mapping[str, str],
         class_path: Callable[[], Sequence[Path]],
         options: Sequence[str] = (),
         silence_s: float = 5.0,
@@ -68,12 +68,12 @@ class PluginHost:
 
         Args:
             plugins: `plugin.path` and `plugin.discovery`.
-            worker: the properties of the distributed worker; None only lists and validates.
+            worker: the properties of the distributed worker.
             class_path: returns its jars; called on the host's thread, may download and compile.
             options: options of the JVM.
-            silence_s: after so many seconds without a call the process ends, because the work may be elsewhere.
+            silence_s: seconds without a call after which the process ends, because other workers may run its tasks.
         """
-        self._plugins, self._worker = dict(plugins), None if worker is None else dict(worker)
+        self._plugins, self._worker = dict(plugins), dict(worker)
         self._class_path, self._options = class_path, tuple(options)
         self._silence_ms = int(silence_s * 1000)
         self._lock = threading.RLock()
@@ -128,7 +128,7 @@ class PluginHost:
             jvm.wait(_ENDS_S)  # connections close before the process ends
             raise PluginsAway(f"the JVM of Java plugins ended while it was asked ({jvm.end})") from exc
 
-    def submit(self, work: Callable[[], None], *, may_block: bool = False) -> None:
+    def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
         """Run `work` on a thread of the host; dropped when the host is closed. `may_block`: it calls a plugin."""
         try:
             (self._starters if may_block else self._pool).submit(_logged, work)
@@ -215,7 +215,7 @@ class PluginHost:
     def _ready(self, jvm: Jvm) -> bool:
         """Start Kafka's worker in the process, as often as it takes; return whether the process still runs."""
         attempt = 0
-        while self._worker is not None and jvm.alive and not self._closing.is_set():
+        while jvm.alive and not self._closing.is_set():
             try:
                 jvm.entry.start(json.dumps(self._worker), self._silence_ms)
                 break
@@ -279,7 +279,7 @@ class PluginHost:
                 _logged(partial(listener.down, self._why))
 
 
-def _logged(work: Callable[[], None]) -> None:
+def _logged(work: Callable[[], object]) -> None:
     try:
         work()
     except Exception:

@@ -95,7 +95,7 @@ class Jvm:
         return f"exit code {code}" + (f", after: {self.last}" if code > 0 and self.last else "")
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until the process has ended, but not longer than so many seconds."""
+        """Wait at most `timeout_s` seconds for the end of the process."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout_s)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kraal.config.values import split_list
+from kraal.config.worker.keys import JAVA_PLUGINS
 from kraal.jars.java_module import java_class_path
 from kraal.java_plugins.catalog import cached, digest_of, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
@@ -16,9 +17,7 @@ from kraal.plugins.registry import Registry
 
 log = logging.getLogger(__name__)
 
-PATH: Final = "plugin.path"
-DISCOVERY: Final = "plugin.discovery"
-OPTIONS: Final = "plugins.jvm.options"
+PATH, DISCOVERY, OPTIONS = JAVA_PLUGINS
 DEFAULT_OPTIONS: Final = "-Xms256M -Xmx2G"
 TUNING: Final = (
     "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent "
@@ -56,8 +55,7 @@ def with_java_plugins(
     """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.
 
     Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
-    Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or
-    when `give_up` returns True.
+    Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or when `give_up` returns True.
     """
     digest = digest_of(split_list(worker[PATH]), worker.get(DISCOVERY) or _DEFAULT_DISCOVERY)
     text = cached(digest)

@@ -26,7 +26,7 @@ from kraal.java_plugins.jvm import PluginsAway
 
 if TYPE_CHECKING:
     from kraal.core.offsets import Offset, SourcePartition
-    from kraal.engine.api import RunEvent, TaskSpec
+    from kraal.engine.api import RunEvent, TaskSpec, Transactions
     from kraal.java_plugins.host import PluginHost
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ HOLD_S: Final = 1.0
 CLAIM_S: Final = 5.0
 """How old the claim of an exactly-once task may be when it starts; an older one is made again."""
 LEASE_OVER: Final = "this worker must not write for the task because its lease has expired"
+CLAIM_OLD: Final = "the task has waited for too long since this worker claimed it; it is claimed again"
 
 
 class _Phase(Enum):
@@ -65,6 +66,8 @@ class JavaRun:
         self.spec = spec
         self.number = number
         self._host = host
+        self._claim = spec.transactions
+        """The claim of an exactly-once task, until the Java task or the run's end takes it. Guarded by `_lock`."""
         self._version, self._is_source, self._graceful_s = version, is_source, graceful_s
         self._report, self._over = report, over
         self._lock = threading.RLock()
@@ -193,11 +196,13 @@ class JavaRun:
             with self._calls:
                 if self._phase is not _Phase.STARTING:
                     return
-                if not self._may_write():
-                    self._fail(LEASE_OVER, engine_lost=True)
+                refusal = self._refusal()
+                if refusal is not None:
+                    self._fail(refusal, engine_lost=True)
                     return
-                if spec.transactions is not None:
-                    spec.transactions.close()  # the Java task opens a producer of its own, with the same id
+                claim = self._taken_claim()
+                if claim is not None:
+                    claim.close()  # the Java task opens a producer of its own, with the same id
                 self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)
         except PluginsAway as exc:
             self._fail(str(exc), engine_lost=True)
@@ -205,17 +210,18 @@ class JavaRun:
             self._remove()
             self._fail(str(exc))
 
-    def _may_write(self) -> bool:
-        """Whether the lease holds, and a claim of the task is not so old that it may be another worker's by now."""
+    def _refusal(self) -> str | None:
+        """Return why the task must not start: no lease, or a claim so old that it may be another worker's by now."""
+        if not self.spec.lease():
+            return LEASE_OVER
         is_old = self.spec.transactions is not None and time.monotonic() - self._opened_s > CLAIM_S
-        return self.spec.lease() and not is_old
+        return CLAIM_OLD if is_old else None
 
     def _end(self, wait_s: float) -> None:
         with self._lock:
             if self._phase is _Phase.OVER:
                 return
             if self._phase is _Phase.WAITING:
-                self._close_transactions()
                 self._finish(Stopped(clean=True))
                 return
             if self._phase is _Phase.ENDING:
@@ -250,16 +256,13 @@ class JavaRun:
 
     def _remove(self) -> None:
         """Have the process forget a task that has ended or failed."""
+        self._host.submit(self._end_task)
 
-        def end() -> None:
-            self._end_task()
-
-        self._host.submit(end)
-
-    def _close_transactions(self) -> None:
-        transactions = self.spec.transactions
-        if transactions is not None:
-            self._host.submit(transactions.close)
+    def _taken_claim(self) -> Transactions | None:
+        """Return the claim to close, the first time."""
+        with self._lock:
+            claim, self._claim = self._claim, None
+            return claim
 
     def _fail(self, trace: str, *, engine_lost: bool = False) -> None:
         with self._lock:
@@ -267,8 +270,11 @@ class JavaRun:
                 self._finish(Failed(trace=trace, engine_lost=engine_lost))
 
     def _finish(self, event: Failed | Stopped) -> None:
-        """Report the last event. Holds the lock."""
+        """Report the last event, and give up a claim that the Java task has not taken. Holds the lock."""
         self._phase = _Phase.OVER
+        claim = self._taken_claim()
+        if claim is not None:
+            self._host.submit(claim.close)
         self._host.forget(self.number)
         self.spec.working(busy=False)
         self._over(self)

@@ -46,7 +46,7 @@ def wait_for_values(cluster: ProcessCluster, topic: str, values: Sequence[str]) 
 
 
 def plugin_jvm(worker: WorkerProcess) -> psutil.Process:
-    """Return the JVM of Java plugins. Raises AssertionError if there is none."""
+    """Return the JVM that runs Java plugins; fails the test if none runs."""
     for process in worker.tree():
         try:
             if any("kraal.plugins.PluginProcess" in each for each in process.cmdline()):

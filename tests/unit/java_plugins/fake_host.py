@@ -70,7 +70,7 @@ class FakeHost:
             raise answer
         return answer
 
-    def submit(self, work: Callable[[], None], *, may_block: bool = False) -> None:
+    def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
         """Do the work."""
         del may_block
         work()

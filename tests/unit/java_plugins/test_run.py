@@ -12,7 +12,7 @@ from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
 from kraal.java_plugins import run as module
 from kraal.java_plugins.host import PluginHost
-from kraal.java_plugins.run import LEASE_OVER, JavaRun
+from kraal.java_plugins.run import CLAIM_OLD, LEASE_OVER, JavaRun
 from tests.unit.java_plugins.fake_host import FakeHost
 
 TASK = TaskId(ConnectorName("c"), 0)
@@ -217,10 +217,25 @@ def test_a_task_does_not_start_without_a_lease(played: Played) -> None:
 
 def test_an_old_claim_is_made_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLAIM_S", -1.0)
-    played.run(transactions=Transactions())
+    transactions = Transactions()
+    played.run(transactions=transactions)
     played.host.up()
     assert played.host.asked == []
-    assert isinstance(played.events[-1], Failed)
+    assert played.events[-1] == Failed(trace=CLAIM_OLD, engine_lost=True)
+    assert transactions.closed == 1
+
+
+def test_a_run_that_ends_before_its_task_starts_gives_up_the_claim(played: Played) -> None:
+    for leased in (False, True):
+        transactions = Transactions()
+        run = played.run(transactions=transactions)
+        played.leased = leased
+        run.up()  # without a lease, and then without a process
+        assert isinstance(played.events[-1], Failed)
+        assert transactions.closed == 1
+    transactions = Transactions()
+    played.run(transactions=transactions).cancel()
+    assert transactions.closed == 1
 
 
 def test_the_claim_is_given_up_for_the_java_task(played: Played) -> None:
@@ -229,6 +244,8 @@ def test_the_claim_is_given_up_for_the_java_task(played: Played) -> None:
     played.host.up()
     assert transactions.closed == 1
     assert played.host.asked[-1][0] == "startTask"
+    played.host.down()
+    assert transactions.closed == 1
 
 
 def test_a_process_that_ends_before_the_task_has_started_strands_no_run(played: Played) -> None:
