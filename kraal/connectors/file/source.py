@@ -3,7 +3,7 @@
 The offset is `{"filename": path} -> {"position": n}`, n bytes from the start of the file and always directly after a
 line end. Java counts characters and skips as many bytes when it starts, which is the same for ASCII.
 
-A poll of an idle file asks for the size of the open file, and once a second whether it was replaced. Small amounts of
+A poll asks for the size of the open file, and once a second whether it was replaced. Small amounts of
 new text are read in the worker; larger ones become a byte range, which one Spark task reads in order while the next
 stages process what it has read. `batch.size` is accepted without effect: batches are limited in bytes.
 
@@ -78,7 +78,7 @@ class FileStreamSourceTask(SourceTask):
         self._identity = (-1, -1)
         """Device and inode of the open file."""
         self._size = -1
-        """The file size at which there was nothing to read."""
+        """The file size at which there is nothing more to read."""
         self._look_s = 0.0
         """When to check next whether the file was replaced, in monotonic seconds."""
         self._scanned = 0
@@ -100,12 +100,9 @@ class FileStreamSourceTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
-        if self._is_unchanged():
+        size = self._current_size()
+        if size is None or size == self._size:
             return None
-        found = self._stat()
-        if found is None or found.st_size == self._size:
-            return None
-        size = found.st_size
         if size < self._position:
             raise ValueError(
                 f"{self._path} was truncated: it has {size} bytes, and byte {self._position} was to be read next."
@@ -113,6 +110,10 @@ class FileStreamSourceTask(SourceTask):
             )
         if size - self._position <= min(lines.FEW_BYTES, self._small_bytes, self._batch_bytes):
             return self._few_lines(size)
+        found = self._stat()  # Spark reads the file at the path
+        if found is None:
+            return None
+        size = found.st_size
         end = self._end_of_batch(size)
         if end is None:
             self._size = size
@@ -127,18 +128,17 @@ class FileStreamSourceTask(SourceTask):
             os.close(self._fd)
             self._fd = -1
 
-    def _is_unchanged(self) -> bool:
-        """Whether the open file is as it was when there was nothing to read; False if it is to be checked further."""
-        try:
-            if self._fd < 0 or os.lseek(self._fd, 0, os.SEEK_END) != self._size:
-                return False
-        except OSError:  # a file server has forgotten the file
-            return False
+    def _current_size(self) -> int | None:
+        """Return the size of the open file, and check from time to time that it is still the one at the path."""
         now_s = time.monotonic()
-        if now_s < self._look_s:
-            return True
+        if self._fd >= 0 and now_s < self._look_s:
+            try:
+                return os.lseek(self._fd, 0, os.SEEK_END)
+            except OSError:  # a file server has forgotten the file
+                pass
         self._look_s = now_s + LOOK_S
-        return False
+        found = self._stat()
+        return None if found is None else found.st_size
 
     def _stat(self) -> os.stat_result | None:
         """Stat the file, and open it when it first exists; the open file reveals when it is replaced."""
@@ -183,9 +183,9 @@ class FileStreamSourceTask(SourceTask):
         data = os.pread(self._fd, size - self._position, self._position)
         if len(data) < size - self._position:
             raise EOFError(f"{self._path} became shorter while it was read: bytes up to {size} were there")
+        self._size = size
         found, used = lines.cut(data)
         if not used:
-            self._size = size
             return None
         start, self._position = self._position, self._position + used
         self._scanned = self._position

@@ -128,11 +128,12 @@ def test_truncation_is_an_error_that_says_what_to_do(tail: Tail) -> None:
         tail.poll()
 
 
-def test_another_file_under_the_name_is_an_error(tail: Tail) -> None:
+def test_another_file_under_the_name_is_never_read_as_the_rest_of_the_first(tail: Tail) -> None:
     tail.add(b"one\n")
     tail.poll()
+    tail.add(b"x" * lines.FEW_BYTES + b"\n")
     other = tail.path.with_suffix(".new")
-    other.write_bytes(b"longer than before\n")
+    other.write_bytes(b"y" * 2 * lines.FEW_BYTES + b"\n")
     other.rename(tail.path)
     with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
         tail.poll()
@@ -155,6 +156,15 @@ def test_that_an_idle_file_was_replaced_is_noticed_within_a_second(
         tail.poll()
 
 
+def test_lines_that_a_file_got_before_it_was_replaced_are_read(tail: Tail) -> None:
+    tail.add(b"one\n")
+    tail.poll()
+    tail.add(b"two\n")
+    tail.path.with_suffix(".new").write_bytes(b"other\n")
+    tail.path.with_suffix(".new").rename(tail.path)
+    assert tail.poll() == (["two"], 8)
+
+
 def test_lines_of_an_idle_file_are_found_by_the_next_poll(tail: Tail) -> None:
     tail.add(b"one\n")
     tail.poll()
@@ -164,11 +174,16 @@ def test_lines_of_an_idle_file_are_found_by_the_next_poll(tail: Tail) -> None:
         assert tail.poll() == (["two"], 8 + 4 * number)
 
 
-def test_a_file_replaced_before_it_was_read_does_not_fail(tail: Tail) -> None:
+def test_a_file_replaced_before_it_was_read_does_not_fail(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = Now()
+    monkeypatch.setattr(source, "time", now)
     tail.add(b"no end")
     assert tail.poll() is None
     tail.path.unlink()
     tail.add(b"new\n")
+    now.s += source.LOOK_S
     assert tail.poll() == (["new"], 4)
 
 
