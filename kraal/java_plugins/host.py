@@ -63,19 +63,22 @@ class PluginHost:
         class_path: Callable[[], Sequence[Path]],
         options: Sequence[str] = (),
         silence_s: float = 5.0,
+        standalone: bool = False,
     ) -> None:
         """Describe the process; `start` starts it.
 
         Args:
             plugins: `plugin.path` and `plugin.discovery`.
-            worker: the properties of the distributed worker.
+            worker: the properties of the worker.
             class_path: returns its jars; called on the host's thread, may download and compile.
             options: options of the JVM.
             silence_s: seconds without a call after which the process ends, because other workers may run its tasks.
+            standalone: whether the properties are those of a standalone worker; something follows its offsets.
         """
         self._plugins, self._worker = dict(plugins), dict(worker)
         self._class_path, self._options = class_path, tuple(options)
         self._silence_ms = int(silence_s * 1000)
+        self._standalone = standalone
         self._lock = threading.RLock()
         self._listeners: dict[object, Listener] = {}
         self._levels: dict[str, str] = {}
@@ -217,7 +220,7 @@ class PluginHost:
         attempt = 0
         while jvm.alive and not self._closing.is_set():
             try:
-                jvm.entry.start(json.dumps(self._worker), self._silence_ms)
+                jvm.entry.start(json.dumps(self._worker), self._standalone, self._silence_ms)
                 break
             except Exception as exc:  # noqa: BLE001 - py4j's, whatever it was
                 attempt += 1

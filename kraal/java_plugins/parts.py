@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kraal.config.values import split_list
 from kraal.config.worker.keys import JAVA_PLUGINS
@@ -13,7 +13,12 @@ from kraal.jars.java_module import java_class_path
 from kraal.java_plugins.catalog import cached, digest_of, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
 from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.offsets import StandaloneOffsets
 from kraal.plugins.registry import Registry
+
+if TYPE_CHECKING:
+    from kraal.stores.api import OffsetStore
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +35,41 @@ _RESOLVED: Final = "config.providers"
 """Providers have resolved all configs before they reach the process."""
 
 
-def open_host(worker: Mapping[str, str], *, session_timeout_s: float) -> PluginHost | None:
-    """Start the process of Java plugins for a distributed worker's properties; None without `plugin.path`.
+def with_plugin_path(
+    registry: Registry,
+    worker: Mapping[str, str],
+    *,
+    session_timeout_s: float,
+    offsets: OffsetStore | None = None,
+    told: Callable[[], bool],
+) -> tuple[Registry, PluginHost | None]:
+    """Start the process of Java plugins, and return the registry with them; without `plugin.path` as it is.
 
-    The process ends before the group can have noticed that the worker is silent.
+    Args:
+        registry: Kraal's own plugins.
+        worker: the worker's properties.
+        session_timeout_s: the process ends before the group can have noticed that the worker is silent.
+        offsets: the store of a standalone worker; None: Java sources use the offset topic of a distributed one.
+        told: whether the worker was asked to end.
+
+    Raises PluginsAway if the scan fails.
     """
+    host = _open_host(worker, session_timeout_s=session_timeout_s, standalone=offsets is not None)
+    if host is None:
+        return registry, None
+    if offsets is not None:
+        StandaloneOffsets(host, offsets)
+    try:
+        return _with_java_plugins(registry, host, worker, told), host
+    except PluginsAway:
+        host.close()
+        if told():
+            return registry, None
+        raise
+
+
+def _open_host(worker: Mapping[str, str], *, session_timeout_s: float, standalone: bool) -> PluginHost | None:
+    """Start the process for a worker's properties; None without `plugin.path`."""
     if not split_list(worker.get(PATH) or ""):
         return None
     discovery = worker.get(DISCOVERY) or _DEFAULT_DISCOVERY
@@ -44,12 +79,13 @@ def open_host(worker: Mapping[str, str], *, session_timeout_s: float) -> PluginH
         class_path=java_class_path,
         options=shlex.split(f"{TUNING} {worker.get(OPTIONS) or DEFAULT_OPTIONS}"),
         silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
+        standalone=standalone,
     )
     host.start()
     return host
 
 
-def with_java_plugins(
+def _with_java_plugins(
     registry: Registry, host: PluginHost, worker: Mapping[str, str], give_up: Callable[[], bool]
 ) -> Registry:
     """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.

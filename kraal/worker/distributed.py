@@ -29,8 +29,7 @@ from kraal.config.worker.distributed import DistributedConfig, InternalTopic, Mi
 from kraal.core.errors import KraalError, StoreError
 from kraal.core.private_files import changeable
 from kraal.core.scratch import Scratch
-from kraal.java_plugins.jvm import PluginsAway
-from kraal.java_plugins.parts import open_host, with_java_plugins
+from kraal.java_plugins.parts import with_plugin_path
 from kraal.kafka import topics as kafka_topics
 from kraal.kafka.fencing import fence_producers
 from kraal.kafka.group import KafkaGroup
@@ -118,17 +117,12 @@ class DistributedProcess(Process[DistributedConfig]):
 
     @override
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHost | None]:
-        settings = self._worker_settings()
-        host = open_host(settings, session_timeout_s=self.config.session_timeout_s)
-        if host is None:
-            return registry, None
-        try:
-            return with_java_plugins(registry, host, settings, self._told.is_set), host
-        except PluginsAway:
-            host.close()
-            if self._told.is_set():  # the worker was asked to end
-                return registry, None
-            raise
+        return with_plugin_path(
+            registry,
+            self._worker_settings(),
+            session_timeout_s=self.config.session_timeout_s,
+            told=self._told.is_set,
+        )
 
     def _source_transactions(self) -> SourceTransactions:
         config = self.config

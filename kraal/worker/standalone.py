@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,9 +20,10 @@ from actors.parts import Parts
 from actors.runtime.mailbox import ask
 from kraal.cluster.state.compaction import needed_config
 from kraal.config.connector.files import ConnectorFile, read_connector_file
-from kraal.config.worker.standalone import StandaloneConfig, load_worker_properties
+from kraal.config.worker.standalone import OFFSET_FILE, StandaloneConfig, load_worker_properties
 from kraal.core.errors import ActorDied, KraalError, TimedOut
 from kraal.core.private_files import make_directory, readable
+from kraal.java_plugins.parts import with_plugin_path
 from kraal.plugin_lock.start import jars_of_worker
 from kraal.plugins.config_providers import resolved_worker
 from kraal.plugins.registry import Registry
@@ -32,6 +34,7 @@ from kraal.worker.process import CONNECTOR_FAILED, Process
 
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
+    from kraal.java_plugins.host import PluginHost
     from kraal.plugins.worker_plugins import ProvidedPlugins
     from kraal.stores.api import Log
 
@@ -79,6 +82,13 @@ class StandaloneProcess(Process[StandaloneConfig]):
     @override
     def _scratch(self) -> Path:
         return self.config.data_dir / "scratch"
+
+    @override
+    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHost | None]:
+        settings = {**self._worker_settings(), OFFSET_FILE: str(self.config.offset_file)}
+        return with_plugin_path(
+            registry, settings, session_timeout_s=math.inf, offsets=self._offsets, told=self._told.is_set
+        )
 
     @override
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:

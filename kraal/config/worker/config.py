@@ -26,7 +26,6 @@ from kraal.config.worker.command_line_secrets import launch_warnings
 from kraal.config.worker.keys import (
     BODIES_MAX,
     CONTROL_PORT,
-    JAVA_PLUGINS,
     PREFIXES,
     REST,
     WAITING_MAX,
@@ -258,7 +257,7 @@ def worker_warnings(
         for name in unknown_to_librdkafka(own)
     ]
     for name in raw:
-        if name in known and not (name in JAVA_PLUGINS and name in elsewhere):
+        if name in known:
             continue
         why = elsewhere.get(name)
         if why is None and nearest(name, known) == ".":

@@ -17,10 +17,11 @@ from kraal.config.worker.config import (
     worker_warnings,
 )
 from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
-from kraal.config.worker.keys import JAVA_PLUGINS, STANDALONE
+from kraal.config.worker.keys import STANDALONE
 
+OFFSET_FILE: Final = "offset.storage.file.filename"
 _ELSEWHERE: Final = dict.fromkeys(
-    (*(key.name for key in DISTRIBUTED if key.name not in STANDALONE), *TOPIC_PREFIXES, *JAVA_PLUGINS),
+    (*(key.name for key in DISTRIBUTED if key.name not in STANDALONE), *TOPIC_PREFIXES),
     "only distributed workers use it",
 )
 
@@ -53,7 +54,7 @@ def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) 
     """
     checked = check_worker(STANDALONE, raw, resolve=resolve)
     checked.refuse_errors()
-    offset_file = Path(checked.text("offset.storage.file.filename"))
+    offset_file = Path(checked.text(OFFSET_FILE))
     data_dir = checked.text("kraal.data.dir")
     return StandaloneConfig(
         **worker_fields(checked, worker_warnings(raw, STANDALONE, _ELSEWHERE)),

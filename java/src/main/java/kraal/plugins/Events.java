@@ -31,6 +31,14 @@ final class Events {
         waiting.add(event);
     }
 
+    void ofOffsets(long run, String what, Object detail) {
+        Map<String, Object> event = new LinkedHashMap<>();
+        event.put("run", run);
+        event.put("what", what);
+        event.put("detail", detail);
+        waiting.add(event);
+    }
+
     /** Waits until there is an event, at most so long, and returns all there are. */
     List<Map<String, Object>> take(long waitMs) throws InterruptedException {
         List<Map<String, Object>> all = new ArrayList<>();

@@ -40,6 +40,11 @@ final class Json {
         return read(text, new TypeReference<List<List<Map<String, Object>>>>() { });
     }
 
+    /** Reads pairs of texts; the second may be null. */
+    static List<List<String>> textPairs(String text) {
+        return read(text, new TypeReference<List<List<String>>>() { });
+    }
+
     private static <T> T read(String text, TypeReference<T> type) {
         try {
             return MAPPER.readValue(text, type);

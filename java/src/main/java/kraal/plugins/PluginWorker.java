@@ -20,7 +20,9 @@ import org.apache.kafka.connect.runtime.Worker;
 import org.apache.kafka.connect.runtime.WorkerConfig;
 import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.storage.KafkaOffsetBackingStore;
+import org.apache.kafka.connect.storage.OffsetBackingStore;
 import org.apache.kafka.connect.util.ConnectUtils;
 import org.apache.kafka.connect.util.SharedTopicAdmin;
 import org.apache.logging.log4j.Level;
@@ -37,6 +39,7 @@ public final class PluginWorker {
     private final Plugins plugins;
     private final Catalog catalog;
     private final Events events = new Events();
+    private final StandaloneOffsets standaloneOffsets = new StandaloneOffsets(events);
     private final Map<String, RunningConnector> connectors = new ConcurrentHashMap<>();
     private volatile Worker worker;
     private volatile Tasks tasks;
@@ -87,26 +90,17 @@ public final class PluginWorker {
     // --- The worker -----------------------------------------------------------------------------------------
 
     /**
-     * Starts Kafka's worker with the properties of a distributed worker; needs the brokers. From then on the process
-     * ends unless {@link #take} is called at least every {@code silenceMs}.
+     * Starts Kafka's worker with the properties of a distributed or a standalone worker; needs the brokers. From then on
+     * the process ends unless {@link #take} is called at least every {@code silenceMs}.
      */
-    public synchronized void start(String properties, long silenceMs) throws Exception {
+    public synchronized void start(String properties, boolean standalone, long silenceMs) throws Exception {
         if (worker != null) {
             return;
         }
         Map<String, String> given = Json.strings(properties);
         given.putAll(pluginProperties);
-        DistributedConfig config = new DistributedConfig(given);
-        String base = ConnectUtils.clientIdBase(config);
-        Map<String, Object> adminConfig = new HashMap<>(config.originals());
-        ConnectUtils.addMetricsContextProperties(adminConfig, config, config.kafkaClusterId());
-        adminConfig.put(AdminClientConfig.CLIENT_ID_CONFIG, base + "plugins-admin");
-        SharedTopicAdmin admin = new SharedTopicAdmin(adminConfig);
-        KafkaOffsetBackingStore offsets = new KafkaOffsetBackingStore(
-            admin,
-            () -> base,
-            plugins.newInternalConverter(
-                true, JsonConverter.class.getName(), Map.of(JsonConverterConfig.SCHEMAS_ENABLE_CONFIG, "false")));
+        WorkerConfig config = standalone ? new StandaloneConfig(given) : new DistributedConfig(given);
+        OffsetBackingStore offsets = standalone ? standaloneOffsets : offsetsTopic(config);
         try {
             offsets.configure(config);
             ConnectorClientConfigOverridePolicy policy = plugins.newPlugin(
@@ -125,9 +119,36 @@ public final class PluginWorker {
             worker = made;
         } catch (Exception | LinkageError e) {
             Utils.closeQuietly(offsets::stop, "offsets");
-            admin.close();
             throw e;
         }
+    }
+
+    /** Returns a store of offsets in the worker's topic; {@code stop} closes what it uses. */
+    private OffsetBackingStore offsetsTopic(WorkerConfig config) {
+        String base = ConnectUtils.clientIdBase(config);
+        Map<String, Object> adminConfig = new HashMap<>(config.originals());
+        ConnectUtils.addMetricsContextProperties(adminConfig, config, config.kafkaClusterId());
+        adminConfig.put(AdminClientConfig.CLIENT_ID_CONFIG, base + "plugins-admin");
+        SharedTopicAdmin admin = new SharedTopicAdmin(adminConfig);
+        return new KafkaOffsetBackingStore(
+            admin,
+            () -> base,
+            plugins.newInternalConverter(
+                true, JsonConverter.class.getName(), Map.of(JsonConverterConfig.SCHEMAS_ENABLE_CONFIG, "false"))) {
+            @Override
+            public void stop() {
+                try {
+                    super.stop();
+                } finally {
+                    admin.close();
+                }
+            }
+        };
+    }
+
+    /** Answers a request of the event {@code load} or {@code store}; {@code pairs} are texts, {@code error} may be null. */
+    public void answerOffsets(long request, String pairs, String error) {
+        standaloneOffsets.answer(request, Json.textPairs(pairs), error);
     }
 
     /** Waits for events, at most so long, and returns them as a JSON array. */

@@ -1,0 +1,107 @@
+package kraal.plugins;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.runtime.WorkerConfig;
+import org.apache.kafka.connect.storage.OffsetBackingStore;
+import org.apache.kafka.connect.util.Callback;
+
+/**
+ * The source offsets of a standalone worker: the Python worker keeps them in its file, and answers here. Keys and values
+ * are the texts of Connect's internal JsonConverter. Thread-safe.
+ */
+final class StandaloneOffsets implements OffsetBackingStore {
+    /** The number of the run that requests for offsets are reported for; no run has it. */
+    static final long RUN = 0;
+    private final Events events;
+    private final AtomicLong numbers = new AtomicLong();
+    private final Map<Long, CompletableFuture<Map<ByteBuffer, ByteBuffer>>> open = new ConcurrentHashMap<>();
+
+    StandaloneOffsets(Events events) {
+        this.events = events;
+    }
+
+    /** Ends a request: with pairs of a key and its value or null, or with what went wrong. */
+    void answer(long number, List<List<String>> pairs, String error) {
+        CompletableFuture<Map<ByteBuffer, ByteBuffer>> asked = open.remove(number);
+        if (asked == null) {
+            return;
+        }
+        if (error != null) {
+            asked.completeExceptionally(new ConnectException(error));
+            return;
+        }
+        Map<ByteBuffer, ByteBuffer> found = new HashMap<>();
+        pairs.forEach(pair -> found.put(bytes(pair.get(0)), bytes(pair.get(1))));
+        asked.complete(found);
+    }
+
+    @Override
+    public Future<Map<ByteBuffer, ByteBuffer>> get(Collection<ByteBuffer> keys) {
+        return asked("load", keys.stream().map(StandaloneOffsets::text).toList());
+    }
+
+    @Override
+    public Future<Void> set(Map<ByteBuffer, ByteBuffer> values, Callback<Void> callback) {
+        List<List<String>> pairs = new ArrayList<>();
+        values.forEach((key, value) -> pairs.add(Arrays.asList(text(key), text(value))));
+        return asked("store", pairs).handle((stored, error) -> {
+            if (callback != null) {
+                callback.onCompletion(error, null);
+            }
+            if (error != null) {
+                throw new ConnectException("The offsets were not stored", error);
+            }
+            return null;
+        });
+    }
+
+    @Override
+    public Set<Map<String, Object>> connectorPartitions(String connectorName) {
+        throw new UnsupportedOperationException("the Python worker knows the offsets of connectors");
+    }
+
+    @Override
+    public void configure(WorkerConfig config) {
+        // the Python worker has the file
+    }
+
+    @Override
+    public void start() {
+        // as above
+    }
+
+    @Override
+    public void stop() {
+        // requests that are open end with the process
+    }
+
+    private CompletableFuture<Map<ByteBuffer, ByteBuffer>> asked(String what, Object detail) {
+        long number = numbers.incrementAndGet();
+        CompletableFuture<Map<ByteBuffer, ByteBuffer>> made = new CompletableFuture<>();
+        open.put(number, made);
+        events.ofOffsets(RUN, what, Map.of("request", number, "texts", detail));
+        return made;
+    }
+
+    private static String text(ByteBuffer bytes) {
+        return bytes == null ? null : UTF_8.decode(bytes.duplicate()).toString();
+    }
+
+    private static ByteBuffer bytes(String text) {
+        return text == null ? null : ByteBuffer.wrap(text.getBytes(UTF_8));
+    }
+}

@@ -1,0 +1,90 @@
+"""Offsets of Java sources on a standalone worker: the process asks, the worker's offset file answers.
+
+The file has one writer, the Python worker. Source: `StandaloneOffsets.java`, OffsetBackingStore (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.core.errors import KraalError
+from kraal.java_plugins.jvm import PluginsAway
+from kraal.protocol.offsets import decode_key, decode_value, encode_value
+
+if TYPE_CHECKING:
+    from kraal.core.ids import ConnectorName
+    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.java_plugins.host import PluginHost
+    from kraal.stores.api import OffsetStore
+
+log = logging.getLogger(__name__)
+
+RUN: Final = 0
+"""The number of the run that requests for offsets are reported for."""
+
+Pairs = Sequence[tuple[str, str | None]]
+"""Texts of keys and values, as in the offset store."""
+
+
+class StandaloneOffsets:
+    """Answers requests for offsets in their order, on a thread of its own. Implements the host's `Listener`."""
+
+    def __init__(self, host: PluginHost, store: OffsetStore) -> None:
+        """`store`: the worker's; it is used until the host is closed."""
+        self._host, self._store = host, store
+        self._thread = ThreadPoolExecutor(1, "kraal-java-offsets")
+        host.follow(RUN, self)
+
+    def up(self) -> None:
+        """Do nothing: requests come by themselves."""
+
+    def down(self, why: str) -> None:
+        """Do nothing: nobody waits for an answer any more; what was to be stored is stored."""
+
+    def tick(self) -> None:
+        """Do nothing."""
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Answer a request."""
+        detail = event["detail"]
+        self._thread.submit(self._answer, detail["request"], event["what"], detail["texts"])
+
+    def _answer(self, request: int, what: str, texts: Sequence[Any]) -> None:
+        pairs: Pairs = ()
+        error: str | None = None
+        try:
+            if what == "load":
+                pairs = self._load(texts)
+            else:
+                self._store.store(changes_of(texts))
+        except KraalError as exc:
+            log.warning("Failed to %s offsets of Java connectors: %s", what, exc)
+            error = str(exc)
+        try:
+            self._host.ask("answerOffsets", request, json.dumps(pairs), error)
+        except PluginsAway as exc:
+            log.debug("The JVM of Java plugins ended before it got its offsets: %s", exc)
+
+    def _load(self, keys: Sequence[str]) -> Pairs:
+        known: dict[ConnectorName, Mapping[SourcePartition, Offset]] = {}
+        found = []
+        for key in keys:
+            connector, partition = decode_key(key.encode())
+            if connector not in known:
+                known[connector] = self._store.load(connector)
+            value = encode_value(known[connector].get(partition))
+            found.append((key, None if value is None else value.decode()))
+        return found
+
+
+def changes_of(pairs: Pairs) -> Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]:
+    """Return what pairs of texts change in an offset store. Raises ProtocolError."""
+    changes: dict[ConnectorName, dict[SourcePartition, Offset | None]] = {}
+    for key, value in pairs:
+        connector, partition = decode_key(key.encode())
+        changes.setdefault(connector, {})[partition] = decode_value(None if value is None else value.encode())
+    return changes

@@ -1,0 +1,90 @@
+"""Java plugins on a standalone worker, whose offset file a Java worker reads and writes too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraal.broker.broker import Broker
+from kraal.broker.records import read_topic
+from kraal.testing.process import WorkerProcess
+from scripts.harness.workers import java_standalone
+from tests.integration.java_plugins.flows import (
+    FILE_SINK,
+    RUNNING,
+    a_name,
+    append,
+    plugin_jvm,
+    source_config,
+    wait_for_plugins,
+)
+
+
+@pytest.fixture
+def worker(kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]) -> Iterator[WorkerProcess]:
+    """A standalone worker that forgets its connectors when it ends, as a Java worker does."""
+    made = WorkerProcess(
+        tmp_path / "kraal",
+        kafka.bootstrap,
+        properties={**worker_properties, "kraal.standalone.remember.configs": "false"},
+    )
+    yield made
+    made.close()
+
+
+def test_a_source_moves_to_a_java_worker_and_back_and_a_sink_follows(
+    worker: WorkerProcess, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    name, file, copy = a_name("moves"), tmp_path / "in.txt", tmp_path / "out.txt"
+    config = source_config(file, name)
+
+    def wait_for(*values: str) -> None:
+        worker.wait_until(
+            "all lines were there",
+            lambda: (
+                [each.value for each in read_topic(kafka.bootstrap, name, timeout_s=10)]
+                == [value.encode() for value in values]
+            ),
+        )
+
+    append(file, "one", "two")
+    worker.start()
+    wait_for_plugins(worker)
+    worker.create(name, config)
+    sink = {"connector.class": FILE_SINK, "topics": name, "file": str(copy)}
+    worker.create(f"{name}-sink", sink)
+    worker.wait_for_states(name, RUNNING)
+    wait_for("one", "two")
+    worker.wait_until("the sink wrote", lambda: copy.exists() and copy.read_text() == "one\ntwo\n")
+    assert worker.end() == 0
+
+    java_dir = tmp_path / "java"
+    java_dir.mkdir()
+    own = {**worker_properties, "offset.storage.file.filename": str(worker.offset_file)}
+    java = java_standalone(kafka.bootstrap, java_dir, own)
+    try:
+        java.wait_until_up()
+        append(file, "three")
+        java.rest.create(name, config)
+        wait_for("one", "two", "three")
+    finally:
+        java.stop()
+
+    append(file, "four")
+    worker.start()
+    wait_for_plugins(worker)
+    worker.create(name, config)
+    wait_for("one", "two", "three", "four")
+    worker.wait_until(
+        "the offset was stored",
+        lambda: (
+            worker.get(f"/connectors/{name}/offsets").body["offsets"]
+            == [{"partition": {"filename": str(file)}, "offset": {"position": 19}}]
+        ),
+    )
+
+    plugin_jvm(worker).kill()
+    append(file, "five")
+    wait_for("one", "two", "three", "four", "five")

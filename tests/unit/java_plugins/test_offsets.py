@@ -1,0 +1,103 @@
+"""Offsets of Java sources on a standalone worker, which asks by events and gets its answers by a call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from kraal.core.errors import StoreError
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import SourcePartition
+from kraal.java_plugins.offsets import RUN, StandaloneOffsets
+from kraal.stores.offset_file import OffsetFile
+from tests.unit.java_plugins.fake_host import FakeHost
+
+KEY = '["debezium",{"server":"one","db":"two"}]'
+OTHER = '["other",{"file":"f"}]'
+
+
+class Host(FakeHost):
+    """A host that hands what it was asked to the test's thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Queue[tuple[Any, ...]] = Queue()
+
+    @override
+    def ask(self, method: str, *arguments: object) -> Any:
+        try:
+            return super().ask(method, *arguments)
+        finally:
+            self.calls.put((method, *arguments))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> OffsetFile:
+    return OffsetFile(tmp_path / "offsets")
+
+
+@pytest.fixture
+def host(store: OffsetFile) -> Host:
+    made = Host()
+    StandaloneOffsets(made, store)  # type: ignore[arg-type]
+    made.up()
+    return made
+
+
+def asked(host: Host, what: str, texts: object, request: int = 1) -> tuple[Any, ...]:
+    host.tell(RUN, what, {"request": request, "texts": texts})
+    return host.calls.get(timeout=10)
+
+
+def test_what_a_source_stores_is_in_the_file_before_it_is_told(host: Host, store: OffsetFile) -> None:
+    assert asked(host, "store", [[KEY, '{"lsn":12}'], [OTHER, '{"position":3}']], 7) == (
+        "answerOffsets",
+        7,
+        "[]",
+        None,
+    )
+    partition = SourcePartition.of({"server": "one", "db": "two"})
+    assert store.load(ConnectorName("debezium")) == {partition: {"lsn": 12}}
+    assert store.load(ConnectorName("other")) == {SourcePartition.of({"file": "f"}): {"position": 3}}
+
+
+def test_offsets_are_read_as_they_were_asked_for(host: Host, store: OffsetFile) -> None:
+    store.store(
+        {ConnectorName("debezium"): {SourcePartition.of({"db": "two", "server": "one"}): {"lsn": 12}}}
+    )
+    _, request, pairs, error = asked(host, "load", [KEY, OTHER], 8)
+    assert (request, json.loads(pairs), error) == (8, [[KEY, '{"lsn":12}'], [OTHER, None]], None)
+
+
+def test_null_deletes_an_offset(host: Host, store: OffsetFile) -> None:
+    asked(host, "store", [[KEY, '{"lsn":12}']])
+    asked(host, "store", [[KEY, None]])
+    assert store.load(ConnectorName("debezium")) == {}
+
+
+def test_a_source_is_told_why_its_offsets_were_not_stored(
+    host: Host, store: OffsetFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> None:
+        raise StoreError("cannot write the offset file f: no space")
+
+    monkeypatch.setattr(store, "store", full)
+    assert asked(host, "store", [[KEY, "{}"]])[3] == "cannot write the offset file f: no space"
+
+
+def test_offsets_with_more_than_primitives_are_refused(host: Host, store: OffsetFile) -> None:
+    error = asked(host, "store", [[KEY, '{"deep":{"a":1}}']])[3]
+    assert error == "Offsets may only contain primitive types as values, but field deep contains an object"
+    assert store.load(ConnectorName("debezium")) == {}
+
+
+def test_a_process_that_ended_meanwhile_does_not_end_the_thread(host: Host) -> None:
+    host.is_up = False
+    asked(host, "store", [[KEY, '{"lsn":1}']])
+    host.is_up = True
+    assert asked(host, "load", [KEY])[2] == json.dumps([[KEY, '{"lsn":1}']])
