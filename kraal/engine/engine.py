@@ -75,6 +75,7 @@ class SparkEngine:
         leave: Leave | None = None,
         scratch: str | None = None,
         archive: Path | None = None,
+        at_once: bool = True,
     ) -> None:
         """Start Spark in the background.
 
@@ -87,6 +88,7 @@ class SparkEngine:
             leave: removes a sink task from its group in the middle of a join; None waits for the join.
             scratch: a directory that only this worker uses; None creates a temporary one.
             archive: the class archive (`kraal prepare`) that shortens the start of the JVM.
+            at_once: whether Spark starts now; otherwise with the first task.
         """
         directory = scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
@@ -123,7 +125,8 @@ class SparkEngine:
             pace=Pace(time.monotonic),
             after=self.poller.after,
         )
-        self._session.start()
+        if at_once:
+            self._session.start()
 
     @property
     def state(self) -> EngineState:
@@ -143,6 +146,7 @@ class SparkEngine:
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
         """Open one task; returns at once. Cancels an older run of the same task first, because its actor has died."""
+        self._session.start()
         owner = Owner(str(spec.task))
         run = TaskRun(self, owner, spec, lambda: self._executor(owner, spec, offsets), report)
         with self._lock:

@@ -192,7 +192,7 @@ class Process(ABC, Generic[C]):
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry, java = self._with_java_plugins(Registry.load())
         plugins = ProvidedPlugins(registry, self.config, self._providers)
-        engine = self._engine(registry)
+        engine = self._engine(registry, at_once=java is None)
         if java is not None:
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, graceful_s=self.config.graceful_timeout_s)
@@ -305,7 +305,8 @@ class Process(ABC, Generic[C]):
         """Return the registry with the plugins of `plugin.path`, and the host of their process, if there are any."""
         return registry, None
 
-    def _engine(self, registry: Registry) -> Engine:
+    def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
+        """Return the engine; `at_once`: Spark starts now, not with the first task that needs it."""
         # Imported late: its imports take longer than REST may take to answer.
         from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
         from kraal.kafka.leave_group import leave_group  # noqa: PLC0415
@@ -327,6 +328,7 @@ class Process(ABC, Generic[C]):
             leave=leave,
             scratch=str(scratch),
             archive=archive,
+            at_once=at_once,
         )
 
     def _find_kafka(self, assembly: Assembly) -> None:

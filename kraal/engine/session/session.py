@@ -87,10 +87,11 @@ class Session:
         self._changed = changed
         self._wanted = wanted
         self._archive = archive
-        self._state: EngineState = EngineStarting("Spark is starting")
+        self._state: EngineState = EngineStarting("Spark starts with the first task that needs it")
         self._spark: Spark | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closing = threading.Event()
+        self._starting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="kraal-spark-session", daemon=True)
 
     @property
@@ -104,8 +105,10 @@ class Session:
         return self._spark
 
     def start(self) -> None:
-        """Start the session's thread; returns at once."""
-        self._thread.start()
+        """Start the session's thread unless it was started; returns at once."""
+        with self._starting:
+            if self._thread.ident is None:
+                self._thread.start()
 
     def spark(self) -> Spark:
         """Return the living session. Raises SparkAway while there is none."""

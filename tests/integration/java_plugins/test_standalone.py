@@ -1,4 +1,4 @@
-"""Java plugins on a standalone worker, whose offset file a Java worker reads and writes too."""
+"""Java plugins on a standalone worker: no Spark unless it is needed, and the offset file of Java workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def worker(kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]) -> 
     made.close()
 
 
-def test_a_source_moves_to_a_java_worker_and_back_and_a_sink_follows(
+def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
     worker: WorkerProcess, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
     name, file, copy = a_name("moves"), tmp_path / "in.txt", tmp_path / "out.txt"
@@ -58,6 +58,12 @@ def test_a_source_moves_to_a_java_worker_and_back_and_a_sink_follows(
     worker.wait_for_states(name, RUNNING)
     wait_for("one", "two")
     worker.wait_until("the sink wrote", lambda: copy.exists() and copy.read_text() == "one\ntwo\n")
+    assert worker.jvm() is None, "Java connectors need no Spark"
+    (tmp_path / "texts").mkdir()
+    texts = {"connector.class": "SparkSource", "spark.format": "text", "path": str(tmp_path / "texts")}
+    worker.create(f"{name}-spark", texts | {"topic": f"{name}-spark"})
+    worker.wait_for_states(f"{name}-spark", RUNNING)
+    assert worker.jvm() is not None
     assert worker.end() == 0
 
     java_dir = tmp_path / "java"

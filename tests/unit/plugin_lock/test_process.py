@@ -28,7 +28,7 @@ def test_spark_gets_the_jars_of_the_lock(tmp_path: Path, monkeypatch: pytest.Mon
     own = {"offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": "http://127.0.0.1:0"}
     config = parse_standalone({**DEFAULTS, **own})
     made = standalone.StandaloneProcess(config, {}, [Path("driver.jar")])
-    made._engine(Registry.load())
+    made._engine(Registry.load(), at_once=False)
     made._server.close()
     made._close_stores()
     jars = asked[0]()

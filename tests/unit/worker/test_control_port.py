@@ -39,7 +39,8 @@ class Standalone(StandaloneProcess):
     """A standalone worker without Spark and Kafka."""
 
     @override
-    def _engine(self, registry: Registry) -> Engine:
+    def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
+        del at_once
         return FakeEngine()
 
     @override
