@@ -11,10 +11,12 @@ from kraal.java_plugins.jvm import PluginsAway
 
 
 class FakeHost:
-    """Implements what runs and connectors use of `PluginHost`; work is done when it is submitted."""
+    """Implements what runs and connectors use of `PluginHost`; work is done when it is submitted, or later."""
 
     def __init__(self) -> None:
         self.is_up = False
+        self.later: list[Callable[[], object]] | None = None
+        """Work that was submitted and not done; None: it is done at once."""
         self.asked: list[tuple[Any, ...]] = []
         self.answers: dict[str, Any] = {"endTask": True}
         self.ended: list[str] = []
@@ -71,6 +73,9 @@ class FakeHost:
         return answer
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
-        """Do the work."""
+        """Do the work, or keep it for later."""
         del may_block
-        work()
+        if self.later is None:
+            work()
+        else:
+            self.later.append(work)

@@ -254,6 +254,20 @@ def test_a_process_that_ends_before_the_task_has_started_strands_no_run(played: 
     assert played.events[-1] == Failed(trace="it starts", engine_lost=True)
 
 
+def test_a_process_that_ends_before_the_task_is_asked_to_start_leaves_nothing(played: Played) -> None:
+    claim = Transactions()
+    played.host.later = []
+    played.run(transactions=claim)
+    played.host.up()
+    played.host.down()
+    assert played.events[-1] == Failed(trace="it was killed", engine_lost=True)
+    played.host.is_up = True  # the next process, in which another run starts the task
+    for work in played.host.later:
+        work()
+    assert played.host.asked == []
+    assert claim.closed == 1
+
+
 def test_a_run_waits_for_the_one_before(played: Played) -> None:
     first = played.running()
     second = played.run(2, behind=first)
