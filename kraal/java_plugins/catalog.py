@@ -83,9 +83,22 @@ def cached(digest: str) -> str | None:
     return text
 
 
+def is_marked(digest: str) -> bool:
+    """Whether the manifests of these files are known to name all plugins."""
+    return _mark(digest).exists()
+
+
+def mark(digest: str) -> None:
+    """Remember that the manifests of these files name all plugins."""
+    _write(_mark(digest), "")
+
+
 def store(digest: str, text: str) -> None:
     """Store a catalog; a failure costs only the time of another scan."""
-    place = _place(digest)
+    _write(_place(digest), text)
+
+
+def _write(place: Path, text: str) -> None:
     fresh = place.with_suffix(f".{os.getpid()}")
     try:
         make_directory(place.parent, SHARED_DIRECTORY)
@@ -93,11 +106,15 @@ def store(digest: str, text: str) -> None:
             file.write(text)
         fresh.replace(place)
     except OSError as exc:
-        log.warning("The list of Java plugins could not be cached in %s: %s", place, exc)
+        log.warning("What is known of Java plugins could not be cached in %s: %s", place, exc)
 
 
 def _place(digest: str) -> Path:
     return cache_dir() / "plugins" / f"{digest}.json"
+
+
+def _mark(digest: str) -> Path:
+    return cache_dir() / "plugins" / f"{digest}.manifests"
 
 
 def _files(place: Path) -> Iterable[Path]:

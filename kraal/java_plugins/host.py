@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from kraal.java_plugins.discovery import Discovery
 from kraal.java_plugins.jvm import Jvm, PluginsAway
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class PluginHost:
     def __init__(
         self,
         *,
-        plugins: Mapping[str, str],
+        discovery: Discovery,
         worker: Mapping[str, str],
         class_path: Callable[[], Sequence[Path]],
         options: Sequence[str] = (),
@@ -68,14 +69,14 @@ class PluginHost:
         """Describe the process; `start` starts it.
 
         Args:
-            plugins: `plugin.path` and `plugin.discovery`.
+            discovery: where and how the process finds plugins.
             worker: the properties of the worker.
             class_path: returns its jars; called on the host's thread, may download and compile.
             options: options of the JVM.
             silence_s: seconds without a call after which the process ends, because other workers may run its tasks.
             standalone: whether the properties are those of a standalone worker; something follows its offsets.
         """
-        self._plugins, self._worker = dict(plugins), dict(worker)
+        self._discovery, self._worker = discovery, dict(worker)
         self._class_path, self._options = class_path, tuple(options)
         self._silence_ms = int(silence_s * 1000)
         self._standalone = standalone
@@ -207,12 +208,13 @@ class PluginHost:
             self._lost()
 
     def _started(self) -> Jvm:
-        jvm = Jvm(self._class_path(), self._options, self._plugins)
+        jvm = Jvm(self._class_path(), self._options, self._discovery.properties)
         self._starting = jvm
         if self._closing.is_set():
             raise PluginsAway("the worker ends")
         self._described = str(jvm.entry.describe())
         self._scanned.set()
+        self._discovery.scanned(jvm.entry)
         return jvm
 
     def _ready(self, jvm: Jvm) -> bool:

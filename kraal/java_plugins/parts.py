@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kraal.config.values import split_list
-from kraal.config.worker.keys import JAVA_PLUGINS
 from kraal.jars.java_module import java_class_path
-from kraal.java_plugins.catalog import cached, digest_of, has_errors, parse_catalog, store
+from kraal.java_plugins.catalog import cached, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.discovery import OPTIONS, PATH, Discovery
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.jvm import PluginsAway
 from kraal.java_plugins.offsets import StandaloneOffsets
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATH, DISCOVERY, OPTIONS = JAVA_PLUGINS
 DEFAULT_OPTIONS: Final = "-Xms256M -Xmx2G"
 TUNING: Final = (
     "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent "
@@ -30,7 +29,6 @@ TUNING: Final = (
 )
 """What Connect's own script gives to Java. Source: kafka-run-class.sh (Kafka 4.3.0)."""
 MOST_SILENCE_S: Final = 5.0
-_DEFAULT_DISCOVERY: Final = "hybrid_warn"
 _RESOLVED: Final = "config.providers"
 """Providers have resolved all configs before they reach the process."""
 
@@ -54,13 +52,22 @@ def with_plugin_path(
 
     Raises PluginsAway if the scan fails.
     """
-    host = _open_host(worker, session_timeout_s=session_timeout_s, standalone=offsets is not None)
-    if host is None:
+    if not split_list(worker.get(PATH) or ""):
         return registry, None
+    discovery = Discovery(worker)
+    host = PluginHost(
+        discovery=discovery,
+        worker={key: text for key, text in worker.items() if not key.startswith(_RESOLVED)},
+        class_path=java_class_path,
+        options=shlex.split(f"{TUNING} {worker.get(OPTIONS) or DEFAULT_OPTIONS}"),
+        silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
+        standalone=offsets is not None,
+    )
+    host.start()
     if offsets is not None:
         StandaloneOffsets(host, offsets)
     try:
-        return _with_java_plugins(registry, host, worker, told), host
+        return _with_java_plugins(registry, host, discovery.digest, told), host
     except PluginsAway:
         host.close()
         if told():
@@ -68,32 +75,14 @@ def with_plugin_path(
         raise
 
 
-def _open_host(worker: Mapping[str, str], *, session_timeout_s: float, standalone: bool) -> PluginHost | None:
-    """Start the process for a worker's properties; None without `plugin.path`."""
-    if not split_list(worker.get(PATH) or ""):
-        return None
-    discovery = worker.get(DISCOVERY) or _DEFAULT_DISCOVERY
-    host = PluginHost(
-        plugins={PATH: worker[PATH], DISCOVERY: discovery},
-        worker={key: text for key, text in worker.items() if not key.startswith(_RESOLVED)},
-        class_path=java_class_path,
-        options=shlex.split(f"{TUNING} {worker.get(OPTIONS) or DEFAULT_OPTIONS}"),
-        silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
-        standalone=standalone,
-    )
-    host.start()
-    return host
-
-
 def _with_java_plugins(
-    registry: Registry, host: PluginHost, worker: Mapping[str, str], give_up: Callable[[], bool]
+    registry: Registry, host: PluginHost, digest: str, give_up: Callable[[], bool]
 ) -> Registry:
     """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.
 
     Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
     Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or when `give_up` returns True.
     """
-    digest = digest_of(split_list(worker[PATH]), worker.get(DISCOVERY) or _DEFAULT_DISCOVERY)
     text = cached(digest)
     if text is None:
         text = host.describe(give_up)

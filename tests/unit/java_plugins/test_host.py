@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kraal.java_plugins import host as module
+from kraal.java_plugins.discovery import Discovery
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.jvm import PluginsAway
 
@@ -64,6 +65,10 @@ class FakeJvm:
     def describe(self) -> str:
         """Return an empty catalog."""
         return "[]"
+
+    def hasAllManifests(self) -> bool:  # noqa: N802 - Java's name
+        """Return whether `service_load` finds all plugins."""
+        return False
 
     def start(self, *given: object) -> None:
         """Start, or raise."""
@@ -155,7 +160,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 @pytest.fixture
 def host(machine: Machine) -> Iterator[PluginHost]:
     del machine
-    made = PluginHost(plugins={}, worker={"a": "b"}, class_path=list)
+    made = PluginHost(discovery=Discovery({"plugin.path": "nowhere"}), worker={"a": "b"}, class_path=list)
     yield made
     made.close()
 

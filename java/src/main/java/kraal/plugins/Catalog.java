@@ -1,18 +1,25 @@
 package kraal.plugins;
 
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.runtime.AbstractHerder;
 import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
+import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
+import org.apache.kafka.connect.runtime.isolation.PluginSource;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.runtime.isolation.ServiceLoaderScanner;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
 import org.apache.kafka.connect.source.SourceConnector;
@@ -33,18 +40,55 @@ final class Catalog {
 
     /** Describes every plugin that is not one of Kafka's own on the class path; see {@code catalog.py} for the shape. */
     List<Map<String, Object>> describe() {
-        List<Map<String, Object>> all = new ArrayList<>();
+        List<Map<String, Object>> described = new ArrayList<>();
+        all().forEach(plugin -> described.add(describe(plugin)));
+        return described;
+    }
+
+    private List<PluginDesc<?>> all() {
         List<Collection<? extends PluginDesc<?>>> kinds = List.of(
             plugins.sinkConnectors(), plugins.sourceConnectors(), plugins.transformations(), plugins.predicates(),
             plugins.converters(), plugins.headerConverters());
+        List<PluginDesc<?>> all = new ArrayList<>();
         for (Collection<? extends PluginDesc<?>> kind : kinds) {
             for (PluginDesc<?> plugin : kind) {
                 if (!CLASS_PATH.equals(plugin.location())) {
-                    all.add(describe(plugin));
+                    all.add(plugin);
                 }
             }
         }
         return all;
+    }
+
+    /**
+     * Returns whether discovery by manifests alone finds all these plugins. Creates each of them, in the class loaders
+     * that there are.
+     */
+    boolean hasAllManifests() {
+        Map<PluginClassLoader, Set<String>> wanted = new HashMap<>();
+        for (PluginDesc<?> plugin : all()) {
+            if (plugin.loader() instanceof PluginClassLoader loader) {
+                wanted.computeIfAbsent(loader, each -> new HashSet<>()).add(named(plugin));
+            }
+        }
+        try {
+            return wanted.entrySet().stream().allMatch(each -> inManifests(each.getKey()).containsAll(each.getValue()));
+        } catch (RuntimeException | LinkageError e) {
+            LOG.debug("The manifests of plugins cannot be read", e);
+            return false;
+        }
+    }
+
+    private static Set<String> inManifests(PluginClassLoader loader) {
+        Path place = Path.of(loader.location());
+        PluginSource source = new PluginSource(place, PluginSource.Type.MULTI_JAR, loader, loader.getURLs());
+        Set<String> found = new HashSet<>();
+        new ServiceLoaderScanner().discoverPlugins(Set.of(source)).forEach(plugin -> found.add(named(plugin)));
+        return found;
+    }
+
+    private static String named(PluginDesc<?> plugin) {
+        return plugin.typeName() + " " + plugin.className() + " " + plugin.version();
     }
 
     private Map<String, Object> describe(PluginDesc<?> plugin) {

@@ -57,6 +57,11 @@ public final class PluginWorker {
         return Json.text(catalog.describe());
     }
 
+    /** Returns whether a later process may start with {@code plugin.discovery=service_load}, and find the same plugins. */
+    public boolean hasAllManifests() {
+        return catalog.hasAllManifests();
+    }
+
     /** Sets the level of a logger and of all below it, by log4j's names; {@code root} stands for all. */
     public void setLogLevel(String namespace, String level) {
         Configurator.setAllLevels("root".equals(namespace) ? "" : namespace, Level.toLevel(level));

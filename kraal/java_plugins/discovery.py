@@ -1,0 +1,47 @@
+"""How the process finds the plugins in `plugin.path`: as the worker's file says, or faster where that finds the same.
+
+`hybrid_warn`, the default, looks through all classes of all jars and takes ten times as long as `service_load`, which
+reads manifests. If the manifests were found to name all plugins, later processes read only them, as long as the files
+are the same; also those that replace one that has ended, so that tasks continue sooner.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kraal.config.values import split_list
+from kraal.config.worker.keys import JAVA_PLUGINS
+from kraal.java_plugins.catalog import digest_of, is_marked, mark
+
+log = logging.getLogger(__name__)
+
+PATH, DISCOVERY, OPTIONS = JAVA_PLUGINS
+DEFAULT: Final = "hybrid_warn"
+_MANIFESTS: Final = "service_load"
+_HYBRID: Final = ("hybrid_warn", "hybrid_fail")
+
+
+class Discovery:
+    """The properties `plugin.path` and `plugin.discovery` of the next process. One thread after another."""
+
+    def __init__(self, worker: Mapping[str, str]) -> None:
+        """`worker`: the worker's properties. Reads the names of all files in `plugin.path`."""
+        mode = worker.get(DISCOVERY) or DEFAULT
+        self._path = worker[PATH]
+        self._is_hybrid = mode.lower() in _HYBRID
+        self.digest: Final = digest_of(split_list(self._path), mode)
+        """Of all that decides which plugins there are."""
+        self._mode = _MANIFESTS if self._is_hybrid and is_marked(self.digest) else mode
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the next process is given."""
+        return {PATH: self._path, DISCOVERY: self._mode}
+
+    def scanned(self, process: Any) -> None:
+        """Ask a process that has found all plugins whether manifests are enough from now on. Raises py4j's errors."""
+        if self._is_hybrid and self._mode != _MANIFESTS and process.hasAllManifests():
+            self._mode = _MANIFESTS
+            mark(self.digest)
