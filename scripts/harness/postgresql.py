@@ -9,12 +9,12 @@ import signal
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from kraal.broker.broker import free_port
 from scripts.harness.processes import ScriptFailed, wait_until
@@ -24,6 +24,7 @@ INSTALLED: Final = "pginstall18"
 USER: Final = "kraal"
 PASSWORD: Final = "not the usual one"  # noqa: S105 - of a server that ends with its caller
 UP_S: Final = 60.0
+_ENVIRONMENT: Final = {"PGPASSWORD": PASSWORD, "LC_ALL": "C"}
 SETTINGS: Final = (
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
@@ -76,11 +77,28 @@ class PostgreSQL:
         """Tell whether it answers."""
         return self._psql("SELECT 1").returncode == 0
 
-    def _psql(self, sql: str) -> subprocess.CompletedProcess[str]:
+    @contextmanager
+    def session(self) -> Iterator[Callable[[str], None]]:
+        """Keep a connection; yield what sends statements over it, without waiting for their results."""
+        with subprocess.Popen(
+            self._command(), env=_ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, encoding="utf-8"
+        ) as process:  # fmt: skip
+            assert process.stdin is not None  # noqa: S101 - a pipe
+
+            def send(sql: str, pipe: IO[str] = process.stdin) -> None:
+                pipe.write(sql + "\n")
+                pipe.flush()
+
+            yield send
+
+    def _command(self) -> list[str]:
         address = ("-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", self.database)
+        return [str(self.programs / "psql"), "-XqtA", "-v", "ON_ERROR_STOP=1", *address]
+
+    def _psql(self, sql: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(self.programs / "psql"), "-XqtA", "-v", "ON_ERROR_STOP=1", *address, "-c", sql],
-            env={"PGPASSWORD": PASSWORD, "LC_ALL": "C"},
+            [*self._command(), "-c", sql],
+            env=_ENVIRONMENT,
             capture_output=True,
             encoding="utf-8",
             check=False,

@@ -72,6 +72,15 @@ def started(lab: Lab, kind: str, extra: dict[str, str]) -> Worker:
     cluster = lab.cluster(kind, extra)
     cluster.start(1)
     worker = cluster.workers[0]
+    wait_until_ready(kind, worker)
+    say(f"warming up: {kind}")
+    _warm_up(lab, kind, worker)
+    wait_until_idle(worker)
+    return worker
+
+
+def wait_until_ready(kind: str, worker: Worker) -> None:
+    """Wait until a worker of Kraal runs Java plugins; Java's does when it is up."""
     if kind == "kraal":
         wait_until(
             f"{worker.name} had its Java plugins",
@@ -79,10 +88,11 @@ def started(lab: Lab, kind: str, extra: dict[str, str]) -> Worker:
             timeout_s=UP_S,
             program=worker.process,
         )
-    say(f"warming up: {kind}")
-    _warm_up(lab, kind, worker)
+
+
+def wait_until_idle(worker: Worker) -> None:
+    """Wait until a worker uses little processor time; Kraal's Spark warms up before that."""
     wait_until(f"{worker.name} was idle", lambda: _is_idle(worker), timeout_s=UP_S, program=worker.process)
-    return worker
 
 
 def _warm_up(lab: Lab, kind: str, worker: Worker) -> None:
@@ -115,7 +125,7 @@ def has_open(processes: Iterable[psutil.Process], files: Iterable[Path]) -> bool
 
 
 def _is_idle(worker: Worker) -> bool:
-    """Return whether the worker uses little processor time for a while; Kraal's Spark warms up before that."""
+    """Return whether the worker uses little processor time for a while."""
     before = worker.process.usage().cpu_s
     time.sleep(IDLE_S)
     return worker.process.usage().cpu_s - before < IDLE_CORES * IDLE_S

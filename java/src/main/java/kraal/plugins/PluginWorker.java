@@ -19,7 +19,6 @@ import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.Worker;
 import org.apache.kafka.connect.runtime.WorkerConfig;
 import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
-import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.storage.KafkaOffsetBackingStore;
 import org.apache.kafka.connect.storage.OffsetBackingStore;
@@ -36,7 +35,7 @@ import org.apache.logging.log4j.core.config.Configurator;
  */
 public final class PluginWorker {
     private final Map<String, String> pluginProperties;
-    private final Plugins plugins;
+    private final WorkerPlugins plugins;
     private final Catalog catalog;
     private final Events events = new Events();
     private final StandaloneOffsets standaloneOffsets = new StandaloneOffsets(events);
@@ -48,7 +47,7 @@ public final class PluginWorker {
     /** Scans {@code plugin.path}; takes seconds. */
     PluginWorker(Map<String, String> pluginProperties) {
         this.pluginProperties = pluginProperties;
-        plugins = new Plugins(pluginProperties);
+        plugins = new WorkerPlugins(pluginProperties);
         catalog = new Catalog(plugins);
     }
 
@@ -113,7 +112,7 @@ public final class PluginWorker {
                 ConnectorClientConfigOverridePolicy.class);
             String id = given.getOrDefault("client.id", "kraal") + "-plugins";
             Worker made = new Worker(id, Time.SYSTEM, plugins, config, offsets, policy);
-            Tasks ofWorker = new Tasks(made, events);
+            Tasks ofWorker = new Tasks(made, plugins, events);
             Field herder = Worker.class.getDeclaredField("herder");
             herder.setAccessible(true);
             herder.set(made, Partial.of(Herder.class, Map.of(

@@ -25,6 +25,7 @@ import org.slf4j.LoggerFactory;
 final class Tasks {
     private static final Logger LOG = LoggerFactory.getLogger(Tasks.class);
     private final Worker worker;
+    private final WorkerPlugins plugins;
     private final Events events;
     private final ConcurrentMap<ConnectorTaskId, Object> known;
     private final Map<ConnectorTaskId, RunningTask> running = new ConcurrentHashMap<>();
@@ -33,8 +34,9 @@ final class Tasks {
     /** The topics that tasks of each connector have reported since one of them started last. */
     private final Map<String, Set<String>> topics = new ConcurrentHashMap<>();
 
-    Tasks(Worker worker, Events events) throws ReflectiveOperationException {
+    Tasks(Worker worker, WorkerPlugins plugins, Events events) throws ReflectiveOperationException {
         this.worker = worker;
+        this.plugins = plugins;
         this.events = events;
         known = tasksOf(worker);
     }
@@ -104,7 +106,7 @@ final class Tasks {
                 Map.of(connector, TargetState.STARTED), Map.of(id, own), Map.of(), Map.of(), Map.of(),
                 Set.of(), Set.of());
             boolean started = source
-                ? startSource(id, state, config, own, made)
+                ? plugins.startSource(() -> startSource(id, state, config, own, made))
                 : worker.startSinkTask(id, state, config, own, made, TargetState.STARTED);
             if (started) {
                 made.measure(worker.metrics());

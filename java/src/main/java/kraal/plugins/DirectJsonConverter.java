@@ -1,0 +1,239 @@
+package kraal.plugins;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.lang.reflect.Field;
+import java.math.BigDecimal;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.data.ConnectSchema;
+import org.apache.kafka.connect.data.Date;
+import org.apache.kafka.connect.data.Decimal;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.data.Time;
+import org.apache.kafka.connect.data.Timestamp;
+import org.apache.kafka.connect.json.DecimalFormat;
+import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.json.JsonConverterConfig;
+import org.apache.kafka.connect.storage.Converter;
+
+/**
+ * A converter that writes what Kafka's {@link JsonConverter} writes, in less than half the time.
+ *
+ * <p>Kafka's class builds a tree of nodes for each record, its schema included, and then writes the tree. This class
+ * writes the value directly, after the schema's text, which it keeps. It leaves a record that it cannot write to
+ * Kafka's converter, which then reports the error. Not thread-safe: a converter belongs to one task.
+ */
+final class DirectJsonConverter implements Converter {
+    private static final int LEAST_SIZE = 512;
+
+    private final JsonConverter kafkas;
+    private final JsonConverterConfig config;
+    private final ObjectMapper mapper = new ObjectMapper();
+    private final JsonFactory factory = mapper.getFactory();
+    private final Map<Schema, byte[]> prefixes;
+    private Schema lastSchema;
+    private byte[] lastPrefix;
+    private int lastSize;
+
+    /** Takes the place of a converter of Kafka's that has been configured. */
+    DirectJsonConverter(JsonConverter kafkas) throws ReflectiveOperationException {
+        this.kafkas = kafkas;
+        Field field = JsonConverter.class.getDeclaredField("config");
+        field.setAccessible(true);
+        config = (JsonConverterConfig) field.get(kafkas);
+        int most = config.schemaCacheSize();
+        prefixes = new LinkedHashMap<>(16, 0.75f, true) {
+            @Override
+            protected boolean removeEldestEntry(Map.Entry<Schema, byte[]> eldest) {
+                return size() > most;
+            }
+        };
+    }
+
+    @Override
+    public void configure(Map<String, ?> configs, boolean isKey) {
+        throw new UnsupportedOperationException("Kafka's converter was configured already");
+    }
+
+    @Override
+    public ConfigDef config() {
+        return kafkas.config();
+    }
+
+    @Override
+    public SchemaAndValue toConnectData(String topic, byte[] value) {
+        return kafkas.toConnectData(topic, value);
+    }
+
+    @Override
+    public void close() throws IOException {
+        kafkas.close();
+    }
+
+    @Override
+    public byte[] fromConnectData(String topic, Schema schema, Object value) {
+        if (schema != null || value != null) {
+            try {
+                return text(schema, value);
+            } catch (Unwritable | IOException | RuntimeException e) {
+                // Kafka's converter writes the record, or throws what a Java worker reports
+            }
+        }
+        return kafkas.fromConnectData(topic, schema, value);
+    }
+
+    private byte[] text(Schema schema, Object value) throws IOException, Unwritable {
+        ByteArrayOutputStream out = new ByteArrayOutputStream(Math.max(LEAST_SIZE, lastSize + lastSize / 4));
+        if (config.schemasEnabled()) {
+            out.writeBytes(prefix(schema));
+        }
+        try (JsonGenerator json = factory.createGenerator(out)) {
+            write(json, schema, value);
+        }
+        if (config.schemasEnabled()) {
+            out.write('}');
+        }
+        lastSize = out.size();
+        return out.toByteArray();
+    }
+
+    /** Returns the text before the value: the schema, and the name of the payload. */
+    private byte[] prefix(Schema schema) throws IOException, Unwritable {
+        if (schema == lastSchema && lastPrefix != null) {
+            return lastPrefix;
+        }
+        if (schema != null && !(schema instanceof ConnectSchema)) {
+            throw new Unwritable(); // a builder, which may change
+        }
+        byte[] prefix = prefixes.get(schema);
+        if (prefix == null) {
+            String text = mapper.writeValueAsString(schema == null ? null : kafkas.asJsonSchema(schema));
+            prefix = ("{\"schema\":" + text + ",\"payload\":").getBytes(StandardCharsets.UTF_8);
+            prefixes.put(schema, prefix);
+        }
+        lastSchema = schema;
+        lastPrefix = prefix;
+        return prefix;
+    }
+
+    private void write(JsonGenerator json, Schema schema, Object value) throws IOException, Unwritable {
+        if (value == null) {
+            writeNull(json, schema);
+        } else if (schema == null) {
+            Schema.Type type = ConnectSchema.schemaType(value.getClass());
+            if (type == null) {
+                throw new Unwritable();
+            }
+            writeAs(json, type, null, value);
+        } else if (schema.name() == null || !writeLogical(json, schema, value)) {
+            writeAs(json, schema.type(), schema, value);
+        }
+    }
+
+    private void writeNull(JsonGenerator json, Schema schema) throws IOException, Unwritable {
+        if (schema != null && schema.defaultValue() != null && config.replaceNullWithDefault()) {
+            write(json, schema, schema.defaultValue());
+        } else if (schema == null || schema.isOptional()) {
+            json.writeNull();
+        } else {
+            throw new Unwritable();
+        }
+    }
+
+    /** Writes a value of one of Connect's logical types; returns whether the schema has one. */
+    private boolean writeLogical(JsonGenerator json, Schema schema, Object value) throws IOException {
+        switch (schema.name()) {
+            case Decimal.LOGICAL_NAME -> {
+                if (config.decimalFormat() == DecimalFormat.NUMERIC) {
+                    json.writeNumber((BigDecimal) value);
+                } else {
+                    json.writeBinary(Decimal.fromLogical(schema, (BigDecimal) value));
+                }
+            }
+            case Date.LOGICAL_NAME -> json.writeNumber(Date.fromLogical(schema, (java.util.Date) value));
+            case Time.LOGICAL_NAME -> json.writeNumber(Time.fromLogical(schema, (java.util.Date) value));
+            case Timestamp.LOGICAL_NAME -> json.writeNumber(Timestamp.fromLogical(schema, (java.util.Date) value));
+            default -> {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private void writeAs(JsonGenerator json, Schema.Type type, Schema schema, Object value)
+        throws IOException, Unwritable {
+        switch (type) {
+            case INT8 -> json.writeNumber((Byte) value);
+            case INT16 -> json.writeNumber((Short) value);
+            case INT32 -> json.writeNumber((Integer) value);
+            case INT64 -> json.writeNumber((Long) value);
+            case FLOAT32 -> json.writeNumber((Float) value);
+            case FLOAT64 -> json.writeNumber((Double) value);
+            case BOOLEAN -> json.writeBoolean((Boolean) value);
+            case STRING -> json.writeString(((CharSequence) value).toString());
+            case BYTES -> json.writeBinary(value instanceof ByteBuffer buffer ? buffer.array() : (byte[]) value);
+            case ARRAY -> writeArray(json, schema, (Collection<?>) value);
+            case MAP -> writeMap(json, schema, (Map<?, ?>) value);
+            case STRUCT -> writeStruct(json, schema, (Struct) value);
+            default -> throw new Unwritable();
+        }
+    }
+
+    private void writeArray(JsonGenerator json, Schema schema, Collection<?> values) throws IOException, Unwritable {
+        Schema ofValues = schema == null ? null : schema.valueSchema();
+        json.writeStartArray();
+        for (Object each : values) {
+            write(json, ofValues, each);
+        }
+        json.writeEndArray();
+    }
+
+    private void writeMap(JsonGenerator json, Schema schema, Map<?, ?> values) throws IOException, Unwritable {
+        Schema ofKeys = schema == null ? null : schema.keySchema();
+        Schema ofValues = schema == null ? null : schema.valueSchema();
+        if (ofKeys != null && (ofKeys.type() != Schema.Type.STRING || ofKeys.name() != null)) {
+            throw new Unwritable();
+        }
+        json.writeStartObject();
+        for (Map.Entry<?, ?> each : values.entrySet()) {
+            if (!(each.getKey() instanceof String name)) {
+                throw new Unwritable();
+            }
+            json.writeFieldName(name);
+            write(json, ofValues, each.getValue());
+        }
+        json.writeEndObject();
+    }
+
+    private void writeStruct(JsonGenerator json, Schema schema, Struct struct) throws IOException, Unwritable {
+        if (!struct.schema().equals(schema)) {
+            throw new Unwritable();
+        }
+        List<org.apache.kafka.connect.data.Field> fields = schema.fields();
+        json.writeStartObject();
+        for (int i = 0; i < fields.size(); i++) {
+            org.apache.kafka.connect.data.Field field = fields.get(i);
+            json.writeFieldName(field.name());
+            write(json, field.schema(), struct.getWithoutDefault(field.name()));
+        }
+        json.writeEndObject();
+    }
+
+    /** A record that is left to Kafka's converter. */
+    private static final class Unwritable extends Exception {
+        Unwritable() {
+            super(null, null, false, false);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+package kraal.plugins;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.runtime.ConnectorConfig;
+import org.apache.kafka.connect.storage.Converter;
+import org.apache.kafka.connect.storage.StringConverter;
+import org.junit.jupiter.api.Test;
+
+/** Which tasks get which converters. */
+final class WorkerPluginsTest {
+    private static final String VALUE = "value.converter";
+    private final WorkerPlugins plugins = new WorkerPlugins(Map.of("plugin.path", "", "plugin.discovery", "service_load"));
+
+    @Test
+    void sourcesWriteJsonDirectlyByTheirConfig() {
+        Converter made = plugins.startSource(
+            () -> made(JsonConverter.class, Map.of("value.converter.schemas.enable", "false")));
+        assertEquals(DirectJsonConverter.class, made.getClass());
+        assertEquals("5", new String(made.fromConnectData("t", null, 5)));
+    }
+
+    @Test
+    void othersHaveWhatTheyName() {
+        assertEquals(JsonConverter.class, made(JsonConverter.class, Map.of()).getClass());
+        assertEquals(StringConverter.class, plugins.startSource(() -> made(StringConverter.class, Map.of())).getClass());
+    }
+
+    private Converter made(Class<?> converter, Map<String, String> more) {
+        Map<String, String> config = new HashMap<>(more);
+        config.putAll(Map.of("name", "n", "connector.class", "none", VALUE, converter.getName()));
+        return plugins.newConverter(new ConnectorConfig(plugins, config), VALUE, VALUE + ".plugin.version");
+    }
+}

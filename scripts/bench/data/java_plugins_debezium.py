@@ -1,0 +1,268 @@
+"""`java-plugins-debezium`: Debezium's PostgreSQL source as a plugin, on a Java worker and on Kraal.
+
+Both workers are distributed ones, each a cluster of its own, with the same `plugin.path`, and are warm and idle. One
+PostgreSQL server has the tables. The snapshot: a connector for a table of 500,000 rows is created; records/s is rows
+divided by the time from the last look at the empty topic to the first look at the full one, with JsonConverter, with
+schemas and without. The first topics of both sides must have the same records but for times and names. Then rows are
+inserted one at a time, over a kept connection, from the statement until a consumer that polls has the record; the
+connectors have `poll.interval.ms=10`. Last, the processor time of the process tree of each worker with one idle
+connector of default settings, less that of the same worker without.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+from kraal.jars.jars import ensure
+from scripts.bench.control.restart import GOLDEN
+from scripts.bench.data.java_plugins import PROCESS, wait_until_idle, wait_until_ready
+from scripts.bench.data.source import LOOK_S
+from scripts.bench.lab import TRANSFER_S, Lab, alternated, say
+from scripts.bench.report import Case, Wanted
+from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.topics import Reader, create_topic
+from scripts.harness.workers import UP_S, Worker
+
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+ROWS: Final = 500_000
+WARM_UP_ROWS: Final = 100_000
+WARM_UPS: Final = 20
+SPACING_S: Final = 0.05
+IDLE_S: Final = 30.0
+COMPARED: Final = 1000
+POLL_MS: Final = 10
+"""How long Debezium pauses when nothing has changed: by default half a second, which would hide what a worker adds."""
+NO_DATA: Final = {"snapshot.mode": "no_data"}
+SERVER: Final = ("wal_level=logical", "shared_buffers=256MB", "max_wal_size=8GB")
+TABLE: Final = """
+    CREATE TABLE {name} (
+        id bigint PRIMARY KEY, customer text, amount numeric(12, 2), quantity int, paid boolean, rate double precision,
+        at timestamptz, day date, note text
+    );
+    INSERT INTO {name} SELECT n, 'customer ' || n % 1000, n * 0.01, n % 100, n % 2 = 0, n / 7.0,
+        timestamptz '2026-01-01 00:00Z' + n * interval '1 second', date '2026-01-01' + n % 365, 'order ' || n
+        FROM generate_series(1, {rows}) AS n;
+"""
+
+
+def run(lab: Lab) -> list[Case]:
+    """Measure snapshots, single rows, and an idle connector, each on both."""
+    rows = lab.options.times(ROWS, ROWS // 10)
+    with postgresql(*SERVER) as database:
+        database.ask(TABLE.format(name="orders", rows=rows) + TABLE.format(name="warm", rows=WARM_UP_ROWS))
+        workers = _started(lab, database)
+        cases = [
+            _snapshot(lab, database, workers, rows, schemas=True),
+            _snapshot(lab, database, workers, rows, schemas=False),
+        ]
+        with ExitStack() as stack:
+            delays = _delays(
+                lab, {kind: _Rows(lab, worker, database, kind, stack) for kind, worker in workers.items()}
+            )
+        empty = _cores(lab, workers)
+        with ExitStack() as stack:
+            for worker in workers.values():
+                topic = stack.enter_context(_connector(lab, worker, database, "warm", NO_DATA))
+                _wait_until_followed(database, worker, topic)
+            busy = _cores(lab, workers)
+    return [
+        *cases,
+        Case(
+            "row inserted until consumed, median",
+            "ms",
+            delays.get("java", []),
+            delays.get("kraal", []),
+            wanted=Wanted(ratio=0.83),
+        ),
+        Case(
+            "one idle connector: processor, beyond the same worker without",
+            "cores",
+            [busy["java"] - empty["java"]] if "java" in busy else [],
+            [busy["kraal"] - empty["kraal"]] if "kraal" in busy else [],
+            wanted=Wanted(limit=0.03),
+        ),
+    ]
+
+
+def _started(lab: Lab, database: PostgreSQL) -> dict[str, Worker]:
+    """Start both workers, one after another, and send a table's snapshot through each, with schemas and without."""
+    place = lab.directory / "plugins"
+    place.mkdir()
+    archive = next(each for each in ensure("debezium") if "postgres" in each.name)
+    with tarfile.open(archive) as opened:
+        opened.extractall(place, filter="data")
+    workers = {}
+    for kind in lab.options.sides:
+        cluster = lab.cluster(kind, {"plugin.path": str(place)})
+        cluster.start(1)
+        worker = workers[kind] = cluster.workers[0]
+        wait_until_ready(kind, worker)
+        say(f"warming up: {kind}")
+        for schemas in (True, False):
+            with _connector(lab, worker, database, "warm", _schemas(schemas)) as topic:
+                _filled(worker, lab.reader(topic).end, WARM_UP_ROWS)
+        if kind == "kraal" and not any(PROCESS in process.cmdline() for process in worker.process.tree()):
+            raise ScriptFailed(f"{worker.name} has no JVM of Java plugins.")
+    for worker in workers.values():
+        wait_until_idle(worker)
+    return workers
+
+
+@contextmanager
+def _connector(
+    lab: Lab, worker: Worker, database: PostgreSQL, table: str, extra: Mapping[str, str]
+) -> Iterator[str]:
+    """Run a connector with a slot of its own for a table; yield its topic."""
+    name = lab.fresh("debezium")
+    own = name.replace("-", "_")
+    topic = f"{name}.public.{table}"
+    create_topic(lab.bootstrap, topic)
+    worker.rest.create(
+        name,
+        {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "tasks.max": "1",
+            "database.hostname": "127.0.0.1",
+            "database.port": str(database.port),
+            "database.user": USER,
+            "database.password": PASSWORD,
+            "database.dbname": database.database,
+            "plugin.name": "pgoutput",
+            "publication.name": f"p_{own}",
+            "publication.autocreate.mode": "filtered",
+            "slot.name": f"s_{own}",
+            "slot.drop.on.stop": "true",
+            "topic.prefix": name,
+            "table.include.list": f"public.{table}",
+            "key.converter": JSON,
+            "value.converter": JSON,
+            **extra,
+        },
+    )
+    yield topic
+    worker.rest.delete(name)
+
+
+def _schemas(enabled: bool) -> dict[str, str]:  # noqa: FBT001 - the value of two keys
+    return {f"{part}.converter.schemas.enable": str(enabled).lower() for part in ("key", "value")}
+
+
+def _wait_until_followed(database: PostgreSQL, worker: Worker, topic: str) -> None:
+    slot = f"s_{topic.partition('.')[0].replace('-', '_')}"
+    sql = f"SELECT 1 FROM pg_replication_slots WHERE active AND slot_name = '{slot}'"  # noqa: S608
+    wait_until(
+        f"{worker.name} followed {slot}",
+        lambda: bool(database.ask(sql)),
+        timeout_s=UP_S,
+        program=worker.process,
+    )
+
+
+def _filled(worker: Worker, count: Callable[[], int], rows: int) -> float:
+    """Return the seconds from the last look at an empty topic to the first look at the full one."""
+    begun = empty = now = time.monotonic()
+    while (end := count()) < rows:
+        now = time.monotonic()
+        if end == 0:
+            empty = now
+        if now - begun > TRANSFER_S or not worker.process.alive:
+            raise ScriptFailed(f"{worker.name} sent {end} of {rows} rows; see {worker.process.log}.")
+        time.sleep(LOOK_S)
+    return time.monotonic() - empty
+
+
+def _snapshot(
+    lab: Lab, database: PostgreSQL, workers: dict[str, Worker], rows: int, *, schemas: bool
+) -> Case:
+    """Measure the snapshot of a table."""
+    name = f"snapshot, JsonConverter {'with' if schemas else 'without'} schemas"
+    say(name)
+    first: dict[str, list[Any]] = {}
+
+    def measure(kind: str, worker: Worker) -> list[float]:
+        lab.settle()
+        with _connector(lab, worker, database, "orders", _schemas(schemas)) as topic:
+            reader = lab.reader(topic)
+            seconds = _filled(worker, reader.end, rows)
+            if kind not in first:
+                first[kind] = _records(reader, topic)
+                if any(records != first[kind] for records in first.values()):
+                    raise ScriptFailed("Java's and Kraal's topics differ.")
+        return [rows / seconds]
+
+    measured = alternated(workers, lab.options.times(3, 1), measure)
+    java, kraal = ([row[0] for row in measured.get(kind, [])] for kind in ("java", "kraal"))
+    return Case(name, "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=1.2))
+
+
+def _records(reader: Reader, topic: str) -> list[Any]:
+    """Return the first records, without what differs from run to run."""
+    reader.seek(0)
+    prefix = topic.partition(".")[0]
+    values = [reader.next(UP_S) or b"" for _ in range(COMPARED)]
+    return [_without_moments(json.loads(value.replace(prefix.encode(), b"NAME"))) for value in values]
+
+
+def _without_moments(value: Any) -> Any:
+    if isinstance(value, dict):
+        moments = ("ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "snapshot")
+        return {key: _without_moments(each) for key, each in value.items() if key not in moments}
+    return [_without_moments(each) for each in value] if isinstance(value, list) else value
+
+
+class _Rows:
+    """A connector that follows a table of its own, a connection that inserts, and a consumer at the topic's end."""
+
+    def __init__(self, lab: Lab, worker: Worker, database: PostgreSQL, kind: str, stack: ExitStack) -> None:
+        """Start them; `stack` ends them."""
+        self._worker, self._table, self._number = worker, f"rows_{kind}", 0
+        database.ask(f"CREATE TABLE {self._table} (id bigint PRIMARY KEY, name text)")
+        self._send = stack.enter_context(database.session())
+        settings = NO_DATA | {"poll.interval.ms": str(POLL_MS)}
+        topic = stack.enter_context(_connector(lab, worker, database, self._table, settings))
+        _wait_until_followed(database, worker, topic)
+        self._reader = lab.reader(topic)
+        self._reader.seek(0)
+
+    def delay(self) -> float:
+        """Insert a row and return the seconds until its record has come."""
+        self._number += 1
+        while self._reader.next(0.0):  # nothing is due; polls, so that the consumer asks the broker now
+            pass
+        begun = time.monotonic()
+        self._send(f"INSERT INTO {self._table} VALUES ({self._number}, 'a name');")  # noqa: S608
+        value = self._reader.next(UP_S)
+        if value is None or json.loads(value)["payload"]["after"]["id"] != self._number:
+            raise ScriptFailed(f"{self._worker.name} sent {value!r} where row {self._number} was due.")
+        return time.monotonic() - begun
+
+
+def _delays(lab: Lab, lines: dict[str, _Rows]) -> dict[str, list[float]]:
+    delays: dict[str, list[float]] = {kind: [] for kind in lines}
+    for number in range(WARM_UPS + lab.options.times(200, 20)):
+        for kind, line in lines.items():
+            time.sleep(SPACING_S + number * GOLDEN % 0.2)
+            milliseconds = line.delay() * 1000
+            if number >= WARM_UPS:
+                delays[kind].append(milliseconds)
+    say("delays are measured")
+    return delays
+
+
+def _cores(lab: Lab, workers: dict[str, Worker]) -> dict[str, float]:
+    """Return the cores that each worker uses while nothing happens, both at once."""
+    for worker in workers.values():
+        wait_until_idle(worker)
+    time.sleep(lab.options.times(10, 2))
+    before = {kind: worker.process.usage().cpu_s for kind, worker in workers.items()}
+    begun = time.monotonic()
+    time.sleep(lab.options.times(int(IDLE_S), 5))
+    after = {kind: worker.process.usage().cpu_s for kind, worker in workers.items()}
+    passed = time.monotonic() - begun
+    return {kind: (after[kind] - before[kind]) / passed for kind in workers}
