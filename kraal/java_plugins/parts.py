@@ -28,6 +28,13 @@ TUNING: Final = (
     "-XX:MaxInlineLevel=15 -Djava.awt.headless=true"
 )
 """What Connect's own script gives to Java. Source: kafka-run-class.sh (Kafka 4.3.0)."""
+CLIENTS: Final = {"producer.batch.size": "131072"}
+"""Client settings of Java plugins where neither the worker nor the connector has its own.
+
+With the producer's own default of 16 KiB, a request has four records of Debezium's with schemas, and Connect sends one
+request after another: requests then cost more than records. A topic may still allow less than a batch; the producer
+splits one that is refused (KAFKA-8350).
+"""
 MOST_SILENCE_S: Final = 5.0
 _RESOLVED: Final = "config.providers"
 """Providers have resolved all configs before they reach the process."""
@@ -57,7 +64,7 @@ def with_plugin_path(
     discovery = Discovery(worker)
     host = PluginHost(
         discovery=discovery,
-        worker={key: text for key, text in worker.items() if not key.startswith(_RESOLVED)},
+        worker=worker_properties(worker),
         class_path=java_class_path,
         options=shlex.split(f"{TUNING} {worker.get(OPTIONS) or DEFAULT_OPTIONS}"),
         silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
@@ -73,6 +80,11 @@ def with_plugin_path(
         if told():
             return registry, None
         raise
+
+
+def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of Kafka's worker in the process, from those of Kraal's."""
+    return CLIENTS | {key: text for key, text in worker.items() if not key.startswith(_RESOLVED)}
 
 
 def _with_java_plugins(

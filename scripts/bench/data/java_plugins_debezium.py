@@ -1,7 +1,7 @@
 """`java-plugins-debezium`: Debezium's PostgreSQL source as a plugin, on a Java worker and on Kraal.
 
 Both workers are distributed ones, each a cluster of its own, with the same `plugin.path`, and are warm and idle. One
-PostgreSQL server has the tables. The snapshot: a connector for a table of 500,000 rows is created; records/s is rows
+PostgreSQL server has the tables. The snapshot: a connector for a table of 200,000 rows is created; records/s is rows
 divided by the time from the last look at the empty topic to the first look at the full one, with JsonConverter, with
 schemas and without. The first topics of both sides must have the same records but for times and names. Then rows are
 inserted one at a time, over a kept connection, from the statement until a consumer that polls has the record; the
@@ -30,10 +30,10 @@ from scripts.harness.topics import Reader, create_topic
 from scripts.harness.workers import UP_S, Worker
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-ROWS: Final = 500_000
-WARM_UP_ROWS: Final = 100_000
+ROWS: Final = 200_000
+WARM_UP_ROWS: Final = 50_000
 WARM_UPS: Final = 20
-SPACING_S: Final = 0.05
+SPACING_S: Final = 0.02
 IDLE_S: Final = 30.0
 COMPARED: Final = 1000
 POLL_MS: Final = 10
@@ -196,7 +196,7 @@ def _snapshot(
                     raise ScriptFailed("Java's and Kraal's topics differ.")
         return [rows / seconds]
 
-    measured = alternated(workers, lab.options.times(3, 1), measure)
+    measured = alternated(workers, lab.options.times(2, 1), measure)
     java, kraal = ([row[0] for row in measured.get(kind, [])] for kind in ("java", "kraal"))
     return Case(name, "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=1.2))
 
@@ -247,7 +247,7 @@ def _delays(lab: Lab, lines: dict[str, _Rows]) -> dict[str, list[float]]:
     delays: dict[str, list[float]] = {kind: [] for kind in lines}
     for number in range(WARM_UPS + lab.options.times(200, 20)):
         for kind, line in lines.items():
-            time.sleep(SPACING_S + number * GOLDEN % 0.2)
+            time.sleep(SPACING_S + number * GOLDEN % 0.1)
             milliseconds = line.delay() * 1000
             if number >= WARM_UPS:
                 delays[kind].append(milliseconds)
@@ -259,7 +259,7 @@ def _cores(lab: Lab, workers: dict[str, Worker]) -> dict[str, float]:
     """Return the cores that each worker uses while nothing happens, both at once."""
     for worker in workers.values():
         wait_until_idle(worker)
-    time.sleep(lab.options.times(10, 2))
+    time.sleep(lab.options.times(5, 2))
     before = {kind: worker.process.usage().cpu_s for kind, worker in workers.items()}
     begun = time.monotonic()
     time.sleep(lab.options.times(int(IDLE_S), 5))
