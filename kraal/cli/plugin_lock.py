@@ -15,11 +15,13 @@ from kraal.client.status_tables import Statuses
 from kraal.client.target import parse_target
 from kraal.client.text import table
 from kraal.client.wait import fetch
-from kraal.config.worker.keys import PLUGINS_LOCK
+from kraal.config.worker.keys import JAVA_PLUGINS, PLUGINS_LOCK
 from kraal.core.errors import KraalError
 from kraal.plugin_lock import change
-from kraal.plugin_lock.lock import DEFAULT, Lock, PluginsUnfit, check_files, read_lock
+from kraal.plugin_lock.java import plugin_path
+from kraal.plugin_lock.lock import DEFAULT, Lock, PluginsUnfit, check_files, is_coordinates, read_lock
 
+PLUGIN_PATH, *_ = JAVA_PLUGINS
 _lock = click.option(
     "--lock",
     "path",
@@ -33,24 +35,33 @@ _worker = click.option(
     metavar="URL",
     help="Show which tasks a restart of the workers would stop, according to this worker.",
 )
-_what = click.argument("what", nargs=-1, required=True, metavar="COORDINATE|WHEEL|PACKAGE...")
+_what = click.argument("what", nargs=-1, required=True, metavar="COORDINATE|FILE|DIRECTORY|PACKAGE...")
 
 
 @click.command(
     "add",
     cls=ClientCommand,
-    short_help="Add jars and wheels to the plugin lock.",
+    short_help="Add jars, wheels and Java plugins to the plugin lock.",
     examples=(
         "kraal plugins add org.postgresql:postgresql:42.7.8",
         "kraal plugins add dist/kraal_orders-0.1.0-py3-none-any.whl --worker http://127.0.0.1:8083",
         "kraal plugins add kraal-orders==0.1.0 --lock /etc/kraal/plugins.lock",
+        "kraal plugins add io.debezium:debezium-connector-postgres:tar.gz:plugin:3.7.0.Final",
+        "kraal plugins add downloads/some-connector-1.2.zip downloads/other-all.jar ./own-connector/",
     ),
 )
 @_what
 @_lock
 @_worker
 def add(what: tuple[str, ...], path: Path, worker: str | None) -> None:
-    """Add jars (Maven coordinates) and wheels (files or packages) with their dependencies to the plugin lock.
+    """Add plugins to the plugin lock: jars for Spark, wheels, and Java plugins.
+
+    ORG:NAME:REVISION is a jar for Spark with its dependencies. FILE.whl, NAME and NAME==VERSION are wheels with their
+    dependencies.
+
+    Java plugins are connectors, transforms and converters of Kafka Connect. ORG:NAME:EXTENSION[:CLASSIFIER]:REVISION is
+    one in a Maven repository, FILE.tar.gz, FILE.tgz or FILE.zip an archive, FILE.jar an uber jar, and DIR/ a directory
+    with the jars of one plugin. Each is unpacked into a folder for plugin.path.
 
     Files are locked by sha256. Versions that are already locked or installed with Kraal do not change. Workers read the
     lock at startup.
@@ -61,14 +72,17 @@ def add(what: tuple[str, ...], path: Path, worker: str | None) -> None:
 @click.command(
     "remove",
     cls=ClientCommand,
-    short_help="Remove jars and wheels from the plugin lock.",
+    short_help="Remove plugins from the plugin lock.",
     examples=("kraal plugins remove org.postgresql:postgresql", "kraal plugins remove kraal-orders"),
 )
 @_what
 @_lock
 @_worker
 def remove(what: tuple[str, ...], path: Path, worker: str | None) -> None:
-    """Remove jars and wheels and their unused dependencies from the plugin lock. The version is optional."""
+    """Remove plugins and their unused dependencies from the plugin lock.
+
+    The version is optional. A Java plugin that was added as a file or directory has the file's name; see the list.
+    """
     _require_lock(path)
     _changed(path, lambda: change.remove(path, what), worker)
 
@@ -84,7 +98,7 @@ def remove(what: tuple[str, ...], path: Path, worker: str | None) -> None:
 def lock(path: Path, worker: str | None) -> None:
     """Resolve all added plugins again, which updates dependencies and restores missing files.
 
-    Wheels that were added as files do not change.
+    What was added as a file or directory does not change.
     """
     _require_lock(path)
     _changed(path, lambda: change.relock(path), worker)
@@ -105,7 +119,7 @@ def list_command(path: Path) -> None:
         return
     rows = [
         (kind, each.name, "added" if _is_added(found, each.name, each.file) else "-", each.sha256)
-        for kind, entries in (("jar", found.jars), ("wheel", found.wheels))
+        for kind, entries in found.by_kind
         for each in entries
     ]
     for line in table(("KIND", "NAME", "WHY", "SHA256"), rows, None):
@@ -134,11 +148,17 @@ def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -
     if not done.new and not done.gone:
         say(f"{path}: no changes")
         return
-    jars = any(each.file.endswith(".jar") for each in (*done.new, *done.gone))
+    jars = any(is_coordinates(each.name) for each in (*done.new, *done.gone))
     say(
-        f"{path}: {len(done.lock.jars)} jars, {len(done.lock.wheels)} wheels. Restart the workers with "
-        f"{PLUGINS_LOCK}={path} to load them" + ("; jars are only loaded when Spark starts." if jars else ".")
+        f"{path}: {len(done.lock.jars)} jars, {len(done.lock.wheels)} wheels, {len(done.lock.java)} Java plugins. "
+        f"Restart the workers with {PLUGINS_LOCK}={path} to load them"
+        + ("; jars are only loaded when Spark starts." if jars else ".")
     )
+    if set(done.new) & set(done.lock.java):
+        say(
+            "For the Java plugins, also put this line into the properties of the distributed workers before the "
+            f"restart: {PLUGIN_PATH}={plugin_path(path)}"
+        )
     if worker is None:
         say("Use --worker URL to show which tasks a restart stops.")
         return

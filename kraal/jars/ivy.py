@@ -38,7 +38,7 @@ _OFFLINE = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Coordinates:
-    """Maven coordinates: `org:name:revision` of a jar, `org:name:extension:classifier:revision` of another file."""
+    """Maven coordinates: `org:name:revision` of a jar, `org:name:extension[:classifier]:revision` of another file."""
 
     org: str
     name: str
@@ -50,7 +50,14 @@ class Coordinates:
     def __str__(self) -> str:
         if self.classifier:
             return f"{self.org}:{self.name}:{self.extension}:{self.classifier}:{self.revision}"
+        if self.is_other_file:
+            return f"{self.org}:{self.name}:{self.extension}:{self.revision}"
         return f"{self.org}:{self.name}:{self.revision}"
+
+    @property
+    def is_other_file(self) -> bool:
+        """Whether it is not the module's jar."""
+        return bool(self.classifier) or self.extension != "jar"
 
     @property
     def file_name(self) -> str:
@@ -60,10 +67,12 @@ class Coordinates:
 
     @classmethod
     def parse(cls, text: str) -> Coordinates:
-        """Parse either form. Raises ValueError."""
+        """Parse any form. Raises ValueError."""
         match text.split(":"):
             case [org, name, revision]:
                 return cls(org, name, revision)
+            case [org, name, extension, revision]:
+                return cls(org, name, revision, extension=extension)
             case [org, name, extension, classifier, revision]:
                 return cls(org, name, revision, classifier, extension)
             case _:
@@ -86,7 +95,7 @@ def retrieve(
         JavaMissing: no Java was found to run Ivy with.
     """
     description = into / "ivy.xml"
-    description.write_text(_describe(wanted, transitive=transitive), encoding="utf-8")
+    description.write_text(describe(wanted, transitive=transitive), encoding="utf-8")
     pattern = f"{into}/jars/[organisation]__[artifact]__[revision](-[classifier]).[ext]"
     command = [str(find_java()), f"-Divy.default.ivy.user.dir={into}/user", "-jar", str(_ivy_jar())]
     if settings := os.environ.get("KRAAL_IVY_SETTINGS"):
@@ -100,10 +109,11 @@ def retrieve(
     return sorted((into / "jars").glob("*"))
 
 
-def _describe(wanted: Iterable[Coordinates], *, transitive: bool) -> str:
+def describe(wanted: Iterable[Coordinates], *, transitive: bool) -> str:
+    """Return the text of the file that tells Ivy what to retrieve."""
     lines = "\n".join(
         f"<dependency org={quoteattr(c.org)} name={quoteattr(c.name)} rev={quoteattr(c.revision)}"
-        f' conf="default-&gt;default" transitive="{str(transitive and not c.classifier).lower()}">'
+        f' conf="default-&gt;default" transitive="{str(transitive and not c.is_other_file).lower()}">'
         f"{_artifact(c)}</dependency>"
         for c in wanted
     )
@@ -116,11 +126,12 @@ def _describe(wanted: Iterable[Coordinates], *, transitive: bool) -> str:
 
 def _artifact(wanted: Coordinates) -> str:
     """Return the element for a file other than the module's jar."""
-    if not wanted.classifier:
+    if not wanted.is_other_file:
         return ""
+    classifier = f" m:classifier={quoteattr(wanted.classifier)}" if wanted.classifier else ""
     return (
-        f'<artifact name={quoteattr(wanted.name)} type="{_ARCHIVE}" ext={quoteattr(wanted.extension)} '
-        f"m:classifier={quoteattr(wanted.classifier)}/>"
+        f'<artifact name={quoteattr(wanted.name)} type="{_ARCHIVE}" ext={quoteattr(wanted.extension)}'
+        f"{classifier}/>"
     )
 
 

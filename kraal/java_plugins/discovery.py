@@ -8,7 +8,8 @@ are the same; also those that replace one that has ended, so that tasks continue
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from kraal.config.values import split_list
@@ -23,15 +24,24 @@ _MANIFESTS: Final = "service_load"
 _HYBRID: Final = ("hybrid_warn", "hybrid_fail")
 
 
+def plugin_path(worker: Mapping[str, str]) -> Sequence[str]:
+    """Return the entries of `plugin.path`, with links followed: they may lead elsewhere later."""
+    return [
+        str(Path(each).resolve()) if Path(each).is_symlink() else each
+        for each in split_list(worker.get(PATH) or "")
+    ]
+
+
 class Discovery:
     """The properties `plugin.path` and `plugin.discovery` of the next process. One thread after another."""
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         """`worker`: the worker's properties. Reads the names of all files in `plugin.path`."""
         mode = worker.get(DISCOVERY) or DEFAULT
-        self._path = worker[PATH]
+        entries = plugin_path(worker)
+        self._path = ",".join(entries)
         self._is_hybrid = mode.lower() in _HYBRID
-        self.digest: Final = digest_of(split_list(self._path), mode)
+        self.digest: Final = digest_of(entries, mode)
         """Of all that decides which plugins there are."""
         self._mode = _MANIFESTS if self._is_hybrid and is_marked(self.digest) else mode
 

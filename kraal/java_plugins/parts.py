@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kraal.config.values import split_list
 from kraal.jars.java_module import java_class_path
 from kraal.java_plugins.catalog import cached, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
-from kraal.java_plugins.discovery import OPTIONS, PATH, Discovery
+from kraal.java_plugins.discovery import OPTIONS, Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.jvm import PluginsAway
 from kraal.java_plugins.offsets import StandaloneOffsets
@@ -59,7 +58,7 @@ def with_plugin_path(
 
     Raises PluginsAway if the scan fails.
     """
-    if not split_list(worker.get(PATH) or ""):
+    if not plugin_path(worker):
         return registry, None
     discovery = Discovery(worker)
     host = PluginHost(

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kraal.jars.jars import sha256_of
 from kraal.plugin_lock.jars import resolve_jars
+from kraal.plugin_lock.java import is_java, is_java_coordinates, resolve_java, unpack_java
 from kraal.plugin_lock.lock import (
     Lock,
     Locked,
@@ -44,14 +45,16 @@ class Change:
 
 
 def add(path: Path, what: Sequence[str]) -> Change:
-    """Add coordinates, requirements and wheel files to a lock, which is created if missing.
+    """Add coordinates, requirements, files and directories to a lock, which is created if missing.
 
     Locked versions do not change. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
     """
     with _changing(path) as (lock, scratch):
         coordinates = [each for each in what if is_coordinates(each)]
-        others = [_requirement_or_file(each) for each in what if not is_coordinates(each)]
+        java = [each for each in what if is_java(each)]
+        others = [_requirement_or_file(each) for each in what if each not in (*coordinates, *java)]
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
+        plugins = _locked_files(path, lock.java)
         added, left = list(lock.added), list[str]()
         if coordinates:
             added = _replaced(added, coordinates)
@@ -64,7 +67,12 @@ def add(path: Path, what: Sequence[str]) -> Change:
             _refuse_what_is_there(asked, found)
             added = _replaced(added, asked)
             wheels = _still_needed(added, found, scratch) if kept else found
-        return _replace(path, lock, added, jars, wheels, left)
+        if java:
+            fresh = resolve_java(java, scratch)
+            again = {each.module for each, _ in fresh}
+            added = _replaced(added, [each.name for each, _ in fresh])
+            plugins = [*(pair for pair in plugins if pair[0].module not in again), *fresh]
+        return _replace(path, lock, added, jars, wheels, plugins, left)
 
 
 def remove(path: Path, what: Sequence[str]) -> Change:
@@ -75,22 +83,31 @@ def remove(path: Path, what: Sequence[str]) -> Change:
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         if any(map(is_coordinates, gone)):
             jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
-        if not all(map(is_coordinates, gone)):
+        if not all(is_coordinates(each) or is_java(each) for each in gone):
             wheels = _still_needed(added, wheels, scratch)
-        return _replace(path, lock, added, jars, wheels, left)
+        plugins = _locked_files(path, [each for each in lock.java if each.name in added])
+        return _replace(path, lock, added, jars, wheels, plugins, left)
 
 
 def relock(path: Path) -> Change:
     """Resolve everything again: dependencies may change their version, missing files are downloaded.
 
-    Wheels that were added as files do not change. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    What was added as a file or a directory does not change. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
     """
     with _changing(path) as (lock, scratch):
         jars, left = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
         files = _locked_files(path, [each for each in lock.wheels if each.file in lock.added])
-        wanted = [each for each in lock.added if not is_coordinates(each) and not each.endswith(".whl")]
+        wanted = [
+            each
+            for each in lock.added
+            if not is_coordinates(each) and not is_java(each) and not each.endswith(".whl")
+        ]
         wheels = resolve_wheels([*(str(file) for _, file in files), *wanted], scratch)
-        return _replace(path, lock, lock.added, jars, wheels, left)
+        plugins = [
+            *_locked_files(path, [each for each in lock.java if not is_java_coordinates(each.name)]),
+            *resolve_java([each for each in lock.added if is_java_coordinates(each)], scratch),
+        ]
+        return _replace(path, lock, lock.added, jars, wheels, plugins, left)
 
 
 def _requirement_or_file(text: str) -> str:
@@ -102,15 +119,18 @@ def _requirement_or_file(text: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?\s*([=<>!~][^@\n]*)?", text):
         return text
     raise PluginsUnfit(
-        f"Invalid plugin '{text}'; expected Maven coordinates (org:name:revision), a wheel (FILE.whl), or a package "
-        "(name or name==version)."
+        f"Invalid plugin '{text}'; expected Maven coordinates (org:name:revision), a wheel (FILE.whl), a package "
+        "(name or name==version), or a Java plugin (org:name:extension[:classifier]:revision, FILE.tar.gz, FILE.tgz, "
+        "FILE.zip, FILE.jar, or a directory with a slash at its end)."
     )
 
 
 def _project(requirement: str) -> str:
-    """Return the project name of a requirement, or coordinates without revision."""
-    if is_coordinates(requirement):
+    """Return the project name of a requirement, coordinates without revision, or the name of a Java plugin's file."""
+    if is_coordinates(requirement) or is_java_coordinates(requirement):
         return requirement.rpartition(":")[0]
+    if is_java(requirement):
+        return requirement
     if requirement.endswith(".whl"):
         return wheel_name(requirement).partition("==")[0]
     match = re.match(r"[A-Za-z0-9][\w.-]*", requirement)
@@ -134,6 +154,9 @@ def _match(lock: Lock, text: str) -> str:
     for each in lock.added:
         project = _project(each)
         if text in (each, project) or (":" not in text and canonical(text) == project):
+            return each
+    for each in filter(is_java_coordinates, lock.added):
+        if text == ":".join(each.split(":")[:2]):
             return each
     known = ", ".join(lock.added) or "none"
     raise PluginsUnfit(f"{text} is not in the lock; added plugins: {known}.")
@@ -169,10 +192,16 @@ def _changing(path: Path) -> Iterator[tuple[Lock, Path]]:
 
 
 def _replace(
-    path: Path, before: Lock, added: Sequence[str], jars: Found, wheels: Found, left: Sequence[str]
+    path: Path,
+    before: Lock,
+    added: Sequence[str],
+    jars: Found,
+    wheels: Found,
+    plugins: Found,
+    left: Sequence[str],
 ) -> Change:
     directory = files_of(path)
-    for entry, file in (*jars, *wheels):
+    for entry, file in (*jars, *wheels, *plugins):
         target = directory / entry.file
         if target.exists() and sha256_of(target) == entry.sha256:
             continue
@@ -185,10 +214,12 @@ def _replace(
         tuple(sorted(added)),
         tuple(sorted(each for each, _ in jars)),
         tuple(sorted(each for each, _ in wheels)),
+        tuple(sorted(each for each, _ in plugins)),
     )
     files = check_files(path, now.wheels)
     if files:
         unpack(files, site_of(directory, now.wheels))
+    unpack_java(directory, now.java)
     write_lock(path, now)
     old, new_ones = set(before.everything), set(now.everything)
     return Change(tuple(sorted(new_ones - old)), tuple(sorted(old - new_ones)), now, tuple(left))

@@ -11,6 +11,7 @@ from typing import Final
 from kraal.config.properties_file import read_properties
 from kraal.config.worker.keys import PLUGINS_LOCK
 from kraal.core.private_files import changeable
+from kraal.plugin_lock.java import plugin_path, unpack_java
 from kraal.plugin_lock.lock import check_files, files_of, read_lock
 from kraal.plugin_lock.wheels import site_of, unpack
 
@@ -20,7 +21,9 @@ WHAT: Final = "worker configuration"
 
 
 def jars_of_worker(worker_file: Path) -> Sequence[Path]:
-    """Make the wheels of a worker's plugin lock importable and return its jars for Spark; empty without a lock.
+    """Make the wheels of a worker's plugin lock importable, unpack its Java plugins, and return its jars for Spark.
+
+    Returns nothing without a lock.
 
     The wheels come last in `sys.path`, so that they cannot shadow Kraal's own packages; Spark's Python processes use
     the same path. Variables in the config value are not resolved, because their providers may be among the plugins. A
@@ -38,12 +41,20 @@ def load_plugins(path: Path) -> Sequence[Path]:
     lock = read_lock(path)
     jars = check_files(path, lock.jars)
     wheels = check_files(path, lock.wheels)
+    plugins = check_files(path, lock.java)
     site = site_of(files_of(path), lock.wheels)
     if wheels:
         unpack(wheels, site)
         if str(site) not in sys.path:
             sys.path.append(str(site))
-    for warning in changeable([path, files_of(path), site, *wheels]):
+    unpack_java(files_of(path), lock.java)
+    for warning in changeable([path, files_of(path), site, *wheels, *plugins, plugin_path(path).resolve()]):
         log.warning("%s", warning)
-    log.info("Verified %d jars and %d wheels of plugin lock %s", len(jars), len(wheels), path)
+    log.info(
+        "Verified %d jars, %d wheels and %d Java plugins of plugin lock %s",
+        len(jars),
+        len(wheels),
+        len(plugins),
+        path,
+    )
     return jars

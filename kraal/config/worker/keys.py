@@ -210,7 +210,7 @@ _KRAAL = [
          source="Kraal"),
     worker_key(PLUGINS_LOCK, _STRING, _LOW,
          "Plugin lock that `kraal plugins add` creates: a file NAME.lock next to a directory NAME with "
-         "wheels to import and jars for Spark. A file whose sha256 differs from the lock aborts the "
+         "wheels to import, jars for Spark and Java plugins. A file whose sha256 differs from the lock aborts the "
          "start. Variables are not resolved in this setting. Default: only packages in Kraal's own "
          "environment.",
          check=non_empty, source="Kraal"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,8 @@ import pytest
 
 from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
+from kraal.plugin_lock import change
+from kraal.plugin_lock.java import plugin_path
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from tests.fakes.workers.java_worker import MixedCluster
@@ -49,12 +50,15 @@ def database() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(scope="module")
 def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """The properties of workers with Debezium's plugins."""
-    place = tmp_path_factory.mktemp("debezium")
-    for archive in ensure("debezium"):
-        with tarfile.open(archive) as opened:
-            opened.extractall(place, filter="data")
-    return {"plugin.path": str(place), "offset.flush.interval.ms": "500", "plugin.discovery": "hybrid_warn"}
+    """The properties of workers with Debezium's plugins, added to a lock."""
+    lock = tmp_path_factory.mktemp("debezium") / "plugins.lock"
+    change.add(lock, [str(archive) for archive in ensure("debezium")])
+    return {
+        "kraal.plugins.lock": str(lock),
+        "plugin.path": str(plugin_path(lock)),
+        "offset.flush.interval.ms": "500",
+        "plugin.discovery": "hybrid_warn",
+    }
 
 
 @pytest.fixture(scope="module")

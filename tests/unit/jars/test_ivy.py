@@ -61,3 +61,21 @@ def test_ivy_that_falls_silent_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(ivy, "STALL_S", 0.1)
     with pytest.raises(JarsUnavailable, match="no progress"):
         retrieve_with("exec sleep 60", tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "artifact"),
+    [
+        ("org:name:1", "org__name__1.jar", None),
+        ("org:name:zip:1", "org__name__1.zip", 'ext="zip"/>'),
+        ("org:name:tar.gz:plugin:1", "org__name__1-plugin.tar.gz", 'ext="tar.gz" m:classifier="plugin"/>'),
+    ],
+)
+def test_a_file_other_than_the_jar_is_asked_for_by_its_ending(
+    text: str, file: str, artifact: str | None
+) -> None:
+    found = Coordinates.parse(text)
+    assert (str(found), found.file_name) == (text, file)
+    asked = ivy.describe([found], transitive=True)
+    assert (artifact or "</dependency>") in asked
+    assert ('transitive="true"' in asked, "<artifact" in asked) == (artifact is None, artifact is not None)

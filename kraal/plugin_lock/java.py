@@ -1,0 +1,210 @@
+"""Java plugins of a lock: archives, uber jars and directories, unpacked into a directory for `plugin.path`.
+
+Each plugin is one file next to the lock, and one folder of the directory `java-DIGEST`, where DIGEST is that of all
+of them. The link `java` leads to the present one. So the value of `plugin.path` stays the same, and a running worker,
+which uses the directory behind the link, keeps its files when the lock changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
+from kraal.jars import ivy
+from kraal.jars.ivy import Coordinates
+from kraal.jars.jars import sha256_of
+from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginsUnfit, files_of
+
+LINK: Final = "java"
+_EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
+"""The time of all files in an archive that is made from a directory, so that the same files give the same bytes."""
+
+
+def is_java_coordinates(text: str) -> bool:
+    """Return whether a text is `org:name:extension:revision` or `org:name:extension:classifier:revision`."""
+    endings = "|".join(re.escape(each.removeprefix(".")) for each in JAVA_ENDINGS)
+    return re.fullmatch(rf"[\w.-]+:[\w.-]+:({endings})(:[\w.-]+)?:[\w.+-]+", text) is not None
+
+
+def is_java(text: str) -> bool:
+    """Return whether a text names a Java plugin: by coordinates, as an archive or jar, or as a directory.
+
+    As in pip, a directory needs a slash; otherwise its name is that of a package.
+    """
+    if is_java_coordinates(text):
+        return True
+    return "://" not in text and (text.endswith(JAVA_ENDINGS) or ("/" in text and Path(text).is_dir()))
+
+
+def plugin_path(lock: Path) -> Path:
+    """Return the directory for `plugin.path`. Raises PluginsUnfit if the lock's name is invalid."""
+    return files_of(lock) / LINK
+
+
+def resolve_java(wanted: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
+    """Download and pack Java plugins; return each with the path of its file, in `scratch` or where it was given.
+
+    Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    """
+    found = [_local(each, scratch) for each in wanted if not is_java_coordinates(each)]
+    names = {Coordinates.parse(each).file_name: each for each in wanted if is_java_coordinates(each)}
+    if names:
+        into = scratch / "java-ivy"
+        into.mkdir()
+        coordinates = [Coordinates.parse(each) for each in names.values()]
+        paths = ivy.retrieve(coordinates, into, transitive=False, progress=lambda *_: None)
+        found += [(Locked(names[path.name], path.name, sha256_of(path)), path) for path in paths]
+    return found
+
+
+def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
+    path = Path(text).absolute()
+    if path.is_dir():
+        path = _packed(path.resolve(), scratch)
+    elif not path.is_file():
+        raise PluginsUnfit(f"Java plugin {text} does not exist; expected an archive, a jar or a directory.")
+    if not PLAIN.fullmatch(path.name):
+        raise PluginsUnfit(
+            f"Invalid name '{path.name}' of a Java plugin; rename it: expected letters, digits and any of _ . + ! -"
+        )
+    return Locked(path.name, path.name, sha256_of(path)), path
+
+
+def _packed(directory: Path, scratch: Path) -> Path:
+    """Pack a directory into an archive whose bytes depend only on the files' names and contents."""
+    packed = scratch / f"{directory.name}.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for path in sorted(directory.rglob("*")):
+            if path.is_dir():
+                if path.is_symlink():
+                    raise PluginsUnfit(f"{path} is a link to a directory; copy that directory in its place.")
+                continue
+            info = zipfile.ZipInfo(path.relative_to(directory).as_posix(), _EARLIEST)
+            with path.open("rb") as source, archive.open(info, "w", force_zip64=True) as out:
+                shutil.copyfileobj(source, out)
+    return packed
+
+
+def unpack_java(directory: Path, plugins: Sequence[Locked]) -> None:
+    """Unpack the Java plugins of a lock, whose files are in `directory`, and let the link lead to them.
+
+    Does nothing if they are unpacked already, or if there are and were none. Raises PluginsUnfit.
+    """
+    link = directory / LINK
+    if not plugins and not link.is_symlink():
+        return
+    digest = hashlib.sha256("\n".join(f"{each.file} {each.sha256}" for each in sorted(plugins)).encode())
+    place = directory / f"{LINK}-{digest.hexdigest()[:16]}"
+    try:
+        if not place.exists():
+            with tempfile.TemporaryDirectory(prefix=".unpack-", dir=directory) as scratch:
+                into = Path(scratch) / LINK
+                into.mkdir(mode=SHARED_DIRECTORY)
+                for each in plugins:
+                    _unpack_one(directory / each.file, into)
+                try:
+                    into.rename(place)
+                except OSError:
+                    if not place.exists():  # another worker created it
+                        raise
+        _lead(link, place.name)
+    except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError) as exc:
+        raise PluginsUnfit(f"Cannot unpack the Java plugins into {place}: {exc}.") from exc
+
+
+def _lead(link: Path, name: str) -> None:
+    """Let the link lead to a directory next to it, atomically."""
+    if link.is_symlink() and str(link.readlink()) == name:
+        return
+    if link.exists() and not link.is_symlink():
+        raise PluginsUnfit(
+            f"{link} is a directory instead of a link; remove it, and copy the lock's directory with its links."
+        )
+    fresh = link.with_name(f".{LINK}-{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(name)
+    fresh.replace(link)
+
+
+def _unpack_one(file: Path, into: Path) -> None:
+    """Unpack one plugin into a folder of its own. Raises PluginsUnfit if the archive has no jar or is unsafe."""
+    ending = next(each for each in JAVA_ENDINGS if file.name.endswith(each))
+    folder = into / file.name.removesuffix(ending)
+    make_directory(folder, SHARED_DIRECTORY)
+    if ending == ".jar":
+        with file.open("rb") as jar:
+            _write(jar, folder / file.name)
+        return
+    jars = 0
+    with _opened(file) as members:
+        for name, source in members:
+            parts = _safe(name, file)
+            target = folder.joinpath(*parts)
+            make_directory(target.parent, SHARED_DIRECTORY)
+            _write(source, target)
+            jars += target.suffix == ".jar"
+    if not jars:
+        raise PluginsUnfit(f"{file.name} contains no jars; expected the archive of a Java plugin.")
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
+    """Open an archive and yield the names and contents of its files, one after the other."""
+    if file.suffix == ".zip":
+        with zipfile.ZipFile(file) as archive:
+            yield _zipped(archive, file)
+    else:
+        with tarfile.open(file, "r|gz") as archive:
+            yield _tarred(archive, file)
+
+
+def _zipped(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    for info in archive.infolist():
+        if info.is_dir():
+            continue
+        mode = info.external_attr >> 16
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            raise _is_unsafe(file, info.filename)
+        with archive.open(info) as source:
+            yield info.filename, source
+
+
+def _tarred(archive: tarfile.TarFile, file: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    for member in archive:
+        if member.isdir():
+            continue
+        source = archive.extractfile(member) if member.isreg() else None
+        if source is None:
+            raise _is_unsafe(file, member.name)
+        with source:
+            yield member.name, source
+
+
+def _safe(name: str, file: Path) -> Sequence[str]:
+    """Return the parts of a path within an archive. Raises PluginsUnfit if it leads out of the plugin's folder."""
+    parts = [each for each in name.split("/") if each not in ("", ".")]
+    if name.startswith("/") or "\\" in name or ".." in parts or not parts:
+        raise _is_unsafe(file, name)
+    return parts
+
+
+def _is_unsafe(file: Path, name: str) -> PluginsUnfit:
+    return PluginsUnfit(
+        f"{file.name} contains {name!r}, which is not a regular file in the plugin's folder; nothing was unpacked."
+    )
+
+
+def _write(source: IO[bytes], target: Path) -> None:
+    with open(target, "wb", opener=shared_opener) as out:
+        shutil.copyfileobj(source, out)

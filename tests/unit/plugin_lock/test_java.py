@@ -1,0 +1,268 @@
+"""Java plugins in a lock: archives, uber jars and directories become folders of a directory for `plugin.path`."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from kraal.jars import ivy
+from kraal.java_plugins.parts import plugin_path as entries_of
+from kraal.plugin_lock import change
+from kraal.plugin_lock.java import is_java, plugin_path
+from kraal.plugin_lock.lock import PluginsUnfit, parse_lock, read_lock
+from kraal.plugin_lock.start import load_plugins
+from tests.unit.plugin_lock.test_change import kraal
+from tests.unit.plugin_lock.test_lock import wheel
+
+POSTGRES = "io.debezium:debezium-connector-postgres:tar.gz:plugin:3.7.0.Final"
+MONGO = "org.mongodb.kafka:mongo-kafka-connect:jar:all:2.0.1"
+SMT = "org.example:smt:zip:1"
+JAR = {"connector/lib/a.jar": b"a jar", "connector/README.md": b"read me"}
+
+
+def tarred(path: Path, files: Mapping[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+    return path
+
+
+def zipped(path: Path, files: Mapping[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def files_below(place: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(place)): each.read_bytes() for each in place.rglob("*") if each.is_file()}
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "k.lock"
+
+
+@pytest.fixture
+def maven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository in which every file exists."""
+
+    def retrieve(
+        wanted: Iterable[ivy.Coordinates], into: Path, *, transitive: bool, progress: object
+    ) -> list[Path]:
+        del progress
+        assert not transitive
+        (into / "jars").mkdir()
+        found = []
+        for each in wanted:
+            path = into / "jars" / each.file_name
+            match each.extension:
+                case "tar.gz" | "tgz":
+                    tarred(path, JAR)
+                case "zip":
+                    zipped(path, JAR)
+                case _:
+                    path.write_bytes(str(each).encode())
+            found.append(path)
+        return found
+
+    monkeypatch.setattr(ivy, "retrieve", retrieve)
+
+
+@pytest.mark.usefixtures("maven")
+def test_archives_and_jars_of_a_repository_become_folders(lock: Path) -> None:
+    result = kraal("add", POSTGRES, MONGO, SMT, "--lock", str(lock))
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-2].endswith(f"the restart: plugin.path={lock.parent}/k/java")
+    assert "0 jars, 0 wheels, 3 Java plugins. Restart the workers with kraal.plugins.lock=" in result.stdout
+    postgres, mongo = (
+        "io.debezium__debezium-connector-postgres__3.7.0.Final-plugin",
+        "org.mongodb.kafka__mongo-kafka-connect__2.0.1-all",
+    )
+    assert files_below(plugin_path(lock)) == {
+        f"{postgres}/connector/lib/a.jar": b"a jar",
+        f"{postgres}/connector/README.md": b"read me",
+        f"{mongo}/{mongo}.jar": MONGO.encode(),
+        "org.example__smt__1/connector/lib/a.jar": b"a jar",
+        "org.example__smt__1/connector/README.md": b"read me",
+    }
+    listed = kraal("list", "--lock", str(lock)).stdout.splitlines()[1:]
+    assert [line.split()[:3] for line in listed] == [
+        ["java", name, "added"] for name in (POSTGRES, SMT, MONGO)
+    ]
+
+
+@pytest.mark.usefixtures("maven")
+def test_a_new_revision_replaces_the_old_one_and_names_need_no_revision(lock: Path) -> None:
+    change.add(lock, [POSTGRES, SMT])
+    newer = POSTGRES.replace("3.7.0", "3.8.0")
+    assert [each.name for each in change.add(lock, [newer]).gone] == [POSTGRES]
+    assert read_lock(lock).added == (newer, SMT)
+    assert [each.name for each in plugin_path(lock).iterdir() if "postgres" in each.name] == [
+        "io.debezium__debezium-connector-postgres__3.8.0.Final-plugin"
+    ]
+    change.relock(lock)
+    assert read_lock(lock).added == (newer, SMT)
+    change.remove(lock, ["io.debezium:debezium-connector-postgres", SMT])
+    assert (read_lock(lock).everything, files_below(plugin_path(lock))) == ((), {})
+
+
+def test_a_running_worker_keeps_its_files_when_the_lock_changes(lock: Path, tmp_path: Path) -> None:
+    change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
+    worker = {"plugin.path": f"{plugin_path(lock)},/elsewhere"}
+    running, other = entries_of(worker)
+    before = files_below(Path(running))
+    change.remove(lock, ["one.zip"])
+    assert (files_below(Path(running)), other) == (before, "/elsewhere")
+    assert entries_of(worker)[0] != running
+
+
+def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    (own / "lib").mkdir(parents=True)
+    (own / "lib" / "own.jar").write_bytes(b"own")
+    mine = wheel(tmp_path, "mine", "1.0")
+    what = [
+        zipped(tmp_path / "one.zip", JAR),
+        tarred(tmp_path / "two.tgz", JAR),
+        tmp_path / "three.jar",
+        mine,
+    ]
+    (tmp_path / "three.jar").write_bytes(b"uber")
+    change.add(lock, [*map(str, what), f"{own}/"])
+    assert read_lock(lock).added == (mine.name, "one.zip", "own.zip", "three.jar", "two.tgz")
+    assert sorted(each.name for each in plugin_path(lock).iterdir()) == ["one", "own", "three", "two"]
+    assert files_below(plugin_path(lock) / "own") == {"lib/own.jar": b"own"}
+    for each in what:
+        each.unlink()
+    change.relock(lock)
+    change.remove(lock, ["mine"])
+    assert [each.file for each in read_lock(lock).everything] == [
+        "one.zip",
+        "own.zip",
+        "three.jar",
+        "two.tgz",
+    ]
+
+
+def test_a_directory_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
+    sums = []
+    for number in range(2):
+        own = tmp_path / str(number) / "own"
+        own.mkdir(parents=True)
+        for name in ("b.jar", "a.jar")[:: 1 - 2 * number]:
+            (own / name).write_bytes(b"x")
+        os.utime(own / "a.jar", (number * 10**9, number * 10**9))
+        done = change.add(tmp_path / f"{number}.lock", [f"{own}/"])
+        sums += [each.sha256 for each in done.lock.java]
+    assert sums[0] == sums[1]
+
+
+def test_a_worker_unpacks_what_was_copied_without_its_folders_and_checks_it(
+    lock: Path, tmp_path: Path
+) -> None:
+    change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
+    before = files_below(plugin_path(lock))
+    other = tmp_path / "other" / "k.lock"
+    (other.parent / "k").mkdir(parents=True)
+    other.write_bytes(lock.read_bytes())
+    (other.parent / "k" / "one.zip").write_bytes((tmp_path / "k" / "one.zip").read_bytes())
+    assert not load_plugins(other)
+    assert files_below(plugin_path(other)) == before
+    with (other.parent / "k" / "one.zip").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(PluginsUnfit, match="does not match"):
+        load_plugins(other)
+
+
+def test_a_directory_in_place_of_the_link_is_refused(lock: Path, tmp_path: Path) -> None:
+    plugin_path(lock).mkdir(parents=True)
+    with pytest.raises(PluginsUnfit, match=r"k/java is a directory instead of a link; remove it"):
+        change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
+    assert not lock.exists()
+
+
+def a_link(path: Path) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        info = tarfile.TarInfo("a.jar")
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(info)
+    return path
+
+
+def a_zipped_link(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        info = zipfile.ZipInfo("a.jar")
+        info.external_attr = 0o120777 << 16
+        archive.writestr(info, "/etc/passwd")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("bad.tgz", lambda path: tarred(path, {"../../evil.jar": b"x"})),
+        ("bad.zip", lambda path: zipped(path, {"a/../../evil.jar": b"x"})),
+        ("bad.zip", lambda path: zipped(path, {"/evil.jar": b"x"})),
+        ("bad.zip", lambda path: zipped(path, {"..\\evil.jar": b"x"})),
+        ("bad.tar.gz", a_link),
+        ("bad.zip", a_zipped_link),
+    ],
+)
+def test_an_archive_that_leads_out_of_its_folder_is_refused(
+    name: str, make: Callable[[Path], Path], lock: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "given").mkdir()
+    with pytest.raises(PluginsUnfit, match=r"bad\..* contains .*evil\.jar|bad\..* contains 'a\.jar'"):
+        change.add(lock, [str(make(tmp_path / "given" / name))])
+    assert not lock.exists()
+    assert not list(tmp_path.rglob("*.jar")), "nothing is unpacked"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("no.zip", b"no archive", "Cannot unpack the Java plugins into .*: File is not a zip file"),
+        ("no.tgz", b"no archive", "Cannot unpack the Java plugins into .*: not a gzip file"),
+        ("a b.jar", b"x", "Invalid name 'a b.jar' of a Java plugin"),
+    ],
+)
+def test_a_file_that_is_no_plugin_is_refused(
+    name: str, text: bytes, why: str, lock: Path, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(text)
+    with pytest.raises(PluginsUnfit, match=why):
+        change.add(lock, [str(tmp_path / name)])
+    assert not lock.exists()
+
+
+def test_what_has_no_jars_or_is_not_there_is_refused(lock: Path, tmp_path: Path) -> None:
+    with pytest.raises(PluginsUnfit, match=r"empty\.zip contains no jars"):
+        change.add(lock, [str(zipped(tmp_path / "empty.zip", {"README": b"x"}))])
+    with pytest.raises(PluginsUnfit, match=r"none\.tar\.gz does not exist"):
+        change.add(lock, [str(tmp_path / "none.tar.gz")])
+    (tmp_path / "own" / "lib").mkdir(parents=True)
+    (tmp_path / "own" / "linked").symlink_to(tmp_path / "own" / "lib")
+    with pytest.raises(PluginsUnfit, match=r"linked is a link to a directory"):
+        change.add(lock, [f"{tmp_path}/own"])
+
+
+def test_a_lock_that_names_a_path_for_a_java_plugin_is_invalid() -> None:
+    table = '[[java]]\nname = "x"\nfile = "../x.zip"\nsha256 = "' + "0" * 64 + '"\n'
+    with pytest.raises(ValueError, match=r"not a valid name of a \.jar or \.zip or \.tar\.gz or \.tgz file"):
+        parse_lock("version = 1\nadded = []\n" + table)
+
+
+def test_only_a_directory_with_a_slash_is_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kraal-orders").mkdir()
+    monkeypatch.chdir(tmp_path)
+    asked = ("kraal-orders", "./kraal-orders", "kraal-orders/", "org:name:1", "org:name:jar:1", "x-1.whl")
+    assert [is_java(each) for each in asked] == [False, True, True, False, True, False]
