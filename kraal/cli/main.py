@@ -32,6 +32,7 @@ log_format = click.option(
 
 OWN = {
     "kafka": Lazy("kraal.cli.kafka", "kafka_group"),
+    "mirror": Lazy("kraal.cli.mirror", "mirror"),
     "jars": Lazy("kraal.cli.kafka", "jars_command"),
     "prepare": Lazy("kraal.cli.prepare", "prepare"),
     "new": Lazy("kraal.cli.new", "new_group"),

@@ -71,6 +71,8 @@ ALONE = {
         "org.xerial.snappy:snappy-java:1.1.10.7",
         "at.yawk.lz4:lz4-java:1.10.2",
     ),
+    # MirrorMaker's connectors, for `kraal mirror`.
+    "mirror": tuple(f"org.apache.kafka:{m}:{KAFKA}" for m in ("connect-mirror", "connect-mirror-client")),
     # Compiles Kraal's own Java where there is no JDK.
     "compiler": ("org.eclipse.jdt:ecj:3.42.0",),
     # For the tests of Kraal's own Java.

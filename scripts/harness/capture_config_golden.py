@@ -51,8 +51,8 @@ Question = dict[str, Any]
 
 
 def printed(program: str, *arguments: str) -> Any:
-    """Return the JSON that a Java program next to this file prints."""
-    source = Path(__file__).with_name(program)
+    """Return the JSON that a Java program of this folder prints."""
+    source = Path(__file__).parent / program
     command = [str(find_java()), "-cp", classpath("connect"), str(source), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
     return json.loads(done.stdout)

@@ -69,14 +69,14 @@ def test_a_malformed_line_is_named(line: str) -> None:
 def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
     groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
     assert set(groups) == {
-        *("broker", "spark", "connect", "plugins"),
+        *("broker", "spark", "connect", "plugins", "mirror"),
         *("compiler", "debezium", "junit", "postgresql", "s3a"),  # for what is built, and for tests
     }
     sums: dict[Coordinates, set[str]] = {}
     for jar in (jar for group in groups.values() for jar in group):
         sums.setdefault(jar.coordinates, set()).add(jar.sha256)
     assert all(len(of_one_jar) == 1 for of_one_jar in sums.values())
-    for part in ("broker", "plugins"):
+    for part in ("broker", "plugins", "mirror"):
         assert {jar.coordinates for jar in groups[part]} <= {jar.coordinates for jar in groups["connect"]}
 
 

@@ -1,0 +1,65 @@
+"""`kraal mirror`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kraal.core.errors import KraalError
+from kraal.core.logging import LogFormat, log_to_stderr
+from kraal.core.secrets import secrets
+from kraal.core.stacks import stacks_on_signal
+from kraal.worker.mirror import run_mirror
+from kraal.worker.process import START_FAILED
+
+
+@click.command("mirror")
+@click.argument("file", type=click.Path(path_type=Path), metavar="MM2.properties")
+@click.option(
+    "--clusters",
+    multiple=True,
+    metavar="CLUSTER...",
+    help="Target clusters: run only the flows into these (default: all).",
+)
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--flow", metavar="SOURCE->TARGET", help="Run only the worker of this flow, in this process.")
+@click.option("--child", "is_child", is_flag=True, hidden=True)
+@click.option(
+    "--log-format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar="KRAAL_LOG_FORMAT",
+    show_default=True,
+    help="Format of the log on standard error (environment variable: KRAAL_LOG_FORMAT).",
+)
+def mirror(
+    file: Path,
+    more: tuple[str, ...],
+    clusters: tuple[str, ...],
+    flow: str | None,
+    *,
+    is_child: bool,
+    style: str,
+) -> None:
+    """Run MirrorMaker 2 from its properties file, as Kafka's connect-mirror-maker.sh does.
+
+    Each flow from a cluster to another has a worker, which runs MirrorMaker's own connectors in a JVM.
+
+    Exit codes: 0 stopped by a signal, 2 startup failed, 4 an actor died too often, 5 shutdown timed out.
+    """
+    if more and not clusters:
+        raise click.UsageError(f"Unexpected argument '{more[0]}'; target clusters follow --clusters.")
+    if flow is not None and clusters:
+        raise click.UsageError("--flow cannot be combined with --clusters.")
+    stacks_on_signal()
+    log_to_stderr(LogFormat(style))
+    try:
+        code = run_mirror(
+            file, targets=(*clusters, *more), flow=flow, is_child=is_child, style=LogFormat(style)
+        )
+    except KraalError as exc:
+        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
+        code = START_FAILED
+    raise click.exceptions.Exit(code)

@@ -1,0 +1,223 @@
+"""Processes of `kraal mirror`: a worker for each flow of MirrorMaker's properties file.
+
+With several flows, each worker is a process of its own, with its own log lines and end; the first process passes
+signals on. If one worker ends by itself, the others are ended too, so that whoever supervises the command notices.
+Source: MirrorMaker, MirrorHerder (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from actors.assembly import Assembly
+from kraal.config.connector.files import ConnectorFile
+from kraal.config.properties_file import read_properties
+from kraal.config.worker.distributed import DistributedConfig, parse_distributed
+from kraal.core.errors import ActorDied, BadRequest, KraalError, Momentary, NotLeader, TimedOut, Unavailable
+from kraal.core.ids import ConnectorName
+from kraal.core.logging import LogFormat, who
+from kraal.core.private_files import SHARED_DIRECTORY, make_directory
+from kraal.jars.jars import ensure
+from kraal.jars.places import cache_dir
+from kraal.java_plugins.java_only import NoSpark
+from kraal.plugins.config_providers import resolved_worker
+from kraal.plugins.registry import Registry
+from kraal.worker.distributed import DistributedProcess
+from kraal.worker.mirror_flows import Flow, connector_configs, flows_of, kraal_config
+from kraal.worker.standalone import apply_file
+
+if TYPE_CHECKING:
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.engine.api import Engine
+
+log = logging.getLogger(__name__)
+
+JARS: Final = "mirror"
+LOOK_S: Final = 0.25
+"""How often a worker looks whether it has become the leader."""
+_LATER: Final = (Momentary, NotLeader, Unavailable, TimedOut, ActorDied)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_KILLED: Final = 5
+"""Exit code after a second signal, as of other workers."""
+
+
+def mirror_plugins() -> Path:
+    """Return a directory for `plugin.path` with MirrorMaker's jars, which are downloaded on first use.
+
+    Raises JarsUnavailable, JavaMissing, OSError.
+    """
+    jars = ensure(JARS)
+    digest = hashlib.sha256("\n".join(jar.name for jar in jars).encode()).hexdigest()[:16]
+    place = cache_dir() / "mirror" / digest
+    if not place.exists():
+        make_directory(place.parent, SHARED_DIRECTORY)
+        with tempfile.TemporaryDirectory(prefix=".copy-", dir=place.parent) as scratch:
+            folder = Path(scratch) / "plugins" / "connect-mirror"
+            make_directory(folder, SHARED_DIRECTORY)
+            for jar in jars:
+                shutil.copy(jar, folder)
+            try:
+                folder.parent.rename(place)
+            except OSError:
+                if not place.exists():  # another process made it
+                    raise
+    return place
+
+
+class Leadership:
+    """Configures a flow's connectors whenever this worker becomes the leader, as MirrorMaker does. One thread."""
+
+    def __init__(self, assembly: Assembly, configs: Mapping[str, Mapping[str, str]]) -> None:
+        self._assembly = assembly
+        self._files = [
+            ConnectorFile(name=ConnectorName(name), config=config, initial_state=None)
+            for name, config in configs.items()
+        ]
+        self._is_done = False
+
+    def look(self) -> None:
+        """Configure the connectors if this worker is the leader and has not done so since it became that."""
+        snapshot = self._assembly.published.latest
+        if not _leads(snapshot):
+            self._is_done = False
+        elif not self._is_done:
+            left = [file for file in self._files if not self._applied(file)]
+            self._is_done = not left
+
+    def _applied(self, file: ConnectorFile) -> bool:
+        """Create or update one connector; return whether there is nothing left to try."""
+        try:
+            apply_file(self._assembly, file)
+        except _LATER as error:
+            log.info("Trying again to configure %s: %s", file.name, error)
+            return False
+        except KraalError as error:
+            log.error("Failed to configure %s: %s", file.name, error)  # noqa: TRY400 - the text says it all
+        return True
+
+
+def _leads(snapshot: Snapshot) -> bool:
+    return snapshot.ready and snapshot.live and snapshot.is_leader
+
+
+class FlowProcess(DistributedProcess):
+    """The process of one flow's worker: a distributed worker that runs Java plugins only."""
+
+    def __init__(
+        self, config: DistributedConfig, flow: Flow, configs: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Bind the sockets; `configs` are the connectors'. Raises KraalError with a sentence for the operator."""
+        super().__init__(config)
+        self._configs = configs
+        who.worker = str(flow)
+
+    @override
+    def _engine(self, registry: Registry) -> Engine:
+        return NoSpark()
+
+    @override
+    def _started(self, assembly: Assembly) -> None:
+        super()._started(assembly)
+        leadership = Leadership(assembly, self._configs)
+
+        def follow() -> None:
+            while not self._ended.wait(LOOK_S):
+                leadership.look()
+
+        threading.Thread(target=follow, name="leadership", daemon=True).start()
+
+
+def run_mirror(
+    file: Path, *, targets: Sequence[str], flow: str | None, is_child: bool, style: LogFormat
+) -> int:
+    """Run the workers of all flows into `targets`, or of one flow, until told to end; return the exit code.
+
+    A child also ends when its standard input is closed. Raises KraalError at the start.
+    """
+    raw = read_properties(file, "MirrorMaker configuration")
+    flows = flows_of(raw, targets)
+    if flow is None and len(flows) > 1:
+        mirror_plugins()  # once, before several processes need them
+        return run_all([_command(file, each, style) for each in flows])
+    found = _flow_in(raw, flow) if flow is not None else flows[0]
+    number = flows_of(raw).index(found)
+    derived = kraal_config(raw, found, number, [str(mirror_plugins())])
+    config = parse_distributed(resolved_worker(derived), resolve=Registry.load().resolve)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    process = FlowProcess(config, found, connector_configs(raw, found))
+    process.end_on_signals()
+    if is_child:
+        threading.Thread(target=_end_with_parent, args=(process,), name="parent", daemon=True).start()
+    return process.run()
+
+
+def _flow_in(raw: Mapping[str, str], text: str) -> Flow:
+    known = flows_of(raw)
+    if text not in map(str, known):
+        raise BadRequest(f"Unknown flow '{text}'; expected one of {', '.join(map(str, known))}.")
+    return Flow.parse(text)
+
+
+def _command(file: Path, flow: Flow, style: LogFormat) -> list[str]:
+    place = str(Path(__file__).parents[2])  # in a checkout, the package may not be installed
+    code = f"import sys; sys.path.append({place!r}); from kraal.cli.main import main; main()"
+    options = ["--flow", str(flow), "--child", "--log-format", style.value]
+    return [sys.executable, "-P", "-c", code, "mirror", str(file), *options]
+
+
+def _end_with_parent(process: FlowProcess) -> None:
+    """End the process when the one that started it has ended, which closes its input."""
+    while os.read(0, 1):
+        pass
+    process.end()
+
+
+def run_all(commands: Sequence[Sequence[str]]) -> int:
+    """Run processes until one ends or a signal arrives, then end all; return the first exit code that is not 0."""
+    told: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: told.put(None))
+    running = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)  # Ctrl-C is for this process
+        for command in commands
+    ]
+    for each in running:
+        threading.Thread(target=_wait, args=(each, told), name="worker", daemon=True).start()
+    codes: list[int] = []
+    is_ending = False
+    while running:
+        ended = told.get()
+        if ended is not None:
+            running.remove(ended)
+            codes.append(ended.returncode if ended.returncode >= 0 else 128 - ended.returncode)
+        elif is_ending:
+            for each in running:
+                each.kill()
+            return _KILLED
+        if not is_ending:
+            is_ending = True
+            for each in running:
+                each.send_signal(signal.SIGTERM)
+    return next((code for code in codes if code), 0)
+
+
+def _wait(process: subprocess.Popen[bytes], told: SimpleQueue[subprocess.Popen[bytes] | None]) -> None:
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+    told.put(process)

@@ -1,0 +1,214 @@
+"""What MirrorMaker derives from its properties file: the flows, and the configs of their workers and connectors.
+
+Pure functions of the file; nothing is checked that Kafka's workers and connectors check. A flow copies from one cluster
+to another. Source: MirrorMakerConfig, MirrorMaker (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from typing_extensions import override
+
+from kraal.config.clients.keys import client_names
+from kraal.config.values import split_list
+from kraal.config.worker.keys import JAVA_PLUGINS
+from kraal.core.errors import BadRequest
+
+CLUSTERS: Final = "clusters"
+HEARTBEATS: Final = "emit.heartbeats.enabled"
+INTERNAL_REST: Final = "dedicated.mode.enable.internal.rest"
+CONNECTORS: Final = ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
+LOOPBACK: Final = "http://127.0.0.1:0"
+"""Where the REST API of a flow's worker listens, unless the file sets up listeners: any free port."""
+_PACKAGE: Final = "org.apache.kafka.connect.mirror."
+_BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_PROVIDERS: Final = "config.providers"
+_CLIENT: Final = ("producer.", "consumer.", "admin.")
+_OF_CLIENTS: Final = re.compile("consumer|producer|admin")
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_OF_WORKERS: Final = (
+    *("offset.storage", "config.storage", "status.storage"),
+    *_CONVERTERS,
+    *("task", "worker", "replication.policy"),
+)
+"""How keys begin that count for all workers."""
+_OF_CONNECTORS: Final = """
+    admin.timeout.ms checkpoints.topic.replication.factor config.action.reload config.properties.exclude
+    config.property.filter.class config.providers connector.class connector.plugin.version consumer.poll.timeout.ms
+    emit.checkpoints.enabled emit.checkpoints.interval.seconds emit.heartbeats.enabled
+    emit.heartbeats.interval.seconds emit.offset-syncs.enabled enabled errors.log.enable errors.log.include.messages
+    errors.retry.delay.max.ms errors.retry.timeout errors.tolerance forwarding.admin.class group.filter.class groups
+    groups.exclude header.converter header.converter.plugin.version heartbeats.replication.enabled
+    heartbeats.topic.replication.factor key.converter key.converter.plugin.version metric.names.formats
+    metric.reporters name offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max predicates
+    refresh.groups.enabled refresh.groups.interval.seconds refresh.topics.enabled refresh.topics.interval.seconds
+    replication.factor replication.policy.class replication.policy.internal.topic.separator.enabled
+    replication.policy.separator security.protocol source.cluster.alias sync.group.offsets.enabled
+    sync.group.offsets.interval.seconds sync.topic.acls.enabled sync.topic.acls.interval.seconds
+    sync.topic.configs.enabled sync.topic.configs.interval.seconds target.cluster.alias tasks.max tasks.max.enforce
+    topic.filter.class topics topics.exclude transforms value.converter value.converter.plugin.version
+"""
+"""The keys of the three connectors, but for those of TLS and SASL."""
+_LISTENERS: Final = ("listeners", "rest.", "admin.listeners")
+_OWN: Final = ("kraal.", "config.providers", *JAVA_PLUGINS)
+"""How keys begin that Kraal's workers get although MirrorMaker's do not."""
+
+Properties = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Flow:
+    """A source cluster and a target cluster, by their aliases."""
+
+    source: str
+    target: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse `SOURCE->TARGET`. Raises ValueError."""
+        source, arrow, target = text.partition("->")
+        if not (source and arrow and target):
+            raise ValueError(text)
+        return cls(source, target)
+
+
+def flows_of(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
+    """Return the flows that need a worker, sorted; with `targets`, only those into these clusters.
+
+    A flow needs one if it is enabled, or if heartbeats are on: the worker of B->A writes those of A->B to A.
+    Raises BadRequest if there is none, or if a target is not a cluster of the file.
+    """
+    if CLUSTERS not in raw:
+        raise BadRequest(f'Missing required configuration "{CLUSTERS}" which has no default value.')
+    clusters = sorted(set(split_list(raw[CLUSTERS])))
+    wanted = set(targets) or set(clusters)
+    if unknown := sorted(wanted - set(clusters)):
+        raise BadRequest(f"Unknown cluster '{unknown[0]}'; expected some of {', '.join(clusters)}.")
+    pairs = [Flow(source, target) for source in clusters for target in clusters if source != target]
+    found = [flow for flow in pairs if flow.target in wanted and _needs_worker(raw, flow)]
+    if not found:
+        raise BadRequest(
+            f"No source->target replication flows between the clusters '{raw[CLUSTERS]}'; "
+            "set SOURCE->TARGET.enabled=true."
+        )
+    return found
+
+
+def _needs_worker(raw: Properties, flow: Flow) -> bool:
+    heartbeats = raw.get(f"{flow}.{HEARTBEATS}", raw.get(HEARTBEATS, "true"))
+    return _is_true(raw.get(f"{flow}.enabled", "false")) or _is_true(heartbeats)
+
+
+def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
+    """Return the config of a flow's worker, as MirrorMaker derives it, with variables unresolved."""
+    found = _cluster(raw, flow.target)
+    for prefix in _OF_WORKERS:
+        found |= _with_prefix(raw, prefix)
+    found |= _with_prefix(raw, _PROVIDERS)
+    defaults = {
+        "client.id": str(flow),
+        "group.id": f"{flow.source}-mm2",
+        **{
+            f"{kind}.storage.topic": f"mm2-{name}.{flow.source}.internal"
+            for kind, name in (("offset", "offsets"), ("status", "status"), ("config", "configs"))
+        },
+        **dict.fromkeys(_CONVERTERS, _BYTES),
+    }
+    return {**defaults, **found}
+
+
+def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
+    """Return the configs of a flow's three connectors by name, with variables unresolved."""
+    names = {*_OF_CONNECTORS.split(), *_security_keys()}
+    common = {key: text for key, text in raw.items() if key in names}
+    common |= _with_prefix(raw, _PROVIDERS) | _with_prefix(raw, "replication.policy")
+    for side, cluster in (("source.", flow.source), ("target.", flow.target)):
+        for key, text in _cluster(raw, cluster).items():
+            common[side + ("" if _OF_CLIENTS.match(key) else "cluster.") + key] = text
+    own = _without_prefix(raw, f"{flow}.")
+    found = {}
+    for name in CONNECTORS:
+        defaults = {
+            "name": name,
+            "connector.class": _PACKAGE + name,
+            "source.cluster.alias": flow.source,
+            "target.cluster.alias": flow.target,
+        }
+        found[name] = {"enabled": "false", **defaults, **common, **own}
+    return found
+
+
+def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str]) -> dict[str, str]:
+    """Return the config of Kraal's worker for a flow: MirrorMaker's, and where its REST API and its plugins are.
+
+    Args:
+        raw: the file.
+        flow: one of its flows.
+        number: its place among all flows of the file, from 0; is added to ports, as each worker has its own.
+        plugins: directories with MirrorMaker's plugins.
+    """
+    found = {
+        key: text
+        for key, text in worker_config(raw, flow).items()
+        if not key.startswith("replication.policy") and key != "tasks.max"  # the connectors' own
+    }
+    found |= {key: text for key, text in raw.items() if key.startswith(_OWN)}
+    path, discovery, _ = JAVA_PLUGINS
+    if path not in raw:
+        found.setdefault(discovery, "service_load")
+    found[path] = ",".join([*plugins, *split_list(raw.get(path, ""))])
+    if not _is_true(raw.get(INTERNAL_REST, "false")):
+        return {**found, "listeners": LOOPBACK}
+    given = {key: text for key, text in raw.items() if key.startswith(_LISTENERS)}
+    for key in ("listeners", "admin.listeners"):
+        if key in given:
+            given[key] = ",".join(_moved(each, number) for each in split_list(given[key]))
+    if given.get("rest.advertised.port", "").isdecimal():
+        given["rest.advertised.port"] = str(int(given["rest.advertised.port"]) + number)
+    return {**found, **given}
+
+
+def _moved(listener: str, number: int) -> str:
+    """Return a listener with its port moved by `number`; port 0, any free one, stays."""
+    place, colon, port = listener.rpartition(":")
+    return f"{place}{colon}{int(port) + number}" if port.isdecimal() and int(port) else listener
+
+
+def _cluster(raw: Properties, alias: str) -> dict[str, str]:
+    """Return the settings of one cluster: its own, and those of its clients that it leaves open."""
+    found = _without_prefix(raw, f"{alias}.")
+    shared = ["bootstrap.servers", *sorted(_security_keys())]
+    for settings in (dict(found), raw):
+        for key in shared:
+            if (text := settings.get(key)) is not None:
+                for client in _CLIENT:
+                    found.setdefault(client + key, text)
+                found.setdefault(key, text)
+    return found
+
+
+def _security_keys() -> frozenset[str]:
+    of_tls = (name for name in client_names() if name.startswith(("ssl.", "sasl.")))
+    return frozenset([*of_tls, "security.protocol"])
+
+
+def _with_prefix(raw: Properties, prefix: str) -> dict[str, str]:
+    return {key: text for key, text in raw.items() if key.startswith(prefix)}
+
+
+def _without_prefix(raw: Properties, prefix: str) -> dict[str, str]:
+    found = {key.removeprefix(prefix): text for key, text in raw.items() if key.startswith(prefix)}
+    found.pop("", None)
+    return found
+
+
+def _is_true(text: str) -> bool:
+    return text.lower() == "true"

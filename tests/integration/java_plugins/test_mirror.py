@@ -1,0 +1,142 @@
+"""`kraal mirror` between two brokers: what MirrorMaker's properties file asks for arrives, and a signal ends it all."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kraal.broker.broker import Broker, free_port
+from kraal.broker.records import read_topic, write_topic
+from tests.fakes.spark.pipe import create_topic
+from tests.integration.java_plugins.test_mirror_maker import consume
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+UP_S = 120.0
+END_S = 90.0
+LISTENS = re.compile(r"\[(\S+)[^\]]*\] REST listens at (http://\S+)/ ")
+FILE = """\
+clusters = west, east
+west.bootstrap.servers = {west}
+east.bootstrap.servers = {east}
+west->east.enabled = true
+west->east.topics = orders
+west->east.groups = orders
+emit.heartbeats.interval.seconds = 1
+emit.checkpoints.interval.seconds = 1
+sync.group.offsets.enabled = true
+offset.lag.max = 0
+replication.factor = 1
+checkpoints.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+offset.storage.partitions = 1
+status.storage.partitions = 1
+"""
+CODE = "from kraal.cli.main import main; main()"
+
+
+@pytest.fixture
+def west(tmp_path: Path) -> Iterator[Broker]:
+    """A second broker."""
+    broker = Broker(tmp_path / "west", free_port())
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def wait_until(what: str, done: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + UP_S
+    while not done():
+        assert process.poll() is None, f"ended: {log.read_text()[-8000:]}"
+        assert time.monotonic() < deadline, f"not in time: {what}\n{log.read_text()[-8000:]}"
+        time.sleep(0.2)
+
+
+def texts(broker: Broker, topic: str) -> list[bytes | None]:
+    topics = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
+    return (
+        [each.value for each in read_topic(broker.bootstrap, topic, timeout_s=30)] if topic in topics else []
+    )
+
+
+def arrived(broker: Broker, topic: str) -> bool:
+    return bool(texts(broker, topic))
+
+
+def test_a_flow_copies_topics_and_offsets_and_both_ways_have_heartbeats(
+    west: Broker, kafka: Broker, tmp_path: Path
+) -> None:
+    create_topic(west.bootstrap, "orders")
+    create_topic(west.bootstrap, "secret")
+    write_topic(west.bootstrap, "orders", [b"one", b"two", b"three"], timeout_s=30)
+    consume(west.bootstrap, "orders")
+    file, log = tmp_path / "mm2.properties", tmp_path / "log"
+    file.write_text(FILE.format(west=west.bootstrap, east=kafka.bootstrap))
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-c", CODE, "mirror", str(file)], stderr=out)
+    try:
+        wait_until("the records were copied", lambda: len(texts(kafka, "west.orders")) == 3, process, log)
+        assert texts(kafka, "west.orders") == [b"one", b"two", b"three"]
+        for what, broker, topic in (
+            ("checkpoints", kafka, "west.checkpoints.internal"),
+            ("offset syncs", west, "mm2-offset-syncs.east.internal"),
+            ("heartbeats of west->east", west, "heartbeats"),
+            ("heartbeats that were copied", kafka, "west.heartbeats"),
+        ):
+            wait_until(what, partial(arrived, broker, topic), process, log)
+        groups = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        wait_until(
+            "the group was copied",
+            lambda: "orders" in {each.group_id for each in groups.list_consumer_groups().result(10).valid},
+            process,
+            log,
+        )
+        assert not texts(kafka, "west.secret")
+        internal = {f"mm2-{kind}.west.internal" for kind in ("configs", "offsets", "status")}
+        assert internal <= set(groups.list_topics(timeout=10).topics)
+        urls = dict(LISTENS.findall(log.read_text()))
+        assert set(urls) == {"west->east", "east->west"}
+        for flow, url in urls.items():
+            names = {"MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector"}
+            assert set(httpx2.get(f"{url}/connectors").json()) == names, flow
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(END_S) == 0, log.read_text()[-4000:]
+        assert not [each for each in children if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    finally:
+        process.kill()
+
+
+def test_children_end_when_the_first_process_is_killed(west: Broker, kafka: Broker, tmp_path: Path) -> None:
+    file, log = tmp_path / "mm2.properties", tmp_path / "log"
+    file.write_text(
+        f"clusters=w,e\nw.bootstrap.servers={west.bootstrap}\ne.bootstrap.servers={kafka.bootstrap}\n"
+        + "".join(f"{kind}.storage.replication.factor=1\n" for kind in ("offset", "config", "status"))
+    )
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-c", CODE, "mirror", str(file)], stderr=out)
+    try:
+        wait_until("both listened", lambda: len(LISTENS.findall(log.read_text())) == 2, process, log)
+        children = psutil.Process(process.pid).children(recursive=True)
+        os.kill(process.pid, signal.SIGKILL)
+        gone, alive = psutil.wait_procs(children, END_S)
+        assert (bool(gone), alive) == (True, []), log.read_text()[-4000:]
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,162 @@
+"""The workers of `kraal mirror`: who configures the connectors, and how several processes end together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli.main import main
+from kraal.cluster.views.snapshot import Published, Snapshot
+from kraal.core.errors import BadRequest, Momentary
+from kraal.core.ids import ConnectorName, TaskId, WorkerId
+from kraal.engine.api import EngineReady, Failed, TaskSpec
+from kraal.java_plugins.java_only import NoSpark
+from kraal.worker import mirror
+from kraal.worker.mirror import Leadership, mirror_plugins, run_all
+
+if TYPE_CHECKING:
+    from kraal.config.connector.files import ConnectorFile
+
+LEADER = Snapshot(worker_id=WorkerId("w:1"), ready=True, live=True, is_leader=True)
+CONFIGS = {"Source": {"name": "Source"}, "Heartbeat": {"name": "Heartbeat"}}
+
+
+class Worker:
+    """A worker that takes configs, or raises what `refusals` has for a name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.published = Published(replace(LEADER, is_leader=False))
+        self.refusals: dict[str, Exception] = {}
+        self.applied: list[str] = []
+        monkeypatch.setattr(mirror, "apply_file", self._apply)
+        assembly: Any = SimpleNamespace(published=self.published)
+        self._leadership = Leadership(assembly, CONFIGS)
+
+    def _apply(self, _: object, file: ConnectorFile) -> None:
+        if file.name in self.refusals:
+            raise self.refusals[file.name]
+        self.applied.append(file.name)
+
+    def look(self, *, leads: bool) -> list[str]:
+        """Return what is configured by one look."""
+        self.published.publish(replace(LEADER, is_leader=leads))
+        self._leadership.look()
+        done, self.applied = self.applied, []
+        return done
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+    return Worker(monkeypatch)
+
+
+def test_connectors_are_configured_once_by_each_new_leader(worker: Worker) -> None:
+    assert [worker.look(leads=each) for each in (False, True, True, False, True)] == [
+        [],
+        [*CONFIGS],
+        [],
+        [],
+        [*CONFIGS],
+    ]
+
+
+def test_what_cannot_be_configured_now_is_tried_again(worker: Worker) -> None:
+    worker.refusals["Source"] = Momentary("a rebalance")
+    assert worker.look(leads=True) == ["Heartbeat"]
+    del worker.refusals["Source"]
+    assert worker.look(leads=True) == [*CONFIGS]
+    assert worker.look(leads=True) == []
+
+
+def test_what_is_refused_is_logged_and_not_tried_again(
+    worker: Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker.refusals["Source"] = BadRequest("topics: no")
+    assert worker.look(leads=True) == ["Heartbeat"]
+    assert "Failed to configure Source: topics: no" in caplog.text
+    assert worker.look(leads=True) == []
+
+
+def test_a_worker_without_spark_is_ready_and_fails_what_needs_spark() -> None:
+    engine, seen = NoSpark(), list[object]()
+    task = TaskId(ConnectorName("lines"), 0)
+    spec = TaskSpec(task=task, task_config={}, connector_config={"connector.class": "FileStreamSource"})
+    engine.open(spec, {}, seen.append)
+    assert engine.state == EngineReady()
+    [failed] = seen
+    assert isinstance(failed, Failed)
+    assert failed.trace == (
+        "This worker runs only Java plugins; run FileStreamSource on a worker of `kraal distributed`."
+    )
+
+
+def test_mirror_makers_jars_are_one_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = [tmp_path / "mirror-1.jar", tmp_path / "client-1.jar"]
+    for jar in jars:
+        jar.write_text(jar.name)
+    monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(mirror, "ensure", lambda _: jars)
+    place = mirror_plugins()
+    assert mirror_plugins() == place
+    found = [path for path in place.rglob("*") if path.is_file()]
+    assert {path.parent for path in found} == {place / "connect-mirror"}
+    assert sorted(path.name for path in found) == ["client-1.jar", "mirror-1.jar"]
+
+
+@pytest.fixture
+def _handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+UNTIL_TOLD = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); {}; signal.pause()"
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+@pytest.mark.usefixtures("_handlers")
+def test_all_end_with_the_first_that_ends_by_itself(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    waits = python(UNTIL_TOLD.format(f"open({str(ready)!r}, 'w').write('x')"))
+    fails = python(f"open({str(ready)!r}).read(); raise SystemExit(4)")
+    assert run_all([waits, fails]) == 4
+
+
+@pytest.mark.usefixtures("_handlers")
+def test_a_signal_is_passed_on_and_a_clean_end_is_success() -> None:
+    tell = f"import os; os.kill({os.getpid()}, signal.SIGINT)"
+    assert run_all([python(UNTIL_TOLD.format(tell))]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["east"], "Unexpected argument 'east'; target clusters follow --clusters."),
+        (["--clusters", "a", "--flow", "a->b"], "--flow cannot be combined with --clusters."),
+        (["--clusters", "a", "z"], "Unknown cluster 'z'; expected some of a, b."),
+        (["--flow", "a->z"], "Unknown flow 'a->z'; expected one of a->b, b->a."),
+    ],
+)
+def test_wrong_arguments_are_named(
+    arguments: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kraal.cli.mirror.log_to_stderr", lambda _: None)
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters=a,b\n")
+    result = CliRunner().invoke(main, ["mirror", str(file), *arguments])
+    assert result.exit_code in {1, 2}
+    assert why in result.stderr

@@ -1,0 +1,116 @@
+"""What is derived from MirrorMaker's properties file: the same as MirrorMaker itself derives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.config.properties_file import read_properties
+from kraal.config.worker.distributed import parse_distributed
+from kraal.core.errors import BadRequest
+from kraal.plugins.registry import Registry
+from kraal.worker.mirror_flows import (
+    LOOPBACK,
+    Flow,
+    connector_configs,
+    flows_of,
+    kraal_config,
+    worker_config,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "mirror_maker" / "4.3.0"
+FILES = sorted(GOLDEN.glob("*.properties"))
+A_TO_B = Flow("A", "B")
+
+
+def file_of(name: str) -> dict[str, str]:
+    return read_properties(GOLDEN / f"{name}.properties", "file")
+
+
+def recorded(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("name", [path.stem for path in FILES])
+def test_flows_and_configs_are_those_of_mirror_maker(name: str) -> None:
+    raw, golden = file_of(name), recorded(name)["flows"]
+    flows = flows_of(raw)
+    assert [str(flow) for flow in flows] == sorted(golden)
+    for flow in flows:
+        assert worker_config(raw, flow) == golden[str(flow)]["worker"]
+        assert connector_configs(raw, flow) == golden[str(flow)]["connectors"]
+
+
+def test_all_keys_of_connectors_and_clients_pass_on() -> None:
+    golden = recorded("mm2")
+    raw = dict.fromkeys([*golden["connector_keys"], *golden["client_keys"], "unknown"], "x")
+    [config, *_] = connector_configs(raw, A_TO_B).values()
+    assert set(config) & set(raw) == set(golden["connector_keys"])
+    given = set(worker_config(raw, A_TO_B))
+    assert {key for key in golden["client_keys"] if f"producer.{key}" in given and key in given} == set(
+        golden["client_keys"]
+    )
+
+
+def test_only_flows_into_the_given_clusters_count() -> None:
+    raw = file_of("mm2")
+    assert flows_of(raw, ["B", "A"]) == [A_TO_B, Flow("B", "A")]
+    with pytest.raises(BadRequest, match=r"Unknown cluster 'D'; expected some of A, B, C"):
+        flows_of(raw, ["A", "D"])
+    with pytest.raises(BadRequest, match="No source->target replication flows"):
+        flows_of(file_of("heartbeats_off"), ["source"])
+    with pytest.raises(BadRequest, match='Missing required configuration "clusters"'):
+        flows_of({})
+
+
+@pytest.mark.parametrize("text", ["A", "A->", "->B"])
+def test_a_flow_has_two_clusters(text: str) -> None:
+    assert Flow.parse("A->B") == A_TO_B
+    with pytest.raises(ValueError, match=text):
+        Flow.parse(text)
+
+
+def test_kraals_worker_accepts_the_config_and_warns_of_nothing() -> None:
+    raw = {
+        "clusters": "A,B",
+        "A.bootstrap.servers": "a:1",
+        "B.bootstrap.servers": "b:1",
+        "B.producer.acks": "all",
+        "A->B.enabled": "true",
+        "tasks.max": "3",
+        "replication.policy.separator": "-",
+        "offset.storage.replication.factor": "1",
+        "plugins.jvm.options": "-Xmx512M",
+        "kraal.data.dir": "/data",
+    }
+    config = parse_distributed(kraal_config(raw, A_TO_B, 0, ["/mirror"]), resolve=Registry.load().resolve)
+    assert (config.bootstrap_servers, config.group_id, config.client_id) == ("b:1", "A-mm2", "A->B")
+    assert (config.config_topic.name, config.offset_topic.name, config.status_topic.name) == (
+        "mm2-configs.A.internal",
+        "mm2-offsets.A.internal",
+        "mm2-status.A.internal",
+    )
+    assert config.raw["plugin.path"] == "/mirror"
+    assert config.raw["plugins.jvm.options"] == "-Xmx512M"
+    assert str(config.data_dir) == "/data"
+    assert config.warnings == ()
+
+
+def test_each_worker_has_a_port_of_its_own() -> None:
+    raw = {
+        "listeners": "http://east:8083,https://east:8443,http://east:0",
+        "rest.advertised.port": "80",
+        "dedicated.mode.enable.internal.rest": "true",
+        "plugin.path": "/own",
+    }
+    found = kraal_config(raw, A_TO_B, 2, ["/mirror"])
+    assert found["listeners"] == "http://east:8085,https://east:8445,http://east:0"
+    assert found["rest.advertised.port"] == "82"
+    assert found["plugin.path"] == "/mirror,/own"
+    assert "plugin.discovery" not in found
+    raw["dedicated.mode.enable.internal.rest"] = "false"
+    assert kraal_config(raw, A_TO_B, 2, [])["listeners"] == LOOPBACK
