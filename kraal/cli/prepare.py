@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from kraal.config.properties_file import read_properties
 from kraal.jars.class_archive import archive_path
 from kraal.jars.jars import ensure
+from kraal.jars.java_module import java_class_path
+from kraal.plugin_lock.start import WHAT, load_plugins, lock_of
 
 
 @click.command("prepare")
-def prepare() -> None:
+@click.argument("worker", type=click.Path(path_type=Path), required=False, metavar="[WORKER.properties]")
+@click.option("--java-plugins", is_flag=True, help="Also prepare the JVM of Java plugins.")
+@click.option("--mirror", is_flag=True, help="Also prepare `kraal mirror`.")
+def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
     """Download Spark's jars and archive its classes, so that workers start Spark in half the time.
 
-    Run it once per machine.
+    For Java plugins, also download Kafka's runtime and compile the classes that run it. With WORKER.properties whose
+    plugin.path is set, also list the plugins in it. Run it once per machine, and again when plugins change.
     """
+    _archive()
+    if mirror:
+        from kraal.worker.mirror import mirror_plugins  # noqa: PLC0415 - only if it is needed
+
+        click.echo(f"Downloaded MirrorMaker's plugins to {mirror_plugins()}")
+    if java_plugins or mirror:
+        click.echo(f"Compiled the classes for Java plugins into {java_class_path()[0]}")
+    if worker is not None:
+        _list_plugins(worker)
+
+
+def _archive() -> None:
     jars, archive = ensure("spark"), archive_path()
     if not archive.is_file():
         from kraal.engine.session.class_archive import make  # noqa: PLC0415 - only if it is needed
@@ -24,3 +45,16 @@ def prepare() -> None:
         )
         make(archive, jars, lambda step: click.echo(f"  {step}", err=True))
     click.echo(f"Archived Spark's classes in {archive}")
+
+
+def _list_plugins(file: Path) -> None:
+    from kraal.java_plugins.parts import PATH, plugin_path, prepare_plugins  # noqa: PLC0415 - as above
+
+    worker = read_properties(file, WHAT)
+    lock = lock_of(worker)
+    if lock is not None:
+        load_plugins(lock)
+    if not plugin_path(worker):
+        click.echo(f"{file} has no {PATH}: there are no Java plugins to prepare")
+        return
+    click.echo(f"Found {prepare_plugins(worker)} Java plugins in {worker[PATH]}")

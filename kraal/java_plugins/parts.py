@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraal.jars.java_module import java_class_path
@@ -12,7 +12,7 @@ from kraal.java_plugins.catalog import cached, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
 from kraal.java_plugins.discovery import OPTIONS, Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import Jvm, PluginsAway
 from kraal.java_plugins.offsets import StandaloneOffsets
 from kraal.plugins.registry import Registry
 
@@ -65,7 +65,7 @@ def with_plugin_path(
         discovery=discovery,
         worker=worker_properties(worker),
         class_path=java_class_path,
-        options=shlex.split(f"{TUNING} {worker.get(OPTIONS) or DEFAULT_OPTIONS}"),
+        options=_options(worker),
         silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
         standalone=offsets is not None,
     )
@@ -73,7 +73,7 @@ def with_plugin_path(
     if offsets is not None:
         StandaloneOffsets(host, offsets)
     try:
-        return _with_java_plugins(registry, host, discovery.digest, told), host
+        return _with_java_plugins(registry, host, discovery, told), host
     except PluginsAway:
         host.close()
         if told():
@@ -86,20 +86,49 @@ def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
     return CLIENTS | {key: text for key, text in worker.items() if not key.startswith(_RESOLVED)}
 
 
+def prepare_plugins(worker: Mapping[str, str]) -> int:
+    """Do what the first start with these properties would do: download, compile, scan; return the number of plugins.
+
+    Needs no broker. Raises PluginsAway, JarsUnavailable, JavaMissing.
+    """
+    discovery = Discovery(worker)
+
+    def describe() -> str:
+        jvm = Jvm(java_class_path(), _options(worker), discovery.properties)
+        try:
+            text = str(jvm.entry.describe())
+            discovery.scanned(jvm.entry)
+        finally:
+            jvm.close()
+        return text
+
+    java_class_path()
+    return len(parse_catalog(_catalog(discovery, describe)))
+
+
+def _catalog(discovery: Discovery, describe: Callable[[], str]) -> str:
+    """Return the catalog from the cache, or else what `describe` returns."""
+    text = cached(discovery.digest)
+    if text is None:
+        text = describe()
+        if not has_errors(text):
+            store(discovery.digest, text)
+    return text
+
+
+def _options(worker: Mapping[str, str]) -> Sequence[str]:
+    return shlex.split(f"{TUNING} {worker.get(OPTIONS) or DEFAULT_OPTIONS}")
+
+
 def _with_java_plugins(
-    registry: Registry, host: PluginHost, digest: str, give_up: Callable[[], bool]
+    registry: Registry, host: PluginHost, discovery: Discovery, give_up: Callable[[], bool]
 ) -> Registry:
     """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.
 
     Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
     Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or when `give_up` returns True.
     """
-    text = cached(digest)
-    if text is None:
-        text = host.describe(give_up)
-        if not has_errors(text):
-            store(digest, text)
-    everything = parse_catalog(text)
+    everything = parse_catalog(_catalog(discovery, lambda: host.describe(give_up)))
     log.info("Found %d Java plugins in plugin.path", len(everything))
     found = [
         each

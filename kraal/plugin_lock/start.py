@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +31,14 @@ def jars_of_worker(worker_file: Path) -> Sequence[Path]:
 
     Raises BadRequest if the worker's file cannot be read, PluginsUnfit if the lock or one of its files is invalid.
     """
-    named = read_properties(worker_file, WHAT).get(PLUGINS_LOCK, "").strip()
-    return load_plugins(Path(named)) if named else ()
+    lock = lock_of(read_properties(worker_file, WHAT))
+    return load_plugins(lock) if lock is not None else ()
+
+
+def lock_of(worker: Mapping[str, str]) -> Path | None:
+    """Return the lock that a worker's properties name, if they do."""
+    named = worker.get(PLUGINS_LOCK, "").strip()
+    return Path(named) if named else None
 
 
 def load_plugins(path: Path) -> Sequence[Path]:

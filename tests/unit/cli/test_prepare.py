@@ -1,0 +1,106 @@
+"""`kraal prepare`: what it prepares beside Spark. Spark's archive is there already, and the JVM is a stand-in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kraal.cli import prepare as command
+from kraal.cli.main import main
+from kraal.java_plugins import parts
+from kraal.plugin_lock import change
+from kraal.plugin_lock.java import plugin_path
+
+SOURCE = {
+    "class": "org.example.Source", "kind": "source", "version": "1", "location": "x", "keys": [],
+}  # fmt: skip
+
+
+class FakeJvm:
+    """Counts its starts, and describes one plugin."""
+
+    started: list[Mapping[str, str]]
+    closed = 0
+
+    def __init__(
+        self, class_path: Sequence[Path], options: Sequence[str], plugins: Mapping[str, str]
+    ) -> None:
+        assert class_path
+        assert "-Xmx64M" in options
+        self.started.append(plugins)
+
+    @property
+    def entry(self) -> FakeJvm:
+        return self
+
+    def describe(self) -> str:
+        return json.dumps([SOURCE])
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+@pytest.fixture(autouse=True)
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what was made."""
+    made: list[str] = []
+
+    def class_path() -> list[Path]:
+        made.append("classes")
+        return [Path("own.jar")]
+
+    def ensure(group: str) -> list[Path]:
+        made.append(group)
+        return []
+
+    monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(command, "ensure", ensure)
+    archive = tmp_path / "archive"
+    archive.touch()
+    monkeypatch.setattr(command, "archive_path", lambda: archive)
+    monkeypatch.setattr(command, "java_class_path", class_path)
+    monkeypatch.setattr(parts, "java_class_path", class_path)
+    monkeypatch.setattr(FakeJvm, "started", [], raising=False)
+    monkeypatch.setattr(FakeJvm, "closed", 0)
+    monkeypatch.setattr(parts, "Jvm", FakeJvm)
+    return made
+
+
+def prepare(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["prepare", *arguments])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_only_spark_is_prepared_unless_more_is_asked_for(compiled: list[str]) -> None:
+    prepare()
+    assert compiled == ["spark"]
+    assert "into own.jar" in prepare("--java-plugins").stdout
+    assert compiled == ["spark", "spark", "classes"]
+
+
+def test_plugins_of_a_worker_are_listed_once(tmp_path: Path) -> None:
+    lock = tmp_path / "k.lock"
+    (tmp_path / "own.jar").write_bytes(b"x")
+    change.add(lock, [str(tmp_path / "own.jar")])
+    plugin_path(lock).unlink()  # as on a machine to which only lock and files were copied
+    worker = tmp_path / "worker.properties"
+    worker.write_text(
+        f"kraal.plugins.lock={lock}\nplugin.path={plugin_path(lock)}\nplugins.jvm.options=-Xmx64M\n"
+    )
+    assert f"Found 1 Java plugins in {plugin_path(lock)}" in prepare(str(worker)).stdout
+    prepare(str(worker))
+    [plugins] = FakeJvm.started
+    assert plugins == {"plugin.path": str(plugin_path(lock).resolve()), "plugin.discovery": "hybrid_warn"}
+    assert FakeJvm.closed == 1
+
+
+def test_a_worker_without_plugins_has_nothing_to_prepare(tmp_path: Path) -> None:
+    worker = tmp_path / "worker.properties"
+    worker.write_text("group.id=x\n")
+    assert "has no plugin.path" in prepare(str(worker)).stdout
+    assert FakeJvm.started == []
