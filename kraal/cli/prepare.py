@@ -48,7 +48,8 @@ def _archive() -> None:
 
 
 def _list_plugins(file: Path) -> None:
-    from kraal.java_plugins.parts import PATH, plugin_path, prepare_plugins  # noqa: PLC0415 - as above
+    from kraal.java_plugins.discovery import PATH, plugin_path  # noqa: PLC0415 - as above
+    from kraal.java_plugins.parts import prepare_plugins  # noqa: PLC0415 - as above
 
     worker = read_properties(file, WHAT)
     lock = lock_of(worker)

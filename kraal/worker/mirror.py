@@ -33,7 +33,6 @@ from kraal.core.logging import LogFormat, who
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
-from kraal.java_plugins.java_only import NoSpark
 from kraal.plugins.config_providers import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.worker.distributed import DistributedProcess
@@ -42,7 +41,6 @@ from kraal.worker.standalone import apply_file
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
-    from kraal.engine.api import Engine
 
 log = logging.getLogger(__name__)
 
@@ -124,10 +122,6 @@ class FlowProcess(DistributedProcess):
         super().__init__(config)
         self._configs = configs
         who.worker = str(flow)
-
-    @override
-    def _engine(self, registry: Registry) -> Engine:
-        return NoSpark()
 
     @override
     def _started(self, assembly: Assembly) -> None:

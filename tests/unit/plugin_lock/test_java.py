@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kraal.jars import ivy
-from kraal.java_plugins.parts import plugin_path as entries_of
+from kraal.java_plugins.discovery import plugin_path as entries_of
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import is_java, plugin_path
 from kraal.plugin_lock.lock import PluginsUnfit, parse_lock, read_lock

@@ -17,9 +17,7 @@ from click.testing import CliRunner
 from kraal.cli.main import main
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.errors import BadRequest, Momentary
-from kraal.core.ids import ConnectorName, TaskId, WorkerId
-from kraal.engine.api import EngineReady, Failed, TaskSpec
-from kraal.java_plugins.java_only import NoSpark
+from kraal.core.ids import WorkerId
 from kraal.worker import mirror
 from kraal.worker.mirror import Leadership, mirror_plugins, run_all
 
@@ -84,19 +82,6 @@ def test_what_is_refused_is_logged_and_not_tried_again(
     assert worker.look(leads=True) == ["Heartbeat"]
     assert "Failed to configure Source: topics: no" in caplog.text
     assert worker.look(leads=True) == []
-
-
-def test_a_worker_without_spark_is_ready_and_fails_what_needs_spark() -> None:
-    engine, seen = NoSpark(), list[object]()
-    task = TaskId(ConnectorName("lines"), 0)
-    spec = TaskSpec(task=task, task_config={}, connector_config={"connector.class": "FileStreamSource"})
-    engine.open(spec, {}, seen.append)
-    assert engine.state == EngineReady()
-    [failed] = seen
-    assert isinstance(failed, Failed)
-    assert failed.trace == (
-        "This worker runs only Java plugins; run FileStreamSource on a worker of `kraal distributed`."
-    )
 
 
 def test_mirror_makers_jars_are_one_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
