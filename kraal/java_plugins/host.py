@@ -30,7 +30,7 @@ _ENDS_S: Final = 2.0
 """How long a process that has closed a connection may take to end."""
 _BACKOFF_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 _THREADS: Final = 16
-"""The most calls for tasks at once, which are short; as many again may start connectors, which may block."""
+"""The most calls for tasks at once, which are short."""
 _THROWN: Final = "Py4JJavaError"
 
 
@@ -90,7 +90,6 @@ class PluginHost:
         self._scanned = threading.Event()
         self._closing = threading.Event()
         self._pool = ThreadPoolExecutor(_THREADS, "kraal-java")
-        self._starters = ThreadPoolExecutor(_THREADS, "kraal-java-start")
         self._thread = threading.Thread(target=self._run, name="kraal-java-events", daemon=True)
         self._heard_s: float | None = None
         """The start of the call for events that is under way, in monotonic seconds."""
@@ -133,9 +132,15 @@ class PluginHost:
             raise PluginsAway(f"the JVM of Java plugins ended while it was asked ({jvm.end})") from exc
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
-        """Run `work` on a thread of the host; dropped when the host is closed. `may_block`: it calls a plugin."""
+        """Run `work` on a thread of the host; dropped when the host is closed. `may_block`: it calls a plugin.
+
+        Such a call has a thread of its own: plugins that never return leave the others alone.
+        """
+        if may_block:
+            threading.Thread(target=_logged, args=(work,), name="kraal-java-start", daemon=True).start()
+            return
         try:
-            (self._starters if may_block else self._pool).submit(_logged, work)
+            self._pool.submit(_logged, work)
         except RuntimeError:
             log.debug("Dropped a call of a Java plugin, because the worker ends")
 
@@ -186,8 +191,7 @@ class PluginHost:
         for jvm in (self._jvm, self._starting):
             if jvm is not None:
                 jvm.close()
-        for pool in (self._pool, self._starters):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             self._thread.join(5.0)
 

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 HOLD_S: Final = 1.0
 """How long a pause waits for a task that is inside its plugin; it is paused when the call returns."""
+RETRY_S: Final = 1.0
+"""How long a task waits before it asks again whether its earlier run has ended."""
 CLAIM_S: Final = 5.0
 """How old the claim of an exactly-once task may be when it starts; an older one is made again."""
 LEASE_OVER: Final = "this worker must not write for the task because its lease has expired"
@@ -79,6 +81,10 @@ class JavaRun:
         self._opened_s = time.monotonic()
         self._ends_by_s = math.inf
         """When the task is cancelled if it has not ended, in monotonic seconds."""
+        self._retry_at_s = 0.0
+        """When a start that an earlier run prevented is tried again, in monotonic seconds."""
+        self._waits_for = ""
+        """The reason to wait that was reported last."""
         self._held_by_s: float | None = None
         """When a pause is reported at the latest, in monotonic seconds."""
         self._read = self._written = 0
@@ -90,7 +96,7 @@ class JavaRun:
         """Start as soon as the process is up and the run `behind` which this one waits is over."""
         self._behind = behind
         if why := self._host.why_away:
-            self._report(Waiting(why))
+            self._wait_for(why)
         self._host.follow(self.number, self)
 
     @property
@@ -148,7 +154,7 @@ class JavaRun:
             elif self._phase is _Phase.ENDING:
                 self._finish(Stopped(clean=False))
             elif self._phase is _Phase.WAITING:
-                self._report(Waiting(why))
+                self._wait_for(why)
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Follow the Java task."""
@@ -161,8 +167,8 @@ class JavaRun:
                     self._phase = _Phase.RUNNING
                     self._report(Opened(version=self._version))
                 case "waiting" if self._phase is _Phase.STARTING:
-                    self._phase = _Phase.WAITING
-                    self._report(Waiting(detail))
+                    self._phase, self._retry_at_s = _Phase.WAITING, time.monotonic() + RETRY_S
+                    self._wait_for(detail)
                 case "progress":
                     self._has_come(detail)
                 case "paused" if self._held_by_s is not None:
@@ -179,7 +185,7 @@ class JavaRun:
         with self._lock:
             if self._held_by_s is not None and time.monotonic() >= self._held_by_s:
                 self._held()
-            if self._phase is _Phase.WAITING:
+            if self._phase is _Phase.WAITING and time.monotonic() >= self._retry_at_s:
                 self.up()
             elif self._phase is _Phase.ENDING and time.monotonic() >= self._ends_by_s:
                 self._host.submit(self._cancelled)
@@ -209,6 +215,12 @@ class JavaRun:
         except Exception as exc:  # noqa: BLE001 - the border to plugin code
             self._remove()
             self._fail(str(exc))
+
+    def _wait_for(self, why: str) -> None:
+        """Report the reason to wait, once: each report is a record in the status topic."""
+        if why != self._waits_for:
+            self._waits_for = why
+            self._report(Waiting(why))
 
     def _refusal(self) -> str | None:
         """Return why the task must not start: no lease, or a claim so old that it may be another worker's by now."""

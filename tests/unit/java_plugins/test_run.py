@@ -277,10 +277,18 @@ def test_a_run_waits_for_the_one_before(played: Played) -> None:
     assert played.host.asked[-1][:4] == ("startTask", "c", 0, 2)
 
 
-def test_a_run_is_tried_again_while_the_last_one_is_inside_its_plugin(played: Played) -> None:
-    run = played.run()
+def test_a_run_is_tried_again_later_while_the_last_one_is_inside_its_plugin(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    run, why = played.run(), "an earlier run has not ended"
     played.host.up()
-    played.host.tell(1, "waiting", "an earlier run has not ended")
-    assert played.events[-1] == Waiting("an earlier run has not ended")
+    played.host.tell(1, "waiting", why)
+    run.tick()  # at once, because an event has come
+    assert [each[0] for each in played.host.asked] == ["startTask"]
+    now_s += module.RETRY_S
     run.tick()
+    played.host.tell(1, "waiting", why)
     assert [each[0] for each in played.host.asked] == ["startTask", "startTask"]
+    assert played.events.count(Waiting(why)) == 1

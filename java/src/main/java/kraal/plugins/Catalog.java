@@ -1,5 +1,6 @@
 package kraal.plugins;
 
+import java.lang.reflect.InvocationTargetException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -9,6 +10,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Connector;
@@ -32,6 +37,7 @@ import org.slf4j.LoggerFactory;
 final class Catalog {
     private static final Logger LOG = LoggerFactory.getLogger(Catalog.class);
     private static final String CLASS_PATH = "classpath";
+    private static final long DESCRIPTION_S = 10;
     private final Plugins plugins;
 
     Catalog(Plugins plugins) {
@@ -97,6 +103,25 @@ final class Catalog {
         found.put("kind", plugin.typeName());
         found.put("version", plugin.version());
         found.put("location", plugin.location());
+        FutureTask<Map<String, Object>> more = new FutureTask<>(() -> keysAndTask(plugin));
+        Thread thread = new Thread(more, "describe-" + plugin.className());
+        thread.setDaemon(true); // it is left behind if the plugin does not return
+        thread.start();
+        try {
+            found.putAll(more.get(DESCRIPTION_S, TimeUnit.SECONDS));
+        } catch (Exception e) {
+            Throwable cause = e instanceof ExecutionException && e.getCause() != null ? e.getCause() : e;
+            LOG.warn("The plugin {} cannot be described; it is listed without config keys", plugin.className(), cause);
+            found.put("keys", List.of());
+            found.put("error", e instanceof TimeoutException
+                ? "it has not returned its config keys within " + DESCRIPTION_S + " s"
+                : String.valueOf(cause));
+        }
+        return found;
+    }
+
+    private Map<String, Object> keysAndTask(PluginDesc<?> plugin) throws Exception {
+        Map<String, Object> found = new HashMap<>();
         try (LoaderSwap swap = plugins.withClassLoader(plugin.loader())) {
             Object made = plugin.pluginClass().getDeclaredConstructor().newInstance();
             ConfigDef keys = (ConfigDef) made.getClass().getMethod("config").invoke(made);
@@ -106,10 +131,8 @@ final class Catalog {
             }
         } catch (NoSuchMethodException e) {
             found.put("keys", List.of());
-        } catch (Exception | LinkageError e) {
-            LOG.warn("The plugin {} cannot be described; it is listed without config keys", plugin.className(), e);
-            found.put("keys", List.of());
-            found.put("error", String.valueOf(e.getCause() == null ? e : e.getCause()));
+        } catch (InvocationTargetException e) {
+            throw e.getCause() instanceof Exception cause ? cause : e;
         }
         return found;
     }

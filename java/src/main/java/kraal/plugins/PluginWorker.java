@@ -48,6 +48,8 @@ public final class PluginWorker {
     PluginWorker(Map<String, String> pluginProperties) {
         this.pluginProperties = pluginProperties;
         plugins = new WorkerPlugins(pluginProperties);
+        // The loader of threads that this one starts: configs name classes of plugin.path. Source: AbstractConnectCli.
+        Thread.currentThread().setContextClassLoader(plugins.delegatingLoader());
         catalog = new Catalog(plugins);
     }
 
@@ -214,7 +216,7 @@ public final class PluginWorker {
 
     // --- Tasks ----------------------------------------------------------------------------------------------
 
-    /** Starts a task; {@code run} tells its events apart. What becomes of it is reported as events. */
+    /** Starts a task and returns at once; {@code run} tells its events apart, which say what becomes of it. */
     public void startTask(
         String connector, int task, long run, String connectorConfig, String taskConfig, boolean source)
         throws Exception {

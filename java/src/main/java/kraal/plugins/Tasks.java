@@ -7,6 +7,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
 import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.TopicStatus;
 import org.apache.kafka.connect.runtime.Worker;
@@ -30,6 +32,15 @@ final class Tasks {
     private final ConcurrentMap<ConnectorTaskId, Object> known;
     private final Map<ConnectorTaskId, RunningTask> running = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> lingering = new ConcurrentHashMap<>();
+    /** The runs whose plugins are being made, which takes as long as they like. */
+    private final Map<ConnectorTaskId, RunningTask> starting = new ConcurrentHashMap<>();
+    /** The tasks of {@code starting} that were asked to stop. */
+    private final Set<ConnectorTaskId> stopped = ConcurrentHashMap.newKeySet();
+    private final Executor starters = Executors.newCachedThreadPool(work -> {
+        Thread thread = new Thread(work, "kraal-start-task");
+        thread.setDaemon(true);
+        return thread;
+    });
     private final Map<ConnectorTaskId, Object> locks = new ConcurrentHashMap<>();
     /** The topics that tasks of each connector have reported since one of them started last. */
     private final Map<String, Set<String>> topics = new ConcurrentHashMap<>();
@@ -84,7 +95,7 @@ final class Tasks {
         }
     }
 
-    /** Starts a task; what is left of an earlier run is cancelled, and must have ended. */
+    /** Starts a task, on a thread of its own; what is left of an earlier run is cancelled, and must have ended. */
     void start(
         String connector, int task, long run, Map<String, String> config, Map<String, String> own, boolean source)
         throws Exception {
@@ -101,17 +112,43 @@ final class Tasks {
             topics.remove(connector);
             RunningTask made = new RunningTask(id, run, source, events);
             running.put(id, made);
-            ClusterConfigState state = new ClusterConfigState(
-                0, null, Map.of(connector, task + 1), Map.of(connector, config),
-                Map.of(connector, TargetState.STARTED), Map.of(id, own), Map.of(), Map.of(), Map.of(),
-                Set.of(), Set.of());
-            boolean started = source
+            starting.put(id, made);
+            starters.execute(() -> start(id, made, config, own, source));
+        }
+    }
+
+    private void start(
+        ConnectorTaskId id, RunningTask made, Map<String, String> config, Map<String, String> own, boolean source) {
+        ClusterConfigState state = new ClusterConfigState(
+            0, null, Map.of(id.connector(), id.task() + 1), Map.of(id.connector(), config),
+            Map.of(id.connector(), TargetState.STARTED), Map.of(id, own), Map.of(), Map.of(), Map.of(),
+            Set.of(), Set.of());
+        boolean started = false;
+        try {
+            started = source
                 ? plugins.startSource(() -> startSource(id, state, config, own, made))
                 : worker.startSinkTask(id, state, config, own, made, TargetState.STARTED);
-            if (started) {
-                made.measure(worker.metrics());
-            } else {
+        } catch (Exception | LinkageError e) {
+            made.onFailure(id, e);
+        }
+        synchronized (lockOf(id)) {
+            starting.remove(id, made);
+            boolean stop = stopped.remove(id);
+            if (!started) {
                 running.remove(id, made);
+                return;
+            }
+            try {
+                if (running.get(id) != made) {
+                    end(id, made, 0);
+                    return;
+                }
+                made.measure(worker.metrics());
+                if (stop) {
+                    call(worker, "stopTask", ConnectorTaskId.class, id);
+                }
+            } catch (Exception e) {
+                LOG.warn("Task {} was stopped while it started, and could not be ended", id, e);
             }
         }
     }
@@ -141,8 +178,11 @@ final class Tasks {
     void requestStop(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
+            RunningTask early = starting.get(id);
             if (found(id, run) != null) {
                 call(worker, "stopTask", ConnectorTaskId.class, id);
+            } else if (early != null && early.run == run) {
+                stopped.add(id);
             }
         }
     }
@@ -158,6 +198,9 @@ final class Tasks {
 
     private boolean end(ConnectorTaskId id, RunningTask task, long waitMs) throws Exception {
         running.remove(id, task);
+        if (starting.containsKey(id)) {
+            return false; // it is ended when it has started
+        }
         Object found = known.get(id);
         if (found == null) {
             return true;
@@ -178,6 +221,9 @@ final class Tasks {
     }
 
     private boolean isOver(ConnectorTaskId id) throws Exception {
+        if (starting.containsKey(id)) {
+            return false;
+        }
         Object left = lingering.get(id);
         if (left != null && !(Boolean) call(left, "awaitStop", long.class, 0L)) {
             return false;
