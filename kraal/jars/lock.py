@@ -35,6 +35,8 @@ AWS = (
 PLUGIN_RUNTIME = ("connect-api", "connect-json", "connect-runtime", "connect-transforms", "kafka-clients")
 TRANSITIVE = {
     "broker": BROKER,
+    # For tests of Java plugins.
+    "transforms": ("com.github.jcustenborder.kafka.connect:kafka-connect-transform-common:0.1.0.14",),
     "connect": (
         *BROKER,
         *(
@@ -78,6 +80,7 @@ ALONE = {
     # For the tests of Kraal's own Java.
     "junit": ("org.junit.platform:junit-platform-console-standalone:1.13.4",),
     # For tests of Java plugins.
+    "connect-tests": (f"org.apache.kafka:connect-runtime:jar:test:{KAFKA}",),
     "debezium": (
         "io.debezium:debezium-connector-postgres:tar.gz:plugin:3.7.0.Final",
         "io.debezium:debezium-connector-jdbc:tar.gz:plugin:3.6.0.Final",

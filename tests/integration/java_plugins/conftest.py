@@ -1,8 +1,9 @@
-"""One distributed worker with Java plugins, and the directory that they are in."""
+"""One Kraal worker and one Java worker with the same Java plugins, and the directory that these are in."""
 
 from __future__ import annotations
 
 import shutil
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,27 +13,48 @@ from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.testing import ProcessCluster
-from tests.integration.java_plugins.flows import wait_for_plugins
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import java_worker, kraal_worker
+from tests.integration.java_plugins.kafka_tests import move_connectors
+from tests.integration.java_plugins.test_transforms import TRANSFORMS
 
 FAULTY = Path(__file__).parents[3] / "java" / "src" / "faulty"
 
 
 @pytest.fixture(scope="session")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with Kafka's file connectors, and with the faulty connector of `java/src/faulty`."""
+    """A directory with the plugins of the tests: Kafka's, the faulty ones of `java/src/faulty`, and transforms."""
     made = tmp_path_factory.mktemp("plugins")
-    (made / "file").mkdir()
-    (made / "faulty").mkdir()
-    jar = next(path for path in ensure("connect") if "connect-file" in path.name)
-    shutil.copy(jar, made / "file")
+    for plugin in ("file", "faulty", "tests", "transforms"):
+        (made / plugin).mkdir()
+    jars = {path.name.split("__")[1]: path for path in ensure("connect")}
+    shutil.copy(jars["connect-file"], made / "file")
     compile_jar(FAULTY, java_class_path(), made / "faulty" / "faulty.jar")
+    another = next(path for path in ensure("spark") if "kafka-clients" in path.name)
+    shutil.copy(
+        another, made / "faulty"
+    )  # plugins bring clients of other versions along, which must not be used
+    (tests,) = ensure("connect-tests")
+    move_connectors(tests, made / "tests" / "moved.jar")
+    for jar in (jars["kafka-server-common"], *ensure("junit")):  # what they need
+        shutil.copy(jar, made / "tests")
+    for jar in ensure("transforms"):
+        shutil.copy(jar, made / "transforms")
+    with zipfile.ZipFile(made / "transforms" / "manifests.jar", "w") as manifests:  # they have none
+        manifests.writestr(
+            "META-INF/services/org.apache.kafka.connect.transforms.Transformation", "\n".join(TRANSFORMS)
+        )
     return made
 
 
 @pytest.fixture(scope="session")
 def worker_properties(plugin_path: Path) -> dict[str, str]:
     """The properties of workers, of Java ones too."""
-    return {"plugin.path": str(plugin_path), "offset.flush.interval.ms": "500"}
+    return {
+        "plugin.path": str(plugin_path),
+        "plugin.discovery": "service_load",  # all have manifests
+        "offset.flush.interval.ms": "500",
+    }
 
 
 @pytest.fixture(scope="package")
@@ -40,13 +62,14 @@ def cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
     """A cluster of one worker that tests share."""
-    directory = tmp_path_factory.mktemp("java-plugins")
-    made = ProcessCluster(directory=directory, bootstrap=kafka.bootstrap, properties=worker_properties)
-    try:
-        made.start(1)
-        wait_for_plugins(made.alive[0])
+    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, worker_properties) as made:
         yield made
-        codes = [worker.end() for worker in made.workers]
-    finally:
-        made.close()
-    assert codes == [0], made.workers[0].log_text()
+
+
+@pytest.fixture(scope="package")
+def java(
+    kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
+) -> Iterator[MixedCluster]:
+    """A Java worker of a group of its own, with the same plugins; tests share it, and leave no plugin blocked."""
+    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, worker_properties) as made:
+        yield made

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
+from tests.fakes.workers.java_worker import MixedCluster
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 FAULTY = "kraal.testing.FaultySource"
+FAULTY_SINK = "kraal.testing.FaultySink"
 RUNNING = ["RUNNING", "RUNNING"]
 
 
@@ -27,9 +30,40 @@ def source_config(file: Path, topic: str) -> dict[str, str]:
     return {"connector.class": FILE_SOURCE, "file": str(file), "topic": topic}
 
 
-def faulty_config(topic: str, fault: str = "", tasks: int = 1) -> dict[str, str]:
-    """Return the config of the faulty source."""
-    return {"connector.class": FAULTY, "topic": topic, "fault": fault, "tasks.max": str(tasks)}
+def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> dict[str, str]:
+    """Return the config of the faulty source: what goes wrong, and in which method."""
+    return {
+        "connector.class": FAULTY,
+        "topic": topic,
+        "fault": fault,
+        "fault.at": at,
+        "tasks.max": str(tasks),
+    }
+
+
+@contextmanager
+def kraal_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[ProcessCluster]:
+    """Run a Kraal worker with Java plugins in a group of its own; at the end it must end well."""
+    made = ProcessCluster(directory=place, bootstrap=bootstrap, properties=properties)
+    try:
+        made.start(1)
+        wait_for_plugins(made.alive[0])
+        yield made
+        codes = [worker.end() for worker in made.alive]
+    finally:
+        made.close()
+    assert codes == [0] * len(codes), made.workers[0].log_text()
+
+
+@contextmanager
+def java_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[MixedCluster]:
+    """Run a Java worker in a group of its own."""
+    made = MixedCluster(directory=place, bootstrap=bootstrap, properties=properties)
+    try:
+        made.start_java()
+        yield made
+    finally:
+        made.close()
 
 
 def append(file: Path, *lines: str) -> None:

@@ -15,7 +15,7 @@ from kraal.plugin_lock.java import plugin_path
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name, plugin_jvm
+from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, kraal_worker, plugin_jvm
 
 pytestmark = pytest.mark.ci
 
@@ -66,8 +66,7 @@ def kraal(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[ProcessCluster]:
     """A Kraal worker."""
-    place = tmp_path_factory.mktemp("kraal")
-    with ProcessCluster(1, directory=place, bootstrap=kafka.bootstrap, properties=properties) as made:
+    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
         yield made
 
 
@@ -76,9 +75,7 @@ def java(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[MixedCluster]:
     """A Java worker of a group of its own."""
-    place = tmp_path_factory.mktemp("java")
-    with MixedCluster(0, directory=place, bootstrap=kafka.bootstrap, properties=properties) as made:
-        made.start_java()
+    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, properties) as made:
         yield made
 
 

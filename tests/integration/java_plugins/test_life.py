@@ -64,8 +64,7 @@ def test_a_paused_source_reads_no_more_until_it_is_resumed(cluster: ProcessClust
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("start", "org.apache.kafka.connect.errors.ConnectException: the task does not start"),
-        ("poll", "org.apache.kafka.connect.errors.ConnectException: poll fails"),
+        ("throw", "org.apache.kafka.connect.errors.ConnectException: task.poll fails"),
         ("exit", "java.lang.SecurityException: The plugin called System.exit(3)"),
         ("memory", "java.lang.OutOfMemoryError: as if there were no memory"),
     ],
@@ -75,7 +74,7 @@ def test_a_task_that_throws_fails_alone(cluster: ProcessCluster, fault: str, sai
     worker = cluster.alive[0]
     cluster.create(healthy, faulty_config(healthy))
     worker.wait_for_states(healthy, RUNNING)
-    cluster.create(name, faulty_config(name, fault))
+    cluster.create(name, faulty_config(name, fault, "task.poll"))
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     assert worker.traces(name)[0].startswith(said)
     seen = len(cluster.records(healthy))
@@ -88,27 +87,10 @@ def test_a_task_that_throws_fails_alone(cluster: ProcessCluster, fault: str, sai
 def test_a_connector_that_does_not_start_fails_with_java_s_trace(cluster: ProcessCluster) -> None:
     name = a_name("no-start")
     worker = cluster.alive[0]
-    cluster.create(name, faulty_config(name, "start-connector"))
+    cluster.create(name, faulty_config(name, "throw", "connector.start"))
     worker.wait_for_states(name, ["FAILED"])
     trace = worker.get(f"/connectors/{name}/status").body["connector"]["trace"]
-    assert trace.startswith(
-        "org.apache.kafka.connect.errors.ConnectException: the connector does not start\n\tat "
-    )
-    cluster.delete(name)
-
-
-def test_a_plugin_that_never_returns_is_left_behind(cluster: ProcessCluster) -> None:
-    name = a_name("blocks")
-    worker = cluster.alive[0]
-    cluster.create(name, faulty_config(name, "block-poll"))
-    worker.wait_for_states(name, RUNNING)
-    cluster.delete(name)
-    worker.wait_until("it was gone", lambda: worker.get("/connectors").body.count(name) == 0)
-    cluster.create(name, faulty_config(name))  # the first task is inside its plugin for ever
-    worker.wait_until(
-        "the second waits for the first",
-        lambda: "has not ended" in str(worker.get(f"/connectors/{name}/status").body),
-    )
+    assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: connector.start fails\n\tat ")
     cluster.delete(name)
 
 

@@ -13,7 +13,7 @@ from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
 from tests.fakes.spark.pipe import create_topic
-from tests.integration.java_plugins.flows import RUNNING, a_name, wait_for_plugins
+from tests.integration.java_plugins.flows import RUNNING, a_name, kraal_worker
 
 pytestmark = pytest.mark.ci
 
@@ -29,10 +29,7 @@ def mirrors(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         if "connect-mirror" in jar.name:
             shutil.copy(jar, place / "plugins" / "mirror")
     properties = {"plugin.path": str(place / "plugins")}
-    with ProcessCluster(
-        1, directory=place / "group", bootstrap=kafka.bootstrap, properties=properties
-    ) as made:
-        wait_for_plugins(made.alive[0])
+    with kraal_worker(place / "group", kafka.bootstrap, properties) as made:
         yield made
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
@@ -20,20 +18,6 @@ from tests.integration.java_plugins.flows import (
     append,
     source_config,
 )
-
-
-@pytest.fixture(scope="module")
-def java(
-    kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
-) -> Iterator[MixedCluster]:
-    """A Java worker of a group of its own, with the same plugins."""
-    directory = tmp_path_factory.mktemp("java")
-    made = MixedCluster(directory=directory, bootstrap=kafka.bootstrap, properties=worker_properties)
-    try:
-        made.start_java({"plugin.discovery": "hybrid_warn"})
-        yield made
-    finally:
-        made.close()
 
 
 def plugins_of(worker: WorkerProcess) -> list[dict[str, str]]:

@@ -1,20 +1,22 @@
 package kraal.testing;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CountDownLatch;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
-import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
+import org.apache.kafka.connect.source.SourceTaskContext;
 
-/** A source that counts, and misbehaves in the way that {@code fault} names. */
+/** A source that counts, and misbehaves as {@link Faults} says. */
 public final class FaultySource extends SourceConnector {
     private Map<String, String> config;
 
@@ -26,59 +28,72 @@ public final class FaultySource extends SourceConnector {
     @Override
     public void start(Map<String, String> props) {
         config = props;
-        if ("start-connector".equals(props.get("fault"))) {
-            throw new ConnectException("the connector does not start");
-        }
+        Faults.at("connector.start", config);
     }
 
     @Override
     public Class<? extends Task> taskClass() {
+        Faults.at("connector.taskClass", config);
         return Counting.class;
     }
 
     @Override
     public List<Map<String, String>> taskConfigs(int maxTasks) {
+        Faults.at("connector.taskConfigs", config);
         List<Map<String, String>> all = new ArrayList<>();
         for (int task = 0; task < maxTasks; task++) {
-            all.add(Map.of("fault", config.getOrDefault("fault", ""), "topic", config.get("topic"), "id", "" + task));
+            Map<String, String> own = new HashMap<>(config);
+            own.put("id", "" + task);
+            all.add(own);
         }
         return all;
     }
 
     @Override
     public void stop() {
-        // nothing is open
+        Faults.at("connector.stop", config);
+    }
+
+    @Override
+    public Config validate(Map<String, String> given) {
+        Faults.at("connector.validate", given);
+        return super.validate(given);
     }
 
     @Override
     public ConfigDef config() {
-        return new ConfigDef()
+        ConfigDef keys = new ConfigDef()
             .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the numbers go.")
-            .define(
-                "fault", ConfigDef.Type.STRING, "",
-                ConfigDef.ValidString.in(
-                    "", "start-connector", "start", "poll", "exit", "memory", "block-poll", "block-start", "ignore-stop"),
-                ConfigDef.Importance.LOW, "What goes wrong.");
+            .define("pause.ms", ConfigDef.Type.LONG, 10, ConfigDef.Importance.LOW, "Time from a poll to the next.");
+        return Faults.define(
+            keys, "connector.start", "connector.taskClass", "connector.taskConfigs", "connector.stop",
+            "connector.validate", "connector.exactlyOnceSupport", "connector.canDefineTransactionBoundaries",
+            "connector.alterOffsets", "task.initialize", "task.start", "task.poll", "task.commitRecord", "task.commit",
+            "task.stop");
     }
 
     @Override
     public ExactlyOnceSupport exactlyOnceSupport(Map<String, String> props) {
+        Faults.at("connector.exactlyOnceSupport", props);
         return ExactlyOnceSupport.SUPPORTED;
     }
 
     @Override
     public ConnectorTransactionBoundaries canDefineTransactionBoundaries(Map<String, String> props) {
+        Faults.at("connector.canDefineTransactionBoundaries", props);
         return ConnectorTransactionBoundaries.SUPPORTED;
     }
 
     @Override
     public boolean alterOffsets(Map<String, String> props, Map<Map<String, ?>, Map<String, ?>> offsets) {
+        Faults.at("connector.alterOffsets", props);
         return true;
     }
 
-    /** Counts: one record every 10 ms; every tenth ends a transaction where the task decides. */
+    /** Counts: one record a poll; every tenth ends a transaction where the task decides. */
     public static final class Counting extends SourceTask {
         private Map<String, String> config;
+        private long pauseMs;
         private long next;
 
         @Override
@@ -87,62 +102,50 @@ public final class FaultySource extends SourceConnector {
         }
 
         @Override
+        public void initialize(SourceTaskContext given) {
+            super.initialize(given);
+            Faults.at("task.initialize", given.configs());
+        }
+
+        @Override
         public void start(Map<String, String> props) {
             config = props;
+            pauseMs = Long.parseLong(props.getOrDefault("pause.ms", "10"));
             Map<String, Object> offset = context.offsetStorageReader().offset(partition());
             next = offset == null ? 0 : (Long) offset.get("next");
-            if (fault("start")) {
-                throw new ConnectException("the task does not start");
-            }
-            if (fault("block-start")) {
-                forEver();
-            }
+            Faults.at("task.start", config);
         }
 
         @Override
         public List<SourceRecord> poll() throws InterruptedException {
-            Thread.sleep(10);
-            if (fault("poll")) {
-                throw new ConnectException("poll fails");
-            }
-            if (fault("exit")) {
-                System.exit(3);
-            }
-            if (fault("memory")) {
-                throw new OutOfMemoryError("as if there were no memory");
-            }
-            if (fault("block-poll") || fault("ignore-stop")) {
-                forEver();
-            }
+            Thread.sleep(pauseMs);
+            Faults.at("task.poll", config);
             next++;
             if (context.transactionContext() != null && next % 10 == 0) {
                 context.transactionContext().commitTransaction();
             }
             return List.of(new SourceRecord(
-                partition(), Map.of("next", next), config.get("topic"), Schema.STRING_SCHEMA, "" + (next - 1)));
+                partition(), Map.of("next", next), config.get("topic"), null, null, null, Schema.STRING_SCHEMA,
+                "" + (next - 1), System.currentTimeMillis()));
+        }
+
+        @Override
+        public void commitRecord(SourceRecord record, RecordMetadata metadata) {
+            Faults.at("task.commitRecord", config);
+        }
+
+        @Override
+        public void commit() {
+            Faults.at("task.commit", config);
         }
 
         @Override
         public void stop() {
-            // poll returns soon
+            Faults.at("task.stop", config);
         }
 
         private Map<String, String> partition() {
             return Map.of("id", config.get("id"));
-        }
-
-        private boolean fault(String name) {
-            return name.equals(config.get("fault"));
-        }
-
-        private static void forEver() {
-            while (true) {
-                try {
-                    new CountDownLatch(1).await();
-                } catch (InterruptedException e) {
-                    // a plugin that does not listen
-                }
-            }
         }
     }
 }

@@ -1,0 +1,75 @@
+package kraal.testing;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.errors.RetriableException;
+
+/** What goes wrong in a plugin: its config says what, and in which method. */
+final class Faults {
+    private static final String WHAT = "fault";
+    private static final String WHERE = "fault.at";
+
+    private Faults() {
+    }
+
+    /** Adds the keys {@code fault} and {@code fault.at} of a plugin with these methods. */
+    static ConfigDef define(ConfigDef keys, String... methods) {
+        String[] places = new String[methods.length + 1];
+        places[0] = "";
+        System.arraycopy(methods, 0, places, 1, methods.length);
+        return keys
+            .define(
+                WHAT, ConfigDef.Type.STRING, "",
+                ConfigDef.ValidString.in("", "throw", "retriable", "error", "exit", "memory", "exhaust", "block", "thread"),
+                ConfigDef.Importance.LOW, "What goes wrong.")
+            .define(
+                WHERE, ConfigDef.Type.STRING, "", ConfigDef.ValidString.in(places), ConfigDef.Importance.LOW,
+                "The method in which it goes wrong.");
+    }
+
+    /** Does in {@code method} what the config asks for. */
+    static void at(String method, Map<String, ?> config) {
+        if (config == null || !method.equals(config.get(WHERE))) {
+            return;
+        }
+        switch (String.valueOf(config.get(WHAT))) {
+            case "throw" -> throw new ConnectException(method + " fails");
+            case "retriable" -> throw new RetriableException(method + " fails for now");
+            case "error" -> throw new NoClassDefFoundError(method);
+            case "exit" -> System.exit(3);
+            case "memory" -> throw new OutOfMemoryError("as if there were no memory in " + method);
+            case "exhaust" -> exhaust();
+            case "block" -> forEver();
+            case "thread" -> {
+                for (String name : List.of("faulty-1", "faulty-2")) {
+                    Thread leaked = new Thread(Faults::forEver, name);
+                    leaked.setDaemon(false);
+                    leaked.start();
+                }
+            }
+            default -> { }
+        }
+    }
+
+    /** Takes memory until there is none. */
+    private static void exhaust() {
+        List<byte[]> taken = new ArrayList<>();
+        while (true) {
+            taken.add(new byte[1 << 20]);
+        }
+    }
+
+    private static void forEver() {
+        while (true) {
+            try {
+                new CountDownLatch(1).await();
+            } catch (InterruptedException e) {
+                // a plugin that does not listen
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+package kraal.testing;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.connector.Task;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.sink.SinkConnector;
+import org.apache.kafka.connect.sink.SinkRecord;
+import org.apache.kafka.connect.sink.SinkTask;
+import org.apache.kafka.connect.sink.SinkTaskContext;
+
+/** A sink that appends values to a file, and misbehaves as {@link Faults} says. */
+public final class FaultySink extends SinkConnector {
+    private Map<String, String> config;
+
+    @Override
+    public String version() {
+        return "1.2.3";
+    }
+
+    @Override
+    public void start(Map<String, String> props) {
+        config = props;
+    }
+
+    @Override
+    public Class<? extends Task> taskClass() {
+        return Writing.class;
+    }
+
+    @Override
+    public List<Map<String, String>> taskConfigs(int maxTasks) {
+        return Collections.nCopies(maxTasks, config);
+    }
+
+    @Override
+    public void stop() {
+        // nothing is open
+    }
+
+    @Override
+    public ConfigDef config() {
+        ConfigDef keys = new ConfigDef()
+            .define("file", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "The file; by default none.")
+            .define(
+                "commit.behind", ConfigDef.Type.LONG, 0, ConfigDef.Importance.LOW,
+                "How many records of each partition are not committed; -1: nothing is committed.");
+        return Faults.define(
+            keys, "task.initialize", "task.start", "task.open", "task.put", "task.preCommit", "task.flush",
+            "task.close", "task.stop");
+    }
+
+    /** Appends the values of records to the file, a line each. */
+    public static final class Writing extends SinkTask {
+        private Map<String, String> config;
+
+        @Override
+        public String version() {
+            return "1.2.3";
+        }
+
+        @Override
+        public void initialize(SinkTaskContext given) {
+            super.initialize(given);
+            Faults.at("task.initialize", given.configs());
+        }
+
+        @Override
+        public void start(Map<String, String> props) {
+            config = props;
+            Faults.at("task.start", config);
+        }
+
+        @Override
+        public void open(Collection<TopicPartition> partitions) {
+            Faults.at("task.open", config);
+        }
+
+        @Override
+        public void put(Collection<SinkRecord> records) {
+            if (!records.isEmpty()) {
+                Faults.at("task.put", config);
+            }
+            String file = config.getOrDefault("file", "");
+            if (!file.isEmpty()) {
+                append(Path.of(file), records.stream().map(record -> String.valueOf(record.value())).toList());
+            }
+        }
+
+        private static void append(Path file, List<String> lines) {
+            try {
+                Files.write(file, lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+            } catch (IOException e) {
+                throw new ConnectException(e);
+            }
+        }
+
+        @Override
+        public Map<TopicPartition, OffsetAndMetadata> preCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
+            Faults.at("task.preCommit", config);
+            super.preCommit(offsets);
+            long behind = Long.parseLong(config.getOrDefault("commit.behind", "0"));
+            Map<TopicPartition, OffsetAndMetadata> chosen = new HashMap<>();
+            if (behind >= 0) {
+                offsets.forEach((place, offset) -> chosen.put(
+                    place, new OffsetAndMetadata(Math.max(0, offset.offset() - behind))));
+            }
+            return chosen;
+        }
+
+        @Override
+        public void flush(Map<TopicPartition, OffsetAndMetadata> offsets) {
+            Faults.at("task.flush", config);
+        }
+
+        @Override
+        public void close(Collection<TopicPartition> partitions) {
+            Faults.at("task.close", config);
+        }
+
+        @Override
+        public void stop() {
+            Faults.at("task.stop", config);
+        }
+    }
+}

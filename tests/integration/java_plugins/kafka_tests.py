@@ -1,0 +1,106 @@
+"""The connectors of Kafka's own tests as plugins.
+
+They are in `org.apache.kafka.connect`, where Connect isolates only its own plugins, so it would look for them on the
+class path. Here they are moved to another package, as a build does when it shades a library: their code is unchanged.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+PACKAGE: Final = "kafka.tests"
+BLOCKING: Final = f"{PACKAGE}.BlockingConnectorTest$"
+MONITORABLE_SOURCE: Final = f"{PACKAGE}.MonitorableSourceConnector"
+MONITORABLE_SINK: Final = f"{PACKAGE}.MonitorableSinkConnector"
+ERRANT_SINK: Final = f"{PACKAGE}.ErrantRecordSinkConnector"
+NAUGHTY: Final = f"{PACKAGE}.ExactlyOnceSourceIntegrationTest$NaughtyConnector"
+NO_TASKS: Final = f"{PACKAGE}.ConnectWorkerIntegrationTest$EmptyTaskConfigsConnector"
+FAULTY_TRANSFORM: Final = f"{PACKAGE}.ErrorHandlingIntegrationTest$FaultyPassthrough"
+
+_FROM: Final = "org/apache/kafka/connect/integration/"
+_MOVES: Final = {
+    _FROM.encode(): f"{PACKAGE.replace('.', '/')}/".encode(),
+    b"org/apache/kafka/connect/runtime/Sample": f"{PACKAGE.replace('.', '/')}/Sample".encode(),
+}
+_SOURCES: Final = [
+    MONITORABLE_SOURCE,
+    NAUGHTY,
+    *(f"{BLOCKING}{kind}BlockingConnector" for kind in ("", "Initialize", "Validate")),
+    f"{BLOCKING}BlockingSourceConnector",
+    f"{BLOCKING}TaskInitializeBlockingSourceConnector",
+]
+_SINKS: Final = [
+    MONITORABLE_SINK,
+    ERRANT_SINK,
+    NO_TASKS,
+    f"{BLOCKING}BlockingSinkConnector",
+    f"{BLOCKING}TaskInitializeBlockingSinkConnector",
+]
+MANIFESTS: Final = {
+    "source.SourceConnector": _SOURCES,
+    "sink.SinkConnector": _SINKS,
+    "transforms.Transformation": [FAULTY_TRANSFORM],
+}
+_UTF8: Final = 1
+_LONG: Final = (5, 6)
+_SIZES: Final = {
+    3: 4,
+    4: 4,
+    5: 8,
+    6: 8,
+    7: 2,
+    8: 2,
+    9: 4,
+    10: 4,
+    11: 4,
+    12: 4,
+    15: 3,
+    16: 2,
+    17: 4,
+    18: 4,
+    19: 2,
+    20: 2,
+}
+"""Bytes of a constant after its tag. Source: The Java Virtual Machine Specification, 4.4."""
+
+
+def move_connectors(jar: Path, made: Path, plugins: Mapping[str, Sequence[str]] = MANIFESTS) -> None:
+    """Write the connectors of `connect-runtime`'s test jar to the jar `made`, with manifests of some plugins."""
+    with zipfile.ZipFile(jar) as given, zipfile.ZipFile(made, "w") as moved:
+        for name in given.namelist():
+            target = _moved(name.encode())
+            if name.endswith(".class") and target != name.encode():
+                moved.writestr(target.decode(), _moved_class(given.read(name)))
+        for interface, names in plugins.items():
+            moved.writestr(f"META-INF/services/org.apache.kafka.connect.{interface}", "\n".join(names))
+
+
+def _moved(text: bytes) -> bytes:
+    for old, new in _MOVES.items():
+        text = text.replace(old, new)
+    return text
+
+
+def _moved_class(data: bytes) -> bytes:
+    (count,) = struct.unpack_from(">H", data, 8)
+    *constants, end = _constants(data, count)
+    pool = b"".join(
+        each if each[0] != _UTF8 else b"\1" + struct.pack(">H", len(text := _moved(each[3:]))) + text
+        for each in constants
+    )
+    return data[:10] + pool + end
+
+
+def _constants(data: bytes, count: int) -> Iterator[bytes]:
+    """Yield the bytes of each constant, then those of the rest of the class."""
+    at, number = 10, 1
+    while number < count:
+        tag = data[at]
+        size = 1 + (2 + struct.unpack_from(">H", data, at + 1)[0] if tag == _UTF8 else _SIZES[tag])
+        yield data[at : at + size]
+        at, number = at + size, number + (2 if tag in _LONG else 1)
+    yield data[at:]

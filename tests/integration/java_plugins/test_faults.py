@@ -1,0 +1,192 @@
+"""What goes wrong in a method of a plugin: the status says so with Java's trace, and all others continue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import httpx2
+import pytest
+
+from kraal.testing import ProcessCluster
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import (
+    FAULTY_SINK,
+    RUNNING,
+    a_name,
+    faulty_config,
+    plugin_jvm,
+)
+
+CONVERTER = "kraal.testing.FaultyConverter"
+PATIENCE_S = 3.0
+MORE_THAN_THREADS = 20
+
+
+def transformed(topic: str, fault: str, at: str) -> dict[str, str]:
+    return faulty_config(topic) | {
+        "transforms": "t",
+        "transforms.t.type": "kraal.testing.FaultyTransform",
+        "transforms.t.fault": fault,
+        "transforms.t.fault.at": at,
+    }
+
+
+def filtered(topic: str, fault: str, at: str) -> dict[str, str]:
+    return transformed(topic, "", "") | {
+        "transforms.t.predicate": "p",
+        "predicates": "p",
+        "predicates.p.type": "kraal.testing.FaultyPredicate",
+        "predicates.p.fault": fault,
+        "predicates.p.fault.at": at,
+    }
+
+
+def converted(topic: str, fault: str, at: str, kind: str = "value") -> dict[str, str]:
+    return faulty_config(topic) | {
+        f"{kind}.converter": CONVERTER,
+        f"{kind}.converter.fault": fault,
+        f"{kind}.converter.fault.at": at,
+    }
+
+
+def sink(topic: str, fault: str, at: str) -> dict[str, str]:
+    return {"connector.class": FAULTY_SINK, "topics": topic, "fault": fault, "fault.at": at}
+
+
+def sink_converted(topic: str, fault: str, at: str) -> dict[str, str]:
+    return converted(topic, fault, at) | {"connector.class": FAULTY_SINK, "topics": topic}
+
+
+Maker = Callable[[str, str, str], dict[str, str]]
+FATAL: dict[str, Maker] = {
+    "connector.start": faulty_config,
+    "task.initialize": faulty_config,
+    "task.start": faulty_config,
+    "task.poll": faulty_config,
+    "transform.configure": transformed,
+    "transform.apply": transformed,
+    "predicate.configure": filtered,
+    "predicate.test": filtered,
+    "converter.configure": converted,
+    "converter.fromConnectData": converted,
+    "sink task.initialize": sink,
+    "sink task.start": sink,
+    "sink task.open": sink,
+    "sink task.put": sink,
+    "sink converter.toConnectData": sink_converted,
+}
+HARMLESS: dict[str, Maker] = {
+    "task.commitRecord": faulty_config,
+    "task.commit": faulty_config,
+    "sink task.preCommit": sink,
+    "sink task.flush": sink,
+}
+"""What Kafka's worker logs only."""
+MAKERS: dict[str, Maker] = {**FATAL, **HARMLESS}
+
+
+def method(where: str) -> str:
+    return where.removeprefix("sink ")
+
+
+@pytest.mark.parametrize("fault", ["throw", "error", "memory"])
+def test_faults_are_reported_as_by_a_java_worker(
+    cluster: ProcessCluster, java: MixedCluster, fault: str
+) -> None:
+    if fault != "throw":
+        chosen = ["task.poll", "task.start", "transform.apply", "sink task.put"]
+    else:
+        chosen = [*FATAL, *HARMLESS]
+
+    def told(side: ProcessCluster) -> dict[str, tuple[list[str], list[str]]]:
+        worker, topic = side.alive[0], a_name("faults")
+        side.write(topic, "a record")
+        names = {where: a_name(fault) for where in chosen}
+        for where, name in names.items():
+            make = MAKERS[where]
+            side.create(name, make(topic if where.startswith("sink") else name, fault, method(where)))
+
+        def is_told(where: str) -> bool:
+            states = worker.states(names[where])
+            return states == RUNNING if where in HARMLESS else "FAILED" in states
+
+        for where in chosen:
+            worker.wait_until(f"{where} was told", partial(is_told, where))
+        found = {
+            where: (worker.states(name), [each.splitlines()[0] for each in worker.traces(name)])
+            for where, name in names.items()
+        }
+        for name in names.values():
+            side.delete(name)
+        return found
+
+    assert told(cluster) == told(java)
+
+
+def assert_answers(cluster: ProcessCluster) -> None:
+    """Create a connector, and see it run, while others are blocked."""
+    name, worker = a_name("healthy"), cluster.alive[0]
+    cluster.create(name, faulty_config(name))
+    worker.wait_for_states(name, RUNNING)
+    worker.wait_until("it writes", lambda: len(cluster.records(name)) > 5)
+    cluster.delete(name)
+
+
+def test_plugins_that_block_where_java_s_herder_waits_leave_others_alone(cluster: ProcessCluster) -> None:
+    worker = cluster.alive[0]
+    blocked: list[tuple[Maker, str]] = [
+        (faulty_config, "connector.taskClass"),
+        (faulty_config, "connector.taskConfigs"),
+        (converted, "converter.configure"),
+        (filtered, "predicate.configure"),
+        *[(transformed, "transform.configure")] * MORE_THAN_THREADS,
+    ]
+    names = {a_name("blocked"): each for each in blocked}
+    for name, (make, at) in names.items():
+        cluster.create(name, make(name, "block", at))
+    assert_answers(cluster)
+    for name in names:
+        worker.wait_for_states(name, ["RUNNING"])  # it has no task yet
+    for name in names:
+        cluster.delete(name)
+    assert_answers(cluster)
+
+
+@pytest.mark.parametrize("at", ["connector.validate", "connector.exactlyOnceSupport"])
+def test_a_request_that_a_plugin_blocks_leaves_others_alone(cluster: ProcessCluster, at: str) -> None:
+    worker, name = cluster.alive[0], a_name("blocked")
+    config = faulty_config(name, "block", at) | {"exactly.once.support": "required", "name": name}
+    with httpx2.Client(base_url=worker.url, timeout=PATIENCE_S, trust_env=False) as impatient:
+        path = f"/connector-plugins/{config['connector.class']}/config/validate"
+        with pytest.raises(httpx2.TimeoutException):  # 500 after 90 seconds, as in Java
+            impatient.put(path, json=config)
+    assert_answers(cluster)
+
+
+def test_threads_that_a_plugin_leaves_behind_do_not_keep_the_worker(cluster: ProcessCluster) -> None:
+    name, worker = a_name("leaks"), cluster.alive[0]
+    before = plugin_jvm(worker).num_threads()
+    cluster.create(name, faulty_config(name, "thread", "task.start"))
+    worker.wait_for_states(name, RUNNING)
+    assert plugin_jvm(worker).num_threads() > before
+    cluster.delete(name)  # the fixture's end says that the worker ends
+
+
+@pytest.mark.parametrize("at", ["task.stop", "task.poll"])
+def test_a_plugin_that_never_returns_is_left_behind_and_does_not_start_twice(
+    cluster: ProcessCluster, at: str
+) -> None:
+    name, worker = a_name("blocks"), cluster.alive[0]
+    cluster.create(name, faulty_config(name, "block", at))
+    worker.wait_for_states(name, RUNNING)
+    cluster.restart(name)
+    worker.wait_until(
+        "the second waited for the first",
+        lambda: "has not ended" in str(worker.get(f"/connectors/{name}/status").body),
+    )
+    seen = cluster.values(name)
+    assert_answers(cluster)
+    assert cluster.values(name) == seen == [str(each) for each in range(len(seen))]
+    cluster.delete(name)
+    worker.wait_until("it was gone", lambda: name not in worker.get("/connectors").body)

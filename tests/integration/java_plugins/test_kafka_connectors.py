@@ -1,0 +1,189 @@
+"""The connectors of Kafka's own tests: what flows through them, and what becomes of them, as on a Java worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kraal.broker.broker import Broker
+from kraal.testing import ProcessCluster
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker
+from tests.integration.java_plugins.kafka_tests import (
+    BLOCKING,
+    ERRANT_SINK,
+    MONITORABLE_SINK,
+    MONITORABLE_SOURCE,
+    NO_TASKS,
+)
+
+ONLY_CONNECTOR = ["RUNNING"]
+BLOCKED: dict[str, tuple[str, str, list[str]]] = {
+    "connector-initialize": ("InitializeBlockingConnector", "Connector::initialize", []),
+    "connector-start": ("BlockingConnector", "Connector::start", []),
+    "source-initialize": ("TaskInitializeBlockingSourceConnector", "", ONLY_CONNECTOR),
+    "source-start": ("BlockingSourceConnector", "Task::start", ONLY_CONNECTOR),
+    "source-poll": ("BlockingSourceConnector", "SourceTask::poll", RUNNING),
+    "sink-initialize": ("TaskInitializeBlockingSinkConnector", "", ONLY_CONNECTOR),
+    "sink-start": ("BlockingSinkConnector", "Task::start", ONLY_CONNECTOR),
+    "sink-open": ("BlockingSinkConnector", "SinkTask::open", RUNNING),
+    "sink-put": ("BlockingSinkConnector", "SinkTask::put", RUNNING),
+    "sink-flush": ("BlockingSinkConnector", "SinkTask::flush", RUNNING),
+    "sink-precommit": ("BlockingSinkConnector", "SinkTask::preCommit", RUNNING),
+    "sink-close": ("BlockingSinkConnector", "SinkTask::close", RUNNING),
+    "sink-stop": ("BlockingSinkConnector", "Task::stop", RUNNING),
+}
+"""Where it blocks: the class, the name of the method, and the states of the connector and its task meanwhile."""
+
+
+def source(topic: str, **more: str) -> dict[str, str]:
+    """Return the config of a source that goes on for ever, slowly."""
+    found = {"connector.class": MONITORABLE_SOURCE, "topic": topic, "throughput": "100"}
+    return found | {key.replace("_", "."): text for key, text in more.items()}
+
+
+def wait_for_more(side: ProcessCluster, topic: str) -> None:
+    seen = len(side.records(topic))
+    side.alive[0].wait_until("it went on", lambda: len(side.records(topic)) > seen + 10)
+
+
+def block(side: ProcessCluster) -> dict[str, str]:
+    """Create connectors that block in each method; return their names when they have the expected states."""
+    worker, topic = side.alive[0], a_name("records")
+    side.write(topic, "a", "b")
+    names = {where: a_name(where) for where in BLOCKED}
+    side.create(f"{topic}-healthy", source(f"{topic}-healthy"))
+    for where, (kind, method, _) in BLOCKED.items():
+        side.create(names[where], {"connector.class": BLOCKING + kind, "topics": topic, "block": method})
+    for where, (_, _, states) in BLOCKED.items():
+        worker.wait_for_states(names[where], states)
+    wait_for_more(side, f"{topic}-healthy")
+    assert {where: worker.states(name) for where, name in names.items()} == {
+        where: states for where, (_, _, states) in BLOCKED.items()
+    }
+    return names | {"healthy": f"{topic}-healthy", "topic": topic}
+
+
+@pytest.mark.ci
+def test_connectors_that_block_show_what_a_java_worker_shows(
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    with java_worker(tmp_path, kafka.bootstrap, worker_properties) as java:
+        block(java)
+
+
+def test_connectors_that_block_leave_others_alone(cluster: ProcessCluster) -> None:
+    names, worker = block(cluster), cluster.alive[0]
+    for where in BLOCKED:
+        cluster.delete(names[where])
+    kind, method, _ = BLOCKED["sink-put"]
+    again = {"connector.class": BLOCKING + kind, "topics": names["topic"], "block": method}
+    cluster.create(names["sink-put"], again)
+    worker.wait_until(
+        "it waited for its first task", lambda: "has not ended" in reasons(cluster, names["sink-put"])
+    )
+    wait_for_more(cluster, names["healthy"])
+    for where in ("sink-put", "healthy"):
+        cluster.delete(names[where])
+
+
+def reasons(side: ProcessCluster, name: str) -> str:
+    return str(side.alive[0].get(f"/connectors/{name}/status").body)
+
+
+def test_records_of_the_monitorable_source_are_those_of_a_java_worker(
+    cluster: ProcessCluster, java: MixedCluster
+) -> None:
+    def written(side: ProcessCluster) -> list[object]:
+        name, worker = a_name("monitored"), side.alive[0]
+        config = source(name, max_messages="50", messages_per_poll="7") | {"throughput": "-1"}
+        config["header.converter"] = "org.apache.kafka.connect.converters.LongConverter"
+        side.create(name, config)
+        side.create(f"{name}-sink", {"connector.class": MONITORABLE_SINK, "topics": name})
+        worker.wait_for_states(name, RUNNING)
+        worker.wait_until("all were there", lambda: len(side.records(name)) == 50)
+        place = {"kafka_partition": 0, "kafka_topic": name}
+        read = [{"partition": place, "offset": {"kafka_offset": 50}}]
+        path = f"/connectors/{name}-sink/offsets"
+        worker.wait_until("the sink had read them", lambda: worker.get(path).body["offsets"] == read)
+        stored = [{"partition": {"task.id": f"{name}-0"}, "offset": {"saved": 50}}]
+        path = f"/connectors/{name}/offsets"
+        worker.wait_until("the offset was stored", lambda: worker.get(path).body["offsets"] == stored)
+        found = [
+            (str(each.key).replace(name, ""), str(each.value).replace(name, ""), each.headers)
+            for each in side.records(name)
+        ]
+        for connector in (name, f"{name}-sink"):
+            side.delete(connector)
+        return [*found]
+
+    assert written(cluster) == written(java)
+
+
+def test_records_that_a_sink_reports_go_to_its_dead_letters_as_on_a_java_worker(
+    cluster: ProcessCluster, java: MixedCluster
+) -> None:
+    def reported(side: ProcessCluster) -> Sequence[object]:
+        name, worker = a_name("errant"), side.alive[0]
+        side.write(name, *(f"value {number}" for number in range(20)), key="k")
+        config = {
+            "connector.class": ERRANT_SINK,
+            "topics": name,
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": f"{name}-dead",
+            "errors.deadletterqueue.topic.replication.factor": "1",
+            "errors.deadletterqueue.context.headers.enable": "true",
+        }
+        side.create(name, config)
+        worker.wait_for_states(name, RUNNING)
+        worker.wait_until("all were reported", lambda: len(side.records(f"{name}-dead")) == 20)
+        found = [
+            (
+                each.key,
+                each.value,
+                [
+                    (key, None if value is None else value.replace(name.encode(), b""))
+                    for key, value in each.headers
+                    if not key.endswith("stacktrace")
+                ],
+            )
+            for each in side.records(f"{name}-dead")
+        ]
+        side.delete(name)
+        return sorted(found, key=str)  # half of them are reported by another thread
+
+    assert reported(cluster) == reported(java)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"connector.class": MONITORABLE_SOURCE, "topic": "t", "connector.start.inject.error": "true"},
+        {"connector.class": MONITORABLE_SOURCE, "topic": "t", "task-NAME-0.start.inject.error": "true"},
+        {"connector.class": MONITORABLE_SOURCE, "topic": "t", "num.tasks": "3"},
+        {"connector.class": NO_TASKS, "topics": "t"},
+    ],
+    ids=["connector", "task", "too-many-tasks", "no-tasks"],
+)
+def test_errors_are_reported_as_by_a_java_worker(
+    cluster: ProcessCluster, java: MixedCluster, config: dict[str, str]
+) -> None:
+    def told(side: ProcessCluster) -> tuple[list[str], list[str]]:
+        name, worker = a_name("wrong"), side.alive[0]
+        side.create(name, {key.replace("NAME", name): text for key, text in config.items()})
+        if config["connector.class"] == NO_TASKS:
+            worker.wait_for_states(name, ["RUNNING"])
+        else:
+            worker.wait_until("it was told", lambda: "FAILED" in worker.states(name))
+        found = worker.states(name), [first_lines(each.replace(name, "NAME")) for each in worker.traces(name)]
+        side.delete(name)
+        return found
+
+    assert told(cluster) == told(java)
+
+
+def first_lines(trace: str) -> str:
+    """Return what was thrown, and where in the plugin."""
+    return "\n".join(trace.splitlines()[:2])

@@ -1,0 +1,109 @@
+"""Transforms of a third party, after a Java source: the records are those of a Java worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pytest
+
+from kraal.testing import ProcessCluster
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import RUNNING, a_name
+from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
+
+_PACKAGE: Final = "com.github.jcustenborder.kafka.connect.transform.common"
+_BOTH: Final = ("BytesToString", "ChangeCase", "ExtractNestedField", "PatternRename", "ToJSON")
+TRANSFORMS: Final = [
+    f"{_PACKAGE}.ChangeTopicCase",
+    f"{_PACKAGE}.ExtractTimestamp$Value",
+    *(f"{_PACKAGE}.{name}${of}" for name in _BOTH for of in ("Key", "Value")),
+]
+"""All of `kafka-connect-transform-common`."""
+_KAFKA: Final = "org.apache.kafka.connect.transforms"
+
+Step = tuple[str, Mapping[str, str]]
+
+
+def both(name: str, **settings: str) -> list[Step]:
+    """Return a transform of keys and the same one of values."""
+    return [
+        (f"{_PACKAGE}.{name}${of}", {_key(key): text for key, text in settings.items()})
+        for of in ("Key", "Value")
+    ]
+
+
+def _key(name: str) -> str:
+    return name.replace("_", ".")
+
+
+HOISTED: Final = [(f"{_KAFKA}.HoistField${of}", {"field": "theText"}) for of in ("Key", "Value")]
+CHAINS: Final[dict[str, Sequence[Step]]] = {
+    "names": [
+        *HOISTED,
+        *both("PatternRename", field_pattern="^the", field_replacement="inner"),
+        *both("ChangeCase", **{"from": "LOWER_CAMEL", "to": "UPPER_UNDERSCORE"}),
+        (f"{_PACKAGE}.ChangeTopicCase", {"from": "LOWER_HYPHEN", "to": "LOWER_UNDERSCORE"}),
+    ],
+    "nested": [
+        *HOISTED,
+        *((f"{_KAFKA}.HoistField${of}", {"field": "outer"}) for of in ("Key", "Value")),
+        *both(
+            "ExtractNestedField",
+            input_outer_field_name="outer",
+            input_inner_field_name="theText",
+            output_field_name="found",
+        ),
+    ],
+    "json": [
+        *HOISTED,
+        *both("ToJSON", output_schema_type="BYTES", schemas_enable="true"),
+        *both("BytesToString", charset="UTF-8"),
+    ],
+    "timestamp": [
+        *HOISTED,
+        (f"{_KAFKA}.InsertField$Value", {"static.field": "at", "static.value": "1700000000000"}),
+        (f"{_KAFKA}.Cast$Value", {"spec": "at:int64"}),
+        (f"{_PACKAGE}.ExtractTimestamp$Value", {"field.name": "at"}),
+    ],
+}
+
+
+def config_of(chain: Sequence[Step]) -> dict[str, str]:
+    """Return the keys of a connector with these transforms."""
+    found = {"transforms": ",".join(f"t{number}" for number in range(len(chain)))}
+    for number, (name, settings) in enumerate(chain):
+        found[f"transforms.t{number}.type"] = name
+        found |= {f"transforms.t{number}.{key}": text for key, text in settings.items()}
+    return found
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_records_are_those_of_a_java_worker(cluster: ProcessCluster, java: MixedCluster, chain: str) -> None:
+    def written(side: ProcessCluster) -> list[object]:
+        name, worker = a_name("transformed"), side.alive[0]
+        topic = name.replace("-", "_") if chain == "names" else name
+        config = config_of(CHAINS[chain]) | {
+            "connector.class": MONITORABLE_SOURCE,
+            "topic": name,
+            "max.messages": "10",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        }
+        side.create(name, config)
+        worker.wait_for_states(name, RUNNING)
+        worker.wait_until("all were there", lambda: len(side.records(topic)) == 10)
+        found = [
+            (
+                str(each.key).replace(name, ""),
+                str(each.value).replace(name, ""),
+                each.timestamp_ms if chain == "timestamp" else None,
+            )
+            for each in side.records(topic)
+        ]
+        side.delete(name)
+        return [*found]
+
+    mine = written(cluster)
+    assert mine == written(java)
+    assert chain != "timestamp" or {each[2] for each in mine} == {1700000000000}  # type: ignore[index]
