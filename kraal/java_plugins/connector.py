@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from typing_extensions import override
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _VERSION = "connector.plugin.version"
+JAVA: Final = "java"
+"""The attribute `runtime` of classes that the JVM of Java plugins runs."""
 
 
 class JavaConnector(Connector):
@@ -252,6 +254,7 @@ def classes_of(
 def _class_of(plugin: JavaPlugin, host: PluginHost) -> type[Any]:
     members: dict[str, Any] = {
         "class_name": plugin.class_name,
+        "runtime": JAVA,
         "version": plugin.version,
         "config_def": plugin.config_def,
         "__doc__": f"The Java class {plugin.class_name} of {plugin.location}.",

@@ -111,8 +111,9 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 "enum": ["sink", "source", "transformation", "predicate", "converter", "header_converter"],
             },
             "version": TEXT,
+            "runtime": {"type": "string", "enum": ["java", "python"]},
         },
-        optional=("version",),
+        optional=("version", "runtime"),
     ),
     "ConfigKeyInfo": object_of(
         {

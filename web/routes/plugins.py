@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 
 _ALL: Final = "/connector-plugins"
+_RUNTIME: Final = "runtime"
 _CONFIG: Final = f"{_ALL}/{{plugin}}/config"
 
 
@@ -82,6 +83,11 @@ def _list(threads: PluginThreads) -> Endpoint:
                     about="List connectors only.",
                     schema={"type": "boolean", "default": True},
                 ),
+                Query(
+                    name="expand",
+                    about="With `runtime`: add what runs each plugin, the JVM of Java plugins or Python.",
+                    schema={"type": "string", "enum": [_RUNTIME]},
+                ),
             ),
             answers={200: list_of(ref("PluginInfo"))},
             errors=(503,),
@@ -89,13 +95,23 @@ def _list(threads: PluginThreads) -> Endpoint:
     )
     async def get(services: Services, request: Request) -> Response:
         connectors_only = is_true(request, "connectorsOnly", default=True)
-        return json_answer(await threads.run(lambda: _listed(services.registry, only=connectors_only)))
+        expand = _RUNTIME in request.query_params.getlist("expand")
+        listed = await threads.run(
+            lambda: _listed(services.registry, only=connectors_only, with_runtime=expand)
+        )
+        return json_answer(listed)
 
     return get
 
 
-def _listed(registry: Registry, *, only: bool) -> list[dict[str, Any]]:
-    return [_plugin_info(plugin) for plugin in registry.plugins(connectors_only=only)]
+def _listed(registry: Registry, *, only: bool, with_runtime: bool) -> list[dict[str, Any]]:
+    found = registry.plugins(connectors_only=only)
+    if not with_runtime:
+        return [_plugin_info(plugin) for plugin in found]
+    return [
+        {**_plugin_info(plugin), _RUNTIME: getattr(registry.loaded(plugin.name), _RUNTIME, "python")}
+        for plugin in found
+    ]
 
 
 def _plugin_info(plugin: Plugin) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -27,6 +29,9 @@ from kraal.client.status_tables import (
 from kraal.client.supervision import batch_lines, supervision_lines
 from kraal.client.text import table
 from kraal.client.wait import fetch_one
+
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_TYPES: Final = re.compile(r"(transforms|predicates)\.[^.]+\.type")
 
 
 @click.command(
@@ -74,13 +79,47 @@ def _described(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]
         if error.status != HTTPStatus.FORBIDDEN:
             raise
         topics = None  # topic tracking is disabled
-    return {
+    found = {
         "name": info["name"],
         "type": info.get("type"),
         "config": info["config"],
         "topics": topics,
         "status": fetch_one(rest, name, expand="supervision"),
     }
+    plugins = rest.get_list("connector-plugins", query=[("connectorsOnly", "false"), ("expand", "runtime")])
+    parts = _java_parts(info["config"], plugins)
+    return {**found, "java_plugins": parts} if parts else found
+
+
+def _java_parts(
+    config: Mapping[str, str], plugins: Iterable[Mapping[str, Any]]
+) -> list[dict[str, str | None]]:
+    """Return the parts that a connector's config names if its class is a Java plugin; nothing otherwise.
+
+    A Java connector uses only Java's parts: those of plugin.path, or Kafka's, whose version the list does not tell. A
+    worker whose list has no `runtime`, such as a Java worker, gives nothing.
+
+    Shape: `{"part": "connector" | key, "class", "version" or None}`, in the order of the config's chain.
+    """
+    java = {each["class"]: each.get("version") for each in plugins if each.get("runtime") == "java"}
+    connector = _full_name(config.get("connector.class", ""), java)
+    if connector not in java:
+        return []
+    keys = [key for key in (*_CONVERTERS, *sorted(filter(_TYPES.fullmatch, config))) if config.get(key)]
+    named = [("connector", connector), *((key, _full_name(config[key], java)) for key in keys)]
+    return [{"part": part, "class": name, "version": java.get(name)} for part, name in named]
+
+
+def _full_name(name: str, known: Iterable[str]) -> str:
+    """Return the known class that a full name, or its last part with or without `Connector`, means."""
+    return next(
+        (
+            each
+            for each in known
+            if name in (each, simple := each.rpartition(".")[2], simple.removesuffix("Connector"))
+        ),
+        name,
+    )
 
 
 def _sections(found: dict[str, Any]) -> list[str]:
@@ -97,6 +136,10 @@ def _sections(found: dict[str, Any]) -> list[str]:
     from kraal.client.strict_yaml import to_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
     lines += [f"  {line}" for line in to_yaml(dict(sorted(found["config"].items()))).splitlines()]
+    if parts := found.get("java_plugins"):
+        lines += ["Java plugins, run by Kafka's Worker in a JVM of their own:"]
+        rows = [(each["part"], each["class"], each["version"] or "-") for each in parts]
+        lines += [f"  {line}" for line in table(("PART", "CLASS", "VERSION"), rows)]
     if status is not None:
         rows = [
             (task, each.state, each.worker)

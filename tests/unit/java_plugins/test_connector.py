@@ -103,6 +103,7 @@ def test_plugins_are_listed_with_their_highest_version(registry: Registry) -> No
         ("com.example.Both", PluginKind.CONVERTER, "2.0"),
         ("com.example.Both", PluginKind.HEADER_CONVERTER, "2.0"),
     ]
+    assert {getattr(registry.loaded(name), "runtime", None) for name, *_ in listed} == {"java"}
     assert registry.resolve("OldSource") == "com.example.OldSource"
     task = registry.connector_class("com.example.OldSource").task_class
     assert task.class_name == "com.example.Task"

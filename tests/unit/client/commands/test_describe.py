@@ -89,6 +89,43 @@ def test_describe_shows_how_the_latest_batch_of_each_task_was_carried_out(
     ]
 
 
+def test_describe_shows_which_parts_are_java_plugins(kraal: Kraal, worker: Connect) -> None:
+    config = {
+        "connector.class": FAKE_SOURCE,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "transforms": "unwrap",
+        "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+    }
+    worker.script("GET", "/connectors/a", Said(200, {"name": "a", "type": "source", "config": config}))
+    worker.create("a", {"connector.class": FAKE_SOURCE})
+    listed = [
+        {"class": FAKE_SOURCE, "type": "source", "version": "3.7.0.Final", "runtime": "java"},
+        {
+            "class": config["transforms.unwrap.type"],
+            "type": "transformation",
+            "version": "3.7",
+            "runtime": "java",
+        },
+        {"class": config["value.converter"], "type": "converter", "version": "0.1.0", "runtime": "python"},
+    ]
+    query = "connectorsOnly=false&expand=runtime"
+    worker.script("GET", f"/connector-plugins?{query}", Said(200, listed))
+    lines = kraal.out("describe", "a").splitlines()
+    at = lines.index("Java plugins, run by Kafka's Worker in a JVM of their own:")
+    assert [line.split() for line in lines[at + 1 : at + 5]] == [
+        ["PART", "CLASS", "VERSION"],
+        ["connector", FAKE_SOURCE, "3.7.0.Final"],
+        ["value.converter", "org.apache.kafka.connect.json.JsonConverter", "-"],
+        ["transforms.unwrap.type", "io.debezium.transforms.ExtractNewRecordState", "3.7"],
+    ]
+    found = json.loads(kraal.out("describe", "a", "-o", "json"))
+    assert found["java_plugins"][0] == {"part": "connector", "class": FAKE_SOURCE, "version": "3.7.0.Final"}
+    for each in listed:
+        del each["runtime"]  # as a Java worker answers
+    worker.script("GET", f"/connector-plugins?{query}", Said(200, listed))
+    assert "Java plugins" not in kraal.out("describe", "a")
+
+
 def test_describe_takes_what_java_answers(kraal: Kraal, two: Connect) -> None:
     plain = two.worker.status("orders")
     two.script("GET", "/connectors/orders/status?expand=supervision", Said(200, plain))

@@ -37,6 +37,16 @@ def test_connectors_only_can_be_switched_off(query: str, *, all_kinds: bool) -> 
     assert ("converter" in {each["type"] for each in listed}) is all_kinds
 
 
+def test_what_runs_plugins_is_told_on_request() -> None:
+    java = type("JavaSink", (shipped().connector_class("FileStreamSink"),), {"runtime": "java"})
+    registry = shipped().with_connectors({"x.JavaSink": java})
+    listed = (
+        Api(SETTINGS, registry).client.get("/connector-plugins?connectorsOnly=false&expand=runtime").json()
+    )
+    assert {each["runtime"] for each in listed if each["class"] != "x.JavaSink"} == {"python"}
+    assert [each["runtime"] for each in listed if each["class"] == "x.JavaSink"] == ["java"]
+
+
 def test_a_plugin_is_described_by_alias_or_name() -> None:
     api = Api(SETTINGS, shipped())
     by_alias = api.client.get("/connector-plugins/FileStreamSource/config")
