@@ -40,6 +40,9 @@ class FakeJvm:
     def describe(self) -> str:
         return json.dumps([SOURCE])
 
+    def hasAllManifests(self) -> bool:  # noqa: N802 - Java's name
+        return False
+
     def close(self) -> None:
         type(self).closed += 1
 

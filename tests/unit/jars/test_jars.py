@@ -70,7 +70,15 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
     groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
     assert set(groups) == {
         *("broker", "spark", "connect", "plugins", "mirror"),
-        *("compiler", "debezium", "junit", "postgresql", "s3a"),  # for what is built, and for tests
+        *(
+            "compiler",
+            "connect-tests",
+            "debezium",
+            "junit",
+            "postgresql",
+            "s3a",
+            "transforms",
+        ),  # for what is built, and for tests
     }
     sums: dict[Coordinates, set[str]] = {}
     for jar in (jar for group in groups.values() for jar in group):
