@@ -63,6 +63,7 @@ def create_apps(
     settings: Settings,
     *,
     scrape: metrics.Scrape | None = None,
+    gather: metrics.Gather | None = None,
     loggers: Loggers | None = None,
     stall_detection: StallDetection | None = None,
     admission: Admission | None = None,
@@ -70,6 +71,7 @@ def create_apps(
     """Build the applications: route tables, error handlers and middleware.
 
     GETs render from `published`; everything else asks `herder`. `scrape` renders the metrics; None: no `/metrics`.
+    `gather` asks for numbers of other processes before each scrape.
     `loggers` are those that the herder changes; None: all of the process. `stall_detection` knows restarts and stalls;
     None: `expand=supervision` is ignored. `admission` counts requests and bodies, and metrics may share it; None: a new
     one.
@@ -104,7 +106,7 @@ def create_apps(
         *offsets.ENDPOINTS,
         *plugins.endpoints(services),
         *root.ENDPOINTS,
-        *metrics.endpoints(scrape),
+        *metrics.endpoints(scrape, gather),
         *(() if settings.admin_apart else _ADMIN),
     ]
     main.append(openapi_endpoint(settings, main))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kraal.core.errors import KraalError
 from kraal.java_plugins.connector import JavaConnector
+from kraal.java_plugins.metrics import JavaMetrics
 from kraal.java_plugins.run import JavaRun
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class JavaPluginEngine:
         """`graceful_s`: how long a task may take to stop."""
         self._inner, self._host, self._registry = inner, host, registry
         self._graceful_s = graceful_s
+        self.metrics = JavaMetrics(host)
+        """The numbers of the plugins' JVM and of the tasks in it."""
         self._lock = threading.Lock()
         self._runs: dict[TaskId, JavaRun] = {}
 
@@ -48,6 +51,7 @@ class JavaPluginEngine:
         """Open one task; a Java task reads its offsets by itself."""
         found = self._java_class(spec)
         if found is None:
+            self.metrics.forget(spec.task)
             return self._inner.open(spec, offsets, report)
         run = JavaRun(
             self._host,
@@ -57,8 +61,10 @@ class JavaPluginEngine:
             is_source=found.kind == "source",
             graceful_s=self._graceful_s,
             report=report,
+            measured=self.metrics.measured,
             over=self._over,
         )
+        self.metrics.opened(spec.task, run.number)
         with self._lock:
             older, self._runs[spec.task] = self._runs.get(spec.task), run
         if older is not None:
@@ -77,6 +83,7 @@ class JavaPluginEngine:
     def close(self, timeout_s: float) -> None:
         """End the plugins' JVM, then the other engine."""
         self._host.close()
+        self.metrics.close()
         self._inner.close(timeout_s)
 
     def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
@@ -87,6 +94,7 @@ class JavaPluginEngine:
         return found if issubclass(found, JavaConnector) else None
 
     def _over(self, run: JavaRun) -> None:
+        self.metrics.over(run.spec.task, run.number)
         with self._lock:
             if self._runs.get(run.spec.task) is run:
                 del self._runs[run.spec.task]

@@ -86,6 +86,8 @@ class PluginHost:
         self._jvm: Jvm | None = None
         self._starting: Jvm | None = None
         self._why = "the JVM of Java plugins is starting"
+        self.starts = 0
+        """How often the process was started."""
         self._described: str | None = None
         self._scanned = threading.Event()
         self._closing = threading.Event()
@@ -214,6 +216,7 @@ class PluginHost:
     def _started(self) -> Jvm:
         jvm = Jvm(self._class_path(), self._options, self._discovery.properties)
         self._starting = jvm
+        self.starts += 1
         if self._closing.is_set():
             raise PluginsAway("the worker ends")
         self._described = str(jvm.entry.describe())

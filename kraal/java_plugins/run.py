@@ -25,6 +25,7 @@ from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped, Waiting
 from kraal.java_plugins.jvm import PluginsAway
 
 if TYPE_CHECKING:
+    from kraal.core.ids import TaskId
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import RunEvent, TaskSpec, Transactions
     from kraal.java_plugins.host import PluginHost
@@ -62,16 +63,20 @@ class JavaRun:
         is_source: bool,
         graceful_s: float,
         report: Callable[[RunEvent], None],
+        measured: Callable[[TaskId, int, Mapping[str, float]], None],
         over: Callable[[JavaRun], None],
     ) -> None:
-        """`number` tells this run's events apart; `over` is called when nothing of the run is left."""
+        """`number` tells this run's events apart; `over` is called when nothing of the run is left.
+
+        `measured` is given the task, the number, and the numbers with which the Java task fails.
+        """
         self.spec = spec
         self.number = number
         self._host = host
         self._claim = spec.transactions
         """The claim of an exactly-once task, until the Java task or the run's end takes it. Guarded by `_lock`."""
         self._version, self._is_source, self._graceful_s = version, is_source, graceful_s
-        self._report, self._over = report, over
+        self._report, self._measured, self._over = report, measured, over
         self._lock = threading.RLock()
         self._calls = threading.Lock()
         """Held during calls that start, pause or stop the task, so that they have one order; taken before `_lock`."""
@@ -171,6 +176,8 @@ class JavaRun:
                     self._wait_for(detail)
                 case "progress":
                     self._has_come(detail)
+                case "measured":
+                    self._measured(self.spec.task, self.number, detail)
                 case "paused" if self._held_by_s is not None:
                     self._held()
                 case "failed":

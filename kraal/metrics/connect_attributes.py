@@ -64,6 +64,12 @@ SOURCE_TABLE: Final[Table] = {
     "transaction-size-max": "Records in the largest of recent transactions.",
     "transaction-size-avg": "Mean number of records in recent transactions.",
 }
+SOURCE_ACTIVE_TABLE: Final[Table] = {
+    "source-record-active-count": "Records taken from the source that are not written yet.",
+    "source-record-active-count-max": "Most of these records, recently.",
+    "source-record-active-count-avg": "Mean number of these records, recently.",
+}
+"""Only of Java tasks."""
 SINK_TABLE: Final[Table] = {
     "sink-record-read-rate": "Records read from Kafka, each second.",
     "sink-record-read-total": "Records read from Kafka since the task was started.",
@@ -78,6 +84,12 @@ SINK_TABLE: Final[Table] = {
     "put-batch-max-time-ms": "Longest that writing a recent batch took, in milliseconds.",
     "put-batch-avg-time-ms": "Mean time that writing recent batches took, in milliseconds.",
 }
+SINK_ACTIVE_TABLE: Final[Table] = {
+    "sink-record-active-count": "Records read from Kafka whose offsets are not committed yet.",
+    "sink-record-active-count-max": "Most of these records, recently.",
+    "sink-record-active-count-avg": "Mean number of these records, recently.",
+}
+"""Only of Java tasks."""
 ERRORS_TABLE: Final[Table] = {
     "total-record-failures": "Tries to handle a record that failed, those that were repeated included.",
     "total-record-errors": "Records that could not be handled.",
@@ -142,8 +154,8 @@ def shown() -> frozenset[tuple[str, str]]:
     tables = {
         WORKER: {**WORKER_TABLE, **WORKER_CONNECTOR_TABLE},
         TASK: COMMON_TABLE,
-        SOURCE: SOURCE_TABLE,
-        SINK: SINK_TABLE,
+        SOURCE: {**SOURCE_TABLE, **SOURCE_ACTIVE_TABLE},
+        SINK: {**SINK_TABLE, **SINK_ACTIVE_TABLE},
         ERRORS: ERRORS_TABLE,
         REBALANCE: REBALANCE_TABLE,
         COORDINATOR: COORDINATOR_TABLE,

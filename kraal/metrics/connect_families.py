@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kraal.cluster.views.rest import shown_state, task_state, type_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
     from kraal.metrics.connect_attributes import Table
     from kraal.metrics.group import GroupNumbers
+    from kraal.metrics.java_plugins import TaskValues
     from kraal.metrics.registry import CurrentMetrics, Startups
     from kraal.metrics.task import TaskNumbers
 
@@ -39,8 +41,20 @@ _BREATH = Family("", "gauge", "", ())
 _EACH = 100
 """Number of tasks or connectors between two yields."""
 
+_NONE: Mapping[TaskId, TaskValues | None] = MappingProxyType({})
+
 Row = tuple[str, Sequence[float]]
 """Labels, and the values of a table's attributes."""
+_ACTIVE = " of Java"
+_TASK_TABLES: Mapping[str, Table] = {
+    names.TASK: names.COMMON_TABLE,
+    names.SOURCE: names.SOURCE_TABLE,
+    names.SOURCE + _ACTIVE: names.SOURCE_ACTIVE_TABLE,
+    names.SINK: names.SINK_TABLE,
+    names.SINK + _ACTIVE: names.SINK_ACTIVE_TABLE,
+    names.ERRORS: names.ERRORS_TABLE,
+}
+"""The attributes of tasks, by group; those that only Java tasks have are apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +77,13 @@ def families(
     class_of: Callable[[str], str],
     now_s: float,
     stall_s: float = 0.0,
+    *,
+    java: Mapping[TaskId, TaskValues | None] = _NONE,
 ) -> Iterator[Family]:
     """Yield all families one by one, so that a long scrape can be divided; some are empty.
 
     `class_of` returns the full name of a connector's class for the name in its config; `stall_s`: see the registry.
+    `java`: what the plugins' JVM measures of the tasks that it runs; None while nothing is known of one.
     """
     connectors = sorted(name for name in current.living if not isinstance(name, TaskId))
     tasks = [task for task in current.living if isinstance(task, TaskId)]
@@ -77,7 +94,7 @@ def families(
     yield from _worker_connectors(states)
     yield from _connectors(snapshot, current, connectors, class_of)
     yield from _task_states(states)
-    yield from _tasks(current, tasks, now_s)
+    yield from _tasks(current, tasks, now_s, java)
     yield from supervision(snapshot, current, states, now_s, stall_s)
     if current.group is not None:
         yield from _group(snapshot, current.group, identity, now_s)
@@ -158,11 +175,13 @@ def _task_states(states: Mapping[TaskId, State]) -> Iterator[Family]:
         yield Family(name, "gauge", names.TEXT_HELP[names.TASK], rows)
 
 
-def _tasks(current: CurrentMetrics, tasks: Sequence[TaskId], now_s: float) -> Iterator[Family]:
-    common: list[Row] = []
-    sources: list[Row] = []
-    sinks: list[Row] = []
-    errors: list[Row] = []
+def _tasks(
+    current: CurrentMetrics,
+    tasks: Sequence[TaskId],
+    now_s: float,
+    java: Mapping[TaskId, TaskValues | None],
+) -> Iterator[Family]:
+    rows: dict[str, list[Row]] = {group: [] for group in _TASK_TABLES}
     for at, task in enumerate(tasks, 1):
         if at % _EACH == 0:
             yield _BREATH
@@ -170,16 +189,51 @@ def _tasks(current: CurrentMetrics, tasks: Sequence[TaskId], now_s: float) -> It
         if numbers is None:  # its actor has not started yet
             continue
         label = labels(("connector", task.connector), ("task", str(task.task)))
-        common.append((label, _common(numbers, now_s)))
-        if numbers.is_source:
-            sources.append((label, _source(numbers, now_s)))
+        if task in java:
+            found = _java(numbers, java[task], now_s)
         else:
-            sinks.append((label, _sink(numbers, current.partitions.get(task, 0), now_s)))
-        errors.append((label, _errors(numbers)))
-    yield from _columns(names.TASK, names.COMMON_TABLE, common)
-    yield from _columns(names.SOURCE, names.SOURCE_TABLE, sources)
-    yield from _columns(names.SINK, names.SINK_TABLE, sinks)
-    yield from _columns(names.ERRORS, names.ERRORS_TABLE, errors)
+            found = _python(numbers, current.partitions.get(task, 0), now_s)
+        for group, values in found.items():
+            rows[group].append((label, values))
+    for group, table in _TASK_TABLES.items():
+        yield from _columns(group.removesuffix(_ACTIVE), table, rows[group])
+
+
+def _python(numbers: TaskNumbers, partitions: int, now_s: float) -> Mapping[str, Sequence[float]]:
+    """Return the values of a task in Python, by group."""
+    own = (
+        {names.SOURCE: _source(numbers, now_s)}
+        if numbers.is_source
+        else {names.SINK: _sink(numbers, partitions, now_s)}
+    )
+    return {names.TASK: _common(numbers, now_s), **own, names.ERRORS: _errors(numbers)}
+
+
+def _java(numbers: TaskNumbers, measured: TaskValues | None, now_s: float) -> Mapping[str, Sequence[float]]:
+    """Return the values of a Java task, by group: those that Kafka's worker measures; its states are those of REST.
+
+    Totals that are not known are absent: Kraal's own differ, and would look as if the task had been started again.
+    """
+    known = {} if measured is None else measured
+    ratios = {
+        "running-ratio": numbers.states.ratio(State.RUNNING, now_s),
+        "pause-ratio": numbers.states.ratio(State.PAUSED, now_s),
+    }
+    found = {names.TASK: _values({**known, **ratios}, names.COMMON_TABLE)}
+    if not known:
+        return found
+    group = names.SOURCE if numbers.is_source else names.SINK
+    last_error_ms = max(numbers.last_error_ms, known.get("last-error-timestamp", 0))
+    return {
+        **found,
+        group: _values(known, _TASK_TABLES[group]),
+        group + _ACTIVE: _values(known, _TASK_TABLES[group + _ACTIVE]),
+        names.ERRORS: _values({**known, "last-error-timestamp": last_error_ms}, names.ERRORS_TABLE),
+    }
+
+
+def _values(known: TaskValues, table: Table) -> Sequence[float]:
+    return [known.get(attribute, math.nan) for attribute in table]
 
 
 def _common(numbers: TaskNumbers, now_s: float) -> Sequence[float]:

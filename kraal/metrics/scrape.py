@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kraal.metrics.connect_families import Identity, families
+from kraal.metrics.java_plugins import JavaNumbers, state_families
 from kraal.metrics.load import LoadNumbers, load_families
 from kraal.metrics.text import render
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Published
+    from kraal.core.ids import Instance
     from kraal.metrics.registry import MetricsRegistry
+
+GATHER_S: Final = 1.0
+"""How long a scrape waits for numbers of another process, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +32,24 @@ class Scrape:
     """Returns the full name of a connector's class for the name in its config."""
     load: Callable[[], LoadNumbers] | None = None
     """Returns the worker's load; None if it is not measured."""
+    java: Callable[[Container[Instance]], JavaNumbers] | None = None
+    """Returns what is known of the plugins' JVM, for the instances of this worker; None without Java plugins."""
 
     def __call__(self) -> Iterator[str]:
         """Yield the text in pieces that describe one moment, each rendered in a few milliseconds; some are empty."""
-        metrics = self.metrics
+        metrics, current = self.metrics, self.metrics.current()
+        java = None if self.java is None else self.java(current.living)
         found = families(
             self.published.latest,
-            metrics.current(),
+            current,
             self.identity,
             self.class_of,
             metrics.time.now(),
             metrics.stall_s,
+            java={} if java is None else java.tasks,
         )
         busy = () if self.load is None else load_families(self.load())
-        return map(render, chain(found, busy))
+        pieces = map(render, chain(found, busy))
+        if java is None:
+            return pieces
+        return chain(pieces, map(render, state_families(java)), (java.text,))

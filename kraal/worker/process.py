@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from kraal.config.worker.listeners import Listener as ConfiguredListener
     from kraal.engine.api import Engine
     from kraal.java_plugins.host import PluginHost
+    from kraal.java_plugins.metrics import JavaMetrics
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
 
 log = logging.getLogger(__name__)
@@ -196,6 +197,7 @@ class Process(ABC, Generic[C]):
         if java is not None:
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, graceful_s=self.config.graceful_timeout_s)
+        java_metrics = engine.metrics if isinstance(engine, JavaPluginEngine) else None
         engine.listen(keep_what_lives)
         settings = self._settings()
         admission = Admission(settings.limits)
@@ -208,7 +210,8 @@ class Process(ABC, Generic[C]):
             registry,
             plugins.check_for_rest,
             settings,
-            scrape=self._scrape(assembly, registry, settings, admission, engine),
+            scrape=self._scrape(assembly, registry, settings, admission, engine, java_metrics),
+            gather=None if java_metrics is None else java_metrics.gather,
             loggers=self._loggers,
             stall_detection=StallDetection(assembly.metrics, self.config.auto_restart, engine.pools),
             admission=admission,
@@ -283,6 +286,7 @@ class Process(ABC, Generic[C]):
         settings: Settings,
         admission: Admission,
         engine: Engine,
+        java: JavaMetrics | None,
     ) -> Scrape | None:
         """Return the producer of `GET /metrics`; None if it is switched off."""
         if not self.config.metrics_endpoint:
@@ -299,6 +303,7 @@ class Process(ABC, Generic[C]):
             identity,
             lambda name: registry.resolve(name) or name,
             lambda: replace(admission.numbers(self._system.mailboxes()), pools=engine.pools()),
+            None if java is None else java.numbers,
         )
 
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHost | None]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
+from kraal.metrics.scrape import GATHER_S
 from kraal.metrics.text import CONTENT_TYPE
 from web.openapi.operation import Operation
 from web.openapi.shapes import TEXT
@@ -20,9 +22,12 @@ if TYPE_CHECKING:
 Scrape = Callable[[], Iterator[str]]
 """Starts a scrape; each piece is rendered on demand, in a few milliseconds."""
 
+Gather = Callable[[], Future[Any] | None]
+"""Asks for numbers that a scrape shows, without blocking; None if there is nothing to wait for."""
 
-def endpoints(scrape: Scrape | None) -> list[Endpoint]:
-    """Return the endpoint; none without `scrape`, so that the path is unknown."""
+
+def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpoint]:
+    """Return the endpoint; none without `scrape`, so that the path is unknown. `gather` precedes each scrape."""
     if scrape is None:
         return []
 
@@ -48,13 +53,16 @@ def endpoints(scrape: Scrape | None) -> list[Endpoint]:
         del services, request
         nonlocal under_way
         if under_way is None or under_way.done():
-            under_way = asyncio.create_task(_rendered(scrape))
+            under_way = asyncio.create_task(_rendered(scrape, gather))
         return Response(await asyncio.shield(under_way), headers={"Content-Type": CONTENT_TYPE})
 
     return [metrics]
 
 
-async def _rendered(scrape: Scrape) -> bytes:
+async def _rendered(scrape: Scrape, gather: Gather | None) -> bytes:
+    asked = None if gather is None else gather()
+    if asked is not None:
+        await asyncio.wait([asyncio.wrap_future(asked)], timeout=GATHER_S)
     pieces: list[bytes] = []
     for piece in scrape():
         pieces.append(piece.encode())

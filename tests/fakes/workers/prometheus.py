@@ -22,7 +22,7 @@ class Scraped:
     helps: dict[str, str] = field(default_factory=dict)
     values: dict[tuple[str, Labels], float] = field(default_factory=dict)
 
-    def value(self, name: str, **labels: str) -> float:
+    def value(self, name: str, /, **labels: str) -> float:
         """Return the value of exactly this series. Raises KeyError."""
         return self.values[name, frozenset(labels.items())]
 

@@ -93,3 +93,10 @@ def plugin_jvm(worker: WorkerProcess) -> psutil.Process:
 def wait_for_plugins(worker: WorkerProcess) -> None:
     """Wait until the JVM of Java plugins is up."""
     worker.wait_until("Java plugins were ready", lambda: "Java plugins are ready" in worker.log_text())
+
+
+def jmx(port: int) -> str:
+    """Return the options of a JVM whose MBeans are read at a port of the loopback interface."""
+    given = {"host": "127.0.0.1", "port": port, "rmi.port": port, "authenticate": "false", "ssl": "false"}
+    options = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in given.items()]
+    return " ".join([*options, "-Djava.rmi.server.hostname=127.0.0.1"])

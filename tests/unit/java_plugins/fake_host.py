@@ -17,6 +17,7 @@ class FakeHost:
         self.is_up = False
         self.later: list[Callable[[], object]] | None = None
         """Work that was submitted and not done; None: it is done at once."""
+        self.starts = 0
         self.asked: list[tuple[Any, ...]] = []
         self.answers: dict[str, Any] = {"endTask": True}
         self.ended: list[str] = []
@@ -31,6 +32,7 @@ class FakeHost:
     def up(self) -> None:
         """Be up from now on."""
         self.is_up = True
+        self.starts += 1
         for each in list(self.listeners.values()):
             each.up()
 

@@ -189,9 +189,11 @@ def test_a_process_that_ends_is_replaced(machine: Machine, host: PluginHost) -> 
     host.start()
     assert listener.next() == "up"
     host.set_log_level("a.b", "DEBUG")
+    assert host.starts == 1
     machine.next().kill()
     assert listener.next() == "the JVM of Java plugins ended (exit code -9), and starts again"
     assert listener.next() == "up"
+    assert host.starts == 2
     assert ("a.b", "DEBUG") in machine.next().levels
 
 

@@ -37,6 +37,7 @@ class Played:
     events: list[RunEvent] = field(default_factory=list)
     leased: bool = True
     partitions: list[int] = field(default_factory=list)
+    measured: list[object] = field(default_factory=list)
 
     def run(
         self,
@@ -64,6 +65,7 @@ class Played:
             is_source=is_source,
             graceful_s=graceful_s,
             report=self.events.append,
+            measured=lambda *given: self.measured.append(given),
             over=lambda _: None,
         )
         made.open(behind)
@@ -292,3 +294,11 @@ def test_a_run_is_tried_again_later_while_the_last_one_is_inside_its_plugin(
     played.host.tell(1, "waiting", why)
     assert [each[0] for each in played.host.asked] == ["startTask", "startTask"]
     assert played.events.count(Waiting(why)) == 1
+
+
+def test_the_numbers_with_which_a_task_fails_are_passed_on() -> None:
+    played = Played()
+    played.running()
+    played.host.tell(1, "measured", {"total-record-failures": 1.0})
+    played.host.tell(1, "failed", "trace")
+    assert played.measured == [(TASK, 1, {"total-record-failures": 1.0})]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,7 +12,8 @@ from starlette.testclient import TestClient
 from kraal.plugins.registry import Registry
 from tests.unit.web.api import Api
 from web.app import create_apps
-from web.routes.metrics import Scrape
+from web.routes import metrics as module
+from web.routes.metrics import Gather, Scrape
 from web.settings import Settings
 
 TEXT = ("# HELP a A.\n# TYPE a gauge\na 1\n", "# HELP b B.\n# TYPE b gauge\nb 2\n")
@@ -26,11 +29,13 @@ def client(api: Api) -> TestClient:
     return client_of(api, scrape)
 
 
-def client_of(api: Api, scrape: Scrape | None) -> TestClient:
+def client_of(api: Api, scrape: Scrape | None, gather: Gather | None = None) -> TestClient:
     api.herder.silent = True
     settings = Settings(advertised_url="http://worker:8083/", version="9.9")
-    app = create_apps(api.address, api.published, Registry.of({}), api.validate, settings, scrape=scrape).main
-    return TestClient(app)
+    apps = create_apps(
+        api.address, api.published, Registry.of({}), api.validate, settings, scrape=scrape, gather=gather
+    )
+    return TestClient(apps.main)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +80,27 @@ def test_other_methods_are_refused(client: TestClient) -> None:
 def test_it_can_be_switched_off(api: Api) -> None:
     answer = client_of(api, None).get("/metrics")
     assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
+
+
+def test_a_scrape_waits_for_the_numbers_that_it_asks_for(api: Api) -> None:
+    asked: list[Future[None]] = []
+
+    def gather() -> Future[None]:
+        asked.append(Future())
+        threading.Timer(0.01, asked[-1].set_result, [None]).start()
+        return asked[-1]
+
+    def numbers() -> Iterator[str]:
+        return iter([f"answered {sum(each.done() for each in asked)}\n"])
+
+    client = client_of(api, numbers, gather)
+    assert [client.get("/metrics").text for _ in range(2)] == ["answered 1\n", "answered 2\n"]
+
+
+def test_a_scrape_does_not_wait_for_ever(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GATHER_S", 0.01)
+    assert client_of(api, scrape, Future).get("/metrics").text == "".join(TEXT)
+
+
+def test_a_scrape_that_has_nothing_to_wait_for_does_not_wait(api: Api) -> None:
+    assert client_of(api, scrape, lambda: None).get("/metrics").text == "".join(TEXT)

@@ -2,11 +2,14 @@ package kraal.testing;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.metrics.Gauge;
+import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
@@ -28,6 +31,7 @@ public final class FaultySource extends SourceConnector {
     @Override
     public void start(Map<String, String> props) {
         config = props;
+        count(context().pluginMetrics(), "connector-calls-total");
         Faults.at("connector.start", config);
     }
 
@@ -90,6 +94,11 @@ public final class FaultySource extends SourceConnector {
         return true;
     }
 
+    private static void count(PluginMetrics metrics, String name) {
+        metrics.addMetric(
+            metrics.metricName(name, "Calls of start.", new LinkedHashMap<>()), (Gauge<Integer>) (config, now) -> 1);
+    }
+
     /** Counts: one record a poll; every tenth ends a transaction where the task decides. */
     public static final class Counting extends SourceTask {
         private Map<String, String> config;
@@ -110,6 +119,7 @@ public final class FaultySource extends SourceConnector {
         @Override
         public void start(Map<String, String> props) {
             config = props;
+            count(context.pluginMetrics(), "task-calls-total");
             pauseMs = Long.parseLong(props.getOrDefault("pause.ms", "10"));
             Map<String, Object> offset = context.offsetStorageReader().offset(partition());
             next = offset == null ? 0 : (Long) offset.get("next");

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy;
@@ -34,11 +35,13 @@ import org.apache.logging.log4j.core.config.Configurator;
  * returns null, or the stack trace of what it threw.
  */
 public final class PluginWorker {
+    private static final int MOST_PLUGIN_VALUES = 10_000;
     private final Map<String, String> pluginProperties;
     private final WorkerPlugins plugins;
     private final Catalog catalog;
     private final Events events = new Events();
     private final StandaloneOffsets standaloneOffsets = new StandaloneOffsets(events);
+    private final PluginNumbers numbers = new PluginNumbers(MOST_PLUGIN_VALUES);
     private final Map<String, RunningConnector> connectors = new ConcurrentHashMap<>();
     private volatile Worker worker;
     private volatile Tasks tasks;
@@ -166,6 +169,19 @@ public final class PluginWorker {
         return Json.text(events.take(waitMs));
     }
 
+    /**
+     * Returns the numbers of this process as a JSON object; see {@code kraal/java_plugins/metrics.py} for its shape.
+     * Code of plugins may take so many milliseconds to compute theirs. Is no sign that the worker lives.
+     */
+    public String measure(long waitMs) throws InterruptedException {
+        Metrics metrics = worker.metrics().metrics();
+        Map<String, Object> all = new HashMap<>();
+        all.put("tasks", tasks.measured(Measurements.ofTasks(metrics)));
+        all.put("jvm", Measurements.ofJvm());
+        all.put("own", numbers.take(metrics, waitMs));
+        return Json.text(all);
+    }
+
     // --- Connectors -----------------------------------------------------------------------------------------
 
     /**
@@ -177,7 +193,7 @@ public final class PluginWorker {
             new RunningConnector(name, run, events, worker.metrics().connectorPluginMetrics(name));
         RunningConnector older = connectors.put(name, made);
         if (older != null) {
-            older.close();
+            older.detach();
             worker.stopAndAwaitConnector(name);
             older.started.complete("The connector was started again before it had started");
         }
@@ -209,7 +225,7 @@ public final class PluginWorker {
         if (found == null || found.run != run || !connectors.remove(name, found)) {
             return null;
         }
-        found.close();
+        found.detach();
         worker.stopAndAwaitConnector(name);
         return found.stopTrace();
     }

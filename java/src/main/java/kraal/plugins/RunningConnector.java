@@ -1,7 +1,9 @@
 package kraal.plugins;
 
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.runtime.CloseableConnectorContext;
 import org.apache.kafka.connect.runtime.ConnectorStatus;
@@ -15,12 +17,13 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
     final long run;
     private final String name;
     private final Events events;
-    private final PluginMetrics metrics;
-    private volatile boolean closed;
+    private final PluginMetricsImpl metrics;
+    private final AtomicBoolean removed = new AtomicBoolean();
+    private volatile boolean detached;
     private volatile String stopTrace;
 
     /** {@code run} is the number that Python gave this start. */
-    RunningConnector(String name, long run, Events events, PluginMetrics metrics) {
+    RunningConnector(String name, long run, Events events, PluginMetricsImpl metrics) {
         this.name = name;
         this.run = run;
         this.events = events;
@@ -42,9 +45,18 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
         return metrics;
     }
 
+    /** Drops requests and errors from now on: this start is to end. */
+    void detach() {
+        detached = true;
+    }
+
+    /** Removes the connector's own metrics, once: a later start may have others with the same names. */
     @Override
     public void close() {
-        closed = true;
+        detach();
+        if (removed.compareAndSet(false, true)) {
+            Utils.closeQuietly(metrics, "metrics of the connector " + name);
+        }
     }
 
     @Override
@@ -54,7 +66,7 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
 
     @Override
     public void onFailure(String connector, Throwable cause) {
-        if (closed) {
+        if (detached) {
             stopTrace = Utils.stackTrace(cause);
         } else if (!started.complete(Utils.stackTrace(cause))) {
             report("raised", Utils.stackTrace(cause));
@@ -67,7 +79,7 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
     }
 
     private void report(String what, String trace) {
-        if (!closed) {
+        if (!detached) {
             events.ofConnector(name, run, what, trace);
         }
     }

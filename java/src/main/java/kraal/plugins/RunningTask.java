@@ -3,6 +3,7 @@ package kraal.plugins;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.apache.kafka.common.MetricNameTemplate;
 import org.apache.kafka.common.metrics.KafkaMetric;
 import org.apache.kafka.common.utils.Utils;
@@ -10,6 +11,8 @@ import org.apache.kafka.connect.runtime.ConnectMetrics;
 import org.apache.kafka.connect.runtime.ConnectMetricsRegistry;
 import org.apache.kafka.connect.runtime.TaskStatus;
 import org.apache.kafka.connect.util.ConnectorTaskId;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One run of a task: reports its transitions and, when asked, how far it has come.
@@ -17,19 +20,24 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
  * <p>{@code run} is the number that Python gave the run: events of an earlier one are told apart by it.
  */
 final class RunningTask implements TaskStatus.Listener {
+    private static final Logger LOG = LoggerFactory.getLogger(RunningTask.class);
     final ConnectorTaskId id;
     final long run;
     private final Events events;
     private final boolean source;
+    private final Supplier<Map<String, Object>> numbers;
     private final Set<String> topics = new TreeSet<>();
     private KafkaMetric[] counters = new KafkaMetric[0];
     private String reported = "";
 
-    RunningTask(ConnectorTaskId id, long run, boolean source, Events events) {
+    /** {@code numbers} returns what is measured of the task. */
+    RunningTask(
+        ConnectorTaskId id, long run, boolean source, Events events, Supplier<Map<String, Object>> numbers) {
         this.id = id;
         this.run = run;
         this.source = source;
         this.events = events;
+        this.numbers = numbers;
     }
 
     /** Finds the metrics of the task, which exist from its start to its end. */
@@ -92,6 +100,11 @@ final class RunningTask implements TaskStatus.Listener {
 
     @Override
     public void onFailure(ConnectorTaskId task, Throwable cause) {
+        try {
+            events.ofTask(id, run, "measured", numbers.get()); // they are removed with the task, and are wanted most now
+        } catch (RuntimeException e) {
+            LOG.warn("The last numbers of task {} are unknown", id, e);
+        }
         events.ofTask(id, run, "failed", Utils.stackTrace(cause));
     }
 

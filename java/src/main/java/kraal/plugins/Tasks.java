@@ -3,6 +3,8 @@ package kraal.plugins;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -70,6 +72,18 @@ final class Tasks {
         });
     }
 
+    /** Returns the run of each task that has numbers, and these, as pairs. */
+    List<List<Object>> measured(Map<ConnectorTaskId, Map<String, Object>> numbers) {
+        List<List<Object>> all = new ArrayList<>();
+        running.forEach((id, task) -> {
+            Map<String, Object> found = numbers.get(id);
+            if (found != null) {
+                all.add(List.of(task.run, found));
+            }
+        });
+        return all;
+    }
+
     /** Returns the store that tasks tell of the topics that they use. */
     StatusBackingStore topics() {
         return Partial.of(StatusBackingStore.class, Map.of(
@@ -110,7 +124,8 @@ final class Tasks {
                 return;
             }
             topics.remove(connector);
-            RunningTask made = new RunningTask(id, run, source, events);
+            RunningTask made = new RunningTask(
+                id, run, source, events, () -> Measurements.ofTask(worker.metrics().metrics(), id));
             running.put(id, made);
             starting.put(id, made);
             starters.execute(() -> start(id, made, config, own, source));

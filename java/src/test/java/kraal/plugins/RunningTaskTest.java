@@ -14,7 +14,8 @@ import org.junit.jupiter.api.Test;
 final class RunningTaskTest {
     private static final ConnectorTaskId ID = new ConnectorTaskId("name", 2);
     private final Events events = new Events();
-    private final RunningTask task = new RunningTask(ID, 9, true, events);
+    private Map<String, Object> numbers = Map.of("total-retries", 3.0);
+    private final RunningTask task = new RunningTask(ID, 9, true, events, () -> numbers);
 
     @Test
     void progressIsReportedWhenSomethingHasChanged() throws InterruptedException {
@@ -30,9 +31,27 @@ final class RunningTaskTest {
     @Test
     void aFailureHasTheTraceThatJavaWorkersWrite() throws InterruptedException {
         task.onFailure(ID, new ConnectException("broken"));
-        Map<String, Object> event = events.take(0).get(0);
+        Map<String, Object> event = events.take(0).get(1);
         assertEquals("failed", event.get("what"));
         assertTrue(((String) event.get("detail")).startsWith(
             "org.apache.kafka.connect.errors.ConnectException: broken\n\tat "));
+    }
+
+    @Test
+    void theLastNumbersComeBeforeTheFailureThatRemovesThem() throws InterruptedException {
+        task.onFailure(ID, new ConnectException("broken"));
+        numbers = Map.of();
+        Map<String, Object> event = events.take(0).get(0);
+        assertEquals("measured", event.get("what"));
+        assertEquals(Map.of("total-retries", 3.0), event.get("detail"));
+    }
+
+    @Test
+    void aFailureIsReportedWithoutNumbersToo() throws InterruptedException {
+        RunningTask unmeasured = new RunningTask(ID, 9, true, events, () -> {
+            throw new IllegalStateException("no numbers");
+        });
+        unmeasured.onFailure(ID, new ConnectException("broken"));
+        assertEquals("failed", events.take(0).get(0).get("what"));
     }
 }

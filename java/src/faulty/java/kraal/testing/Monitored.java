@@ -1,0 +1,105 @@
+package kraal.testing;
+
+import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.metrics.Gauge;
+import org.apache.kafka.common.metrics.Monitorable;
+import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.errors.DataException;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.storage.Converter;
+import org.apache.kafka.connect.storage.HeaderConverter;
+import org.apache.kafka.connect.transforms.Transformation;
+import org.apache.kafka.connect.transforms.predicates.Predicate;
+
+/** Plugins of every kind around a task that count their calls, in a metric by KIP-877. */
+public final class Monitored {
+    private Monitored() {
+    }
+
+    /** Counts. */
+    private abstract static class Counter implements Monitorable {
+        final LongAdder calls = new LongAdder();
+
+        @Override
+        public void withPluginMetrics(PluginMetrics metrics) {
+            metrics.addMetric(
+                metrics.metricName("calls-total", "Calls of the plugin.", new LinkedHashMap<>(Map.of("kind", kind()))),
+                (Gauge<Long>) (config, now) -> calls.sum());
+        }
+
+        private String kind() {
+            return getClass().getSimpleName();
+        }
+
+        public ConfigDef config() {
+            return new ConfigDef();
+        }
+
+        public void configure(Map<String, ?> configs) {
+            // nothing can be set
+        }
+
+        public void configure(Map<String, ?> configs, boolean isKey) {
+            // nothing can be set
+        }
+
+        public void close() {
+            // nothing is open
+        }
+    }
+
+    /** Fails for numbers that end in 3. */
+    public static final class Transform extends Counter implements Transformation<SourceRecord> {
+        @Override
+        public SourceRecord apply(SourceRecord record) {
+            calls.increment();
+            if (record.value().toString().endsWith("3")) {
+                throw new DataException("a number that ends in 3");
+            }
+            return record;
+        }
+    }
+
+    /** Matches all records. */
+    public static final class Matches extends Counter implements Predicate<SourceRecord> {
+        @Override
+        public boolean test(SourceRecord record) {
+            calls.increment();
+            return true;
+        }
+    }
+
+    /** Converts text. */
+    public static final class Text extends Counter implements Converter {
+        @Override
+        public byte[] fromConnectData(String topic, Schema schema, Object value) {
+            calls.increment();
+            return value == null ? null : value.toString().getBytes(StandardCharsets.UTF_8);
+        }
+
+        @Override
+        public SchemaAndValue toConnectData(String topic, byte[] value) {
+            throw new UnsupportedOperationException();
+        }
+    }
+
+    /** Converts headers as text. */
+    public static final class Headers extends Counter implements HeaderConverter {
+        @Override
+        public byte[] fromConnectHeader(String topic, String key, Schema schema, Object value) {
+            calls.increment();
+            return String.valueOf(value).getBytes(StandardCharsets.UTF_8);
+        }
+
+        @Override
+        public SchemaAndValue toConnectHeader(String topic, String key, byte[] value) {
+            throw new UnsupportedOperationException();
+        }
+    }
+}

@@ -1,0 +1,177 @@
+package kraal.plugins;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.management.ManagementFactory;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import javax.management.ObjectName;
+import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.metrics.Gauge;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+import org.junit.jupiter.api.Test;
+
+/** The numbers of tasks, of plugins, and of the process. */
+final class MeasurementsTest {
+    private static final long PATIENCE_MS = 10_000;
+    private final Metrics metrics = new Metrics();
+    private final PluginMetricsImpl ofTask = new PluginMetricsImpl(metrics, ordered("connector", "c", "task", "0"));
+    private final PluginNumbers numbers = new PluginNumbers(100);
+
+    /** What Debezium registers. */
+    public interface StreamingMXBean {
+        long getMilliSecondsBehindSource();
+
+        boolean isConnected();
+
+        String getLastEvent();
+    }
+
+    /** One of its beans. */
+    public static final class Streaming implements StreamingMXBean {
+        @Override
+        public long getMilliSecondsBehindSource() {
+            return 42;
+        }
+
+        @Override
+        public boolean isConnected() {
+            return true;
+        }
+
+        @Override
+        public String getLastEvent() {
+            throw new AssertionError("nobody asks for text");
+        }
+    }
+
+    @Test
+    void numbersOfTasksAreThoseOfTheirGroups() {
+        add("task-error-metrics", "total-retries", 3.0);
+        add("source-task-metrics", "source-record-poll-total", 5.0);
+        add("connector-task-metrics", "status", "running");
+        add("connect-worker-metrics", "other", 1.0);
+        Map<String, Object> expected = Map.of("total-retries", 3.0, "source-record-poll-total", 5.0);
+        ConnectorTaskId id = new ConnectorTaskId("c", 0);
+        assertEquals(Map.of(id, expected), Measurements.ofTasks(metrics));
+        assertEquals(expected, Measurements.ofTask(metrics, id));
+        assertEquals(Map.of(), Measurements.ofTask(metrics, new ConnectorTaskId("c", 1)));
+    }
+
+    @Test
+    void pluginsNumbersHaveTheirTagsAndTextIsLeftOut() throws InterruptedException {
+        addOfPlugin("size", Map.of("place", "x"), (config, now) -> 7);
+        addOfPlugin("open", Map.of(), (config, now) -> true);
+        addOfPlugin("text", Map.of(), (config, now) -> "words");
+        addOfPlugin("bad", Map.of(), (config, now) -> {
+            throw new IllegalStateException("unknown");
+        });
+        Map<?, ?> found = (Map<?, ?>) numbers.take(metrics, PATIENCE_MS).get("plugins");
+        assertEquals(Map.of(
+            "size", Map.of("help", "Its size.", "rows", List.of(List.of(ordered("connector", "c", "task", "0", "place", "x"), 7))),
+            "open", Map.of("help", "Its open.", "rows", List.of(List.of(ordered("connector", "c", "task", "0"), 1)))), found);
+    }
+
+    @Test
+    void noMoreThanTheMostAreTaken() throws InterruptedException {
+        for (int i = 0; i < 5; i++) {
+            addOfPlugin("size", Map.of("place", "" + i), (config, now) -> 7);
+        }
+        Map<?, ?> found = (Map<?, ?>) new PluginNumbers(3).take(metrics, PATIENCE_MS).get("plugins");
+        assertEquals(3, ((List<?>) ((Map<?, ?>) found.get("size")).get("rows")).size());
+    }
+
+    @Test
+    void aPluginThatDoesNotAnswerCostsItsNumbersOnlyWhileItDoesNot() throws InterruptedException {
+        CountDownLatch answers = new CountDownLatch(1);
+        addOfPlugin("slow", Map.of(), (config, now) -> {
+            try {
+                answers.await();
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+            return 1;
+        });
+        assertNull(numbers.take(metrics, 1));
+        assertNull(numbers.take(metrics, PATIENCE_MS * 1000), "who is known to be late is not waited for again");
+        answers.countDown();
+        Map<String, Object> found = null;
+        for (long end = System.nanoTime() + PATIENCE_MS * 1_000_000; found == null && System.nanoTime() < end; ) {
+            found = numbers.take(metrics, 1);
+        }
+        assertTrue(((Map<?, ?>) found.get("plugins")).containsKey("slow"));
+    }
+
+    @Test
+    void debeziumsNumbersHaveTheLabelsOfItsRules() throws Exception {
+        ObjectName name = new ObjectName("debezium.postgres:type=connector-metrics,context=streaming,server=shop,task=0");
+        ManagementFactory.getPlatformMBeanServer().registerMBean(new Streaming(), name);
+        try {
+            Map<?, ?> found = (Map<?, ?>) numbers.take(metrics, PATIENCE_MS).get("debezium");
+            assertEquals(Set.of("MilliSecondsBehindSource", "Connected"), found.keySet());
+            Map<String, String> labels =
+                ordered("plugin", "postgres", "context", "streaming", "name", "shop", "task", "0");
+            assertEquals(List.of(List.of(labels, 42L)), ((Map<?, ?>) found.get("MilliSecondsBehindSource")).get("rows"));
+            assertEquals(List.of(List.of(labels, 1)), ((Map<?, ?>) found.get("Connected")).get("rows"));
+        } finally {
+            ManagementFactory.getPlatformMBeanServer().unregisterMBean(name);
+        }
+    }
+
+    @Test
+    void theProcessKnowsItsMemory() {
+        Map<String, Object> found = Measurements.ofJvm();
+        Map<?, ?> heap = (Map<?, ?>) found.get("heap");
+        assertTrue((Long) heap.get("used") > 0);
+        assertTrue((Long) heap.get("used") <= (Long) heap.get("max"));
+        assertTrue((Integer) found.get("threads") > 0);
+        assertFalse(((Map<?, ?>) found.get("collectors")).isEmpty());
+    }
+
+    @Test
+    void aConnectorsOwnMetricsGoWhenKafkaClosesItsContextAndNotBefore() {
+        PluginMetricsImpl first = new PluginMetricsImpl(metrics, ordered("connector", "c"));
+        RunningConnector connector = new RunningConnector("c", 1, new Events(), first);
+        first.addMetric(size(first), (Gauge<Integer>) (config, now) -> 1);
+        connector.detach();
+        first.removeMetric(size(first)); // as its stop() may
+        first.addMetric(size(first), (Gauge<Integer>) (config, now) -> 1);
+        connector.close();
+        assertThrows(IllegalStateException.class, () -> size(first));
+        PluginMetricsImpl second = new PluginMetricsImpl(metrics, ordered("connector", "c"));
+        second.addMetric(size(second), (Gauge<Integer>) (config, now) -> 2);
+        connector.close();
+        assertEquals(2, metrics.metric(size(second)).metricValue());
+    }
+
+    private static MetricName size(PluginMetricsImpl of) {
+        return of.metricName("size", "Its size.", new LinkedHashMap<>());
+    }
+
+    private void add(String group, String name, Object value) {
+        metrics.addMetric(
+            metrics.metricName(name, group, ordered("connector", "c", "task", "0")),
+            (Gauge<Object>) (config, now) -> value);
+    }
+
+    private void addOfPlugin(String name, Map<String, String> tags, Gauge<Object> value) {
+        ofTask.addMetric(ofTask.metricName(name, "Its " + name + ".", new LinkedHashMap<>(tags)), value);
+    }
+
+    private static LinkedHashMap<String, String> ordered(String... pairs) {
+        LinkedHashMap<String, String> all = new LinkedHashMap<>();
+        for (int i = 0; i < pairs.length; i += 2) {
+            all.put(pairs[i], pairs[i + 1]);
+        }
+        return all;
+    }
+}

@@ -1,0 +1,120 @@
+"""Metric families of the plugins' JVM: its state and memory, and the metrics that Java plugins keep themselves. Pure.
+
+Plugins' own metrics have the names that the JMX exporter gives to `kafka.connect:type=plugins,connector=X,task=N,…`;
+Debezium's those of the rules that its documentation and dashboards use.
+Source: KIP-877, PluginMetricsImpl (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from kraal.core.ids import TaskId
+from kraal.metrics import connect_attributes as names
+from kraal.metrics.text import Family, labels
+
+TaskValues = Mapping[str, float]
+"""Attribute of Connect's task metrics → value, as the JVM measures them."""
+
+_GROUP: Final = "plugins"
+_DEBEZIUM: Final = "debezium_metrics_"
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
+_JVM: Final = ("jvm", "plugins")
+
+HELP: Final[Mapping[str, str]] = {
+    "kraal_jvm_up": "1 if the JVM answered this scrape, else 0; the numbers of one that does not answer are its last.",
+    "kraal_jvm_starts_total": "Starts of the JVM since the start of the worker.",
+    "kraal_jvm_uptime_seconds": "Time since the JVM was started.",
+    "kraal_jvm_cpu_seconds_total": "CPU time that the JVM has used.",
+    "kraal_jvm_memory_used_bytes": "Memory that the JVM uses, by area.",
+    "kraal_jvm_memory_committed_bytes": "Memory that the JVM has from the system, by area.",
+    "kraal_jvm_memory_max_bytes": "Memory that the JVM may use; absent for an area without a limit.",
+    "kraal_jvm_threads": "Threads of the JVM.",
+    "kraal_jvm_gc_collections_total": "Garbage collections, by collector.",
+    "kraal_jvm_gc_seconds_total": "Time spent in garbage collections, by collector.",
+    "kraal_jvm_open_files": "Open file handles of the JVM's process.",
+    "kraal_jvm_max_files": "Limit of its open file handles.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JavaNumbers:
+    """What is known of the plugins' JVM at one moment."""
+
+    tasks: Mapping[TaskId, TaskValues | None] = field(default_factory=dict)
+    """The tasks that run in the JVM; None while nothing is known of one."""
+    up: bool = False
+    """Whether the JVM answered this scrape."""
+    starts: int = 0
+    text: str = ""
+    """Other families, rendered: those of the JVM's last answer."""
+
+
+def state_families(numbers: JavaNumbers) -> Iterator[Family]:
+    """Yield whether the JVM is up, and how often it was started."""
+    yield _family("kraal_jvm_up", [((), int(numbers.up))])
+    yield _family("kraal_jvm_starts_total", [((), numbers.starts)])
+
+
+def jvm_families(jvm: Mapping[str, Any]) -> Iterator[Family]:
+    """Yield the JVM's memory, threads, collections and files; `jvm` is what `Measurements.ofJvm` returns."""
+    areas = [((("area", area),), jvm[area]) for area in ("heap", "nonheap")]
+    for what in ("used", "committed", "max"):
+        rows = [(label, found[what]) for label, found in areas if what in found]
+        yield _family(f"kraal_jvm_memory_{what}_bytes", rows)
+    collectors = [((("gc", name),), found) for name, found in jvm["collectors"].items()]
+    yield _family("kraal_jvm_gc_collections_total", [(label, found["count"]) for label, found in collectors])
+    yield _family("kraal_jvm_gc_seconds_total", [(label, found["ms"] / 1000) for label, found in collectors])
+    for name, key, unit in (
+        ("kraal_jvm_threads", "threads", 1),
+        ("kraal_jvm_uptime_seconds", "uptime_ms", 1000),
+        ("kraal_jvm_cpu_seconds_total", "cpu_ms", 1000),
+        ("kraal_jvm_open_files", "open_files", 1),
+        ("kraal_jvm_max_files", "max_files", 1),
+    ):
+        yield _family(name, [((), jvm[key] / unit)] if key in jvm else [])
+
+
+def plugin_families(own: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
+    """Yield what plugins measure; `own` is what `PluginNumbers.take` returns."""
+    merged: dict[str, tuple[str, dict[str, float]]] = {}
+    for name, found in own["plugins"].items():
+        _merge(merged, names.metric(_GROUP, _cleaned(name)), found, lower=True)
+    for name, found in own["debezium"].items():
+        _merge(merged, _DEBEZIUM + _cleaned(name), found, lower=False)
+    for name, (text, rows) in merged.items():
+        yield Family(name, _kind(name), text, list(rows.items()))
+
+
+def _merge(
+    into: dict[str, tuple[str, dict[str, float]]], name: str, found: Mapping[str, Any], *, lower: bool
+) -> None:
+    """Add rows to the family of a name, which other names may share in Prometheus; of equal series the first stays."""
+    _, rows = into.setdefault(name, (found["help"] or "A metric of a plugin.", {}))
+    for tags, value in found["rows"]:
+        pairs: dict[str, str] = {}
+        for tag, text in tags.items():
+            label = _label(tag)
+            pairs.setdefault(label.lower() if lower else label, text)
+        rows.setdefault(labels(*pairs.items()), float(value))
+
+
+def _cleaned(name: str) -> str:
+    return _NOT_IN_NAMES.sub("_", name)
+
+
+def _label(tag: str) -> str:
+    """Return a name of a label: no digit begins it, and no underscore, because Prometheus keeps `__` for itself."""
+    label = _cleaned(tag).lstrip("_")
+    return label if label[:1].isalpha() else f"tag_{label}"
+
+
+def _kind(name: str) -> Literal["counter", "gauge"]:
+    return "counter" if name.endswith("_total") else "gauge"
+
+
+def _family(name: str, rows: Sequence[tuple[tuple[tuple[str, str], ...], float]]) -> Family:
+    return Family(name, _kind(name), HELP[name], [(labels(_JVM, *more), value) for more, value in rows])

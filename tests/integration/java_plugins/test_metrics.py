@@ -1,0 +1,106 @@
+"""`/metrics` and JMX of a worker with Java plugins that keep metrics of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import httpx2
+
+from kraal.jars.java import find_java
+from kraal.testing import ProcessCluster
+from kraal.testing.process import WorkerProcess
+from tests.fakes.workers.prometheus import Scraped, scraped
+from tests.integration.java_plugins.flows import RUNNING, a_name, faulty_config, plugin_jvm
+
+MONITORED = "kraal.testing.Monitored$"
+PLUGINS = "kafka_connect_plugins_"
+SOURCE = "kafka_connect_source_task_metrics_"
+ERRORS = "kafka_connect_task_error_metrics_"
+AROUND_A_TASK = {
+    "transforms": "t",
+    "transforms.t.type": f"{MONITORED}Transform",
+    "transforms.t.predicate": "p",
+    "predicates": "p",
+    "predicates.p.type": f"{MONITORED}Matches",
+    "key.converter": f"{MONITORED}Text",
+    "value.converter": f"{MONITORED}Text",
+    "header.converter": f"{MONITORED}Headers",
+    "errors.tolerance": "all",
+}
+
+
+def scrape(worker: WorkerProcess) -> Scraped:
+    answer = httpx2.get(f"{worker.url}/metrics")
+    assert answer.status_code == 200
+    return scraped(answer.text)
+
+
+def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster, plugin_path: Path) -> None:
+    name, worker = a_name("measured"), cluster.alive[0]
+    task = {"connector": name, "task": "0"}
+    cluster.create(name, {**faulty_config(name), **AROUND_A_TASK})
+    worker.wait_for_states(name, RUNNING)
+    errors = f"{ERRORS}total_record_failures"
+    worker.wait_until(
+        "a transform had failed", lambda: scrape(worker).all_of(errors).get(frozenset(task.items()), 0) > 0
+    )
+    found = scrape(worker)
+    polled = found.value(f"{SOURCE}source_record_poll_total", **task)
+    assert polled > found.value(f"{SOURCE}source_record_write_total", **task) > 0
+    assert found.value(f"{SOURCE}source_record_active_count", **task) >= 0
+    assert found.value(f"{SOURCE}poll_batch_max_time_ms", **task) > 0
+    assert found.value(f"{ERRORS}total_records_skipped", **task) > 0
+    assert found.value(f"{ERRORS}last_error_timestamp", **task) > 0
+    assert found.value("kafka_connect_connector_task_metrics_batch_size_max", **task) == 1
+
+    calls = f"{PLUGINS}calls_total"
+    assert found.value(calls, **task, transformation="t", kind="Transform") > 0
+    assert found.value(calls, **task, predicate="p", kind="Matches") > 0
+    assert found.value(calls, **task, converter="key", kind="Text") >= 0
+    assert found.value(calls, **task, converter="value", kind="Text") > 0
+    assert found.value(calls, **task, converter="header", kind="Headers") == 0
+    assert found.value(f"{PLUGINS}task_calls_total", **task) == 1
+    assert found.value(f"{PLUGINS}connector_calls_total", connector=name) == 1
+
+    assert found.value("kraal_jvm_up", jvm="plugins") == 1
+    assert found.value("kraal_jvm_starts_total", jvm="plugins") >= 1
+    used = found.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="heap")
+    assert 0 < used <= found.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap")
+    assert found.value("kraal_jvm_open_files", jvm="plugins") > 0
+
+    assert jmx_value(worker, plugin_path, name) == "running"
+
+    cluster.restart(name)  # its metrics have the names of the first start's
+    worker.wait_until(
+        "the connector's metrics were there again",
+        lambda: (
+            scrape(worker).all_of(f"{PLUGINS}connector_calls_total") == {frozenset({("connector", name)}): 1}
+        ),
+    )
+    worker.wait_for_states(name, RUNNING)
+    cluster.delete(name)
+
+
+def test_the_numbers_of_a_failed_task_stay_until_it_is_deleted(cluster: ProcessCluster) -> None:
+    name, worker = a_name("failed"), cluster.alive[0]
+    cluster.create(name, {**faulty_config(name), **AROUND_A_TASK, "errors.tolerance": "none"})
+    worker.wait_for_states(name, ["RUNNING", "FAILED"])
+    for _ in range(2):
+        found = scrape(worker)
+        assert found.value(f"{ERRORS}total_record_failures", connector=name, task="0") == 1
+        assert found.value(f"{SOURCE}source_record_poll_total", connector=name, task="0") == 4
+    cluster.delete(name)
+
+
+def jmx_value(worker: WorkerProcess, plugin_path: Path, name: str) -> str:
+    """Return the status of the connector's task, as JMX of the plugins' JVM tells it."""
+    options = " ".join(plugin_jvm(worker).cmdline())
+    port = re.search(r"jmxremote\.port=(\d+)", options)
+    assert port is not None
+    jar = plugin_path / "faulty" / "faulty.jar"
+    bean = f"kafka.connect:type=connector-task-metrics,connector={name},task=0"
+    command = [str(find_java()), "-cp", os.fspath(jar), "kraal.testing.JmxValue", port[1], bean, "status"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()

@@ -1,0 +1,162 @@
+"""Scrapes ask the plugins' JVM once each, never while an earlier question is open, and show what is known."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from typing_extensions import override
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.java_plugins import metrics as module
+from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.metrics import PLUGINS_MS, JavaMetrics
+from tests.unit.java_plugins.fake_host import FakeHost
+
+TASK = TaskId(ConnectorName("c"), 0)
+PATIENCE_S = 10.0
+JVM = {"heap": {"used": 1}, "nonheap": {"used": 1}, "collectors": {}}
+
+
+def answer(run: int = 1, total: object = 5.0, own: object = None) -> str:
+    """Return what the JVM answers: one task, with one total."""
+    return json.dumps({"tasks": [[run, {"total": total}]], "jvm": JVM, "own": own})
+
+
+class Hung(FakeHost):
+    """A host whose JVM answers when a test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let = threading.Event()
+
+    @override
+    def ask(self, method: str, *arguments: object) -> Any:
+        """Answer late."""
+        assert self.let.wait(PATIENCE_S)
+        return super().ask(method, *arguments)
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    """Return a host that is up."""
+    return up(FakeHost())
+
+
+@pytest.fixture
+def metrics(host: FakeHost) -> Iterator[JavaMetrics]:
+    """Return the metrics of the host."""
+    made = JavaMetrics(cast("PluginHost", host))
+    yield made
+    made.close()
+
+
+def up(host: FakeHost) -> FakeHost:
+    host.answers["measure"] = answer()
+    host.up()
+    return host
+
+
+def scrape(metrics: JavaMetrics) -> None:
+    asked = metrics.gather()
+    assert asked is not None
+    asked.result(PATIENCE_S)
+
+
+def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
+    metrics.opened(TASK, 1)
+    assert metrics.numbers([]).tasks == {TASK: None}
+    scrape(metrics)
+    found = metrics.numbers([])
+    assert (found.tasks, found.up, found.starts) == ({TASK: {"total": 5.0}}, True, 1)
+    assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in found.text
+    assert host.asked == [("measure", PLUGINS_MS)]
+
+
+def test_a_jvm_that_is_away_is_not_asked(host: FakeHost, metrics: JavaMetrics) -> None:
+    scrape(metrics)
+    host.down()
+    assert metrics.gather() is None
+    found = metrics.numbers([])
+    assert (found.up, found.text) == (False, "")
+
+
+def test_the_text_of_an_earlier_jvm_is_not_shown(host: FakeHost, metrics: JavaMetrics) -> None:
+    scrape(metrics)
+    host.down()
+    host.up()
+    assert metrics.numbers([]).text == ""
+
+
+def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Hung()
+    metrics = JavaMetrics(cast("PluginHost", up(host)))
+    metrics.opened(TASK, 1)
+    host.let.set()
+    scrape(metrics)
+    host.let.clear()
+    first = metrics.gather()
+    assert first is not None
+    assert metrics.gather() is first
+    monkeypatch.setattr(module, "GATHER_S", -1.0)
+    assert metrics.gather() is None, "nobody waits for long twice"
+    found = metrics.numbers([TASK])
+    assert (found.tasks, found.up) == ({TASK: {"total": 5.0}}, False)
+    assert found.text
+    host.let.set()
+    first.result(PATIENCE_S)
+    assert metrics.numbers([TASK]).up
+    assert len(host.asked) == 2
+    metrics.close()
+
+
+@pytest.mark.parametrize("wrong", [RuntimeError("thrown"), "no JSON", "{}"])
+def test_a_jvm_that_answers_wrongly_counts_as_down(
+    host: FakeHost, metrics: JavaMetrics, wrong: object
+) -> None:
+    host.answers["measure"] = wrong
+    scrape(metrics)
+    assert not metrics.numbers([]).up
+
+
+def test_values_of_an_earlier_run_are_not_those_of_the_next(metrics: JavaMetrics) -> None:
+    metrics.opened(TASK, 1)
+    scrape(metrics)
+    metrics.opened(TASK, 2)
+    scrape(metrics)
+    metrics.over(TASK, 1)
+    assert metrics.numbers([]).tasks == {TASK: None}
+
+
+def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMetrics) -> None:
+    metrics.opened(TASK, 1)
+    metrics.measured(TASK, 1, cast("dict[str, float]", {"total": 6.0, "ratio": "NaN"}))
+    metrics.over(TASK, 1)
+    scrape(metrics)  # the JVM may still know older values
+    values = metrics.numbers([TASK]).tasks[TASK]
+    assert values is not None
+    assert values["total"] == 6.0
+    assert math.isnan(values["ratio"])
+    assert metrics.numbers([]).tasks == {}
+
+
+def test_a_task_that_has_stopped_has_no_values(metrics: JavaMetrics) -> None:
+    metrics.opened(TASK, 1)
+    scrape(metrics)
+    metrics.over(TASK, 1)
+    assert metrics.numbers([TASK]).tasks == {TASK: None}
+
+
+def test_a_task_whose_connector_is_no_longer_java_s_is_forgotten(metrics: JavaMetrics) -> None:
+    metrics.opened(TASK, 1)
+    metrics.forget(TASK)
+    assert metrics.numbers([TASK]).tasks == {}
+
+
+def test_nothing_is_asked_after_the_end(metrics: JavaMetrics) -> None:
+    metrics.close()
+    assert metrics.gather() is None

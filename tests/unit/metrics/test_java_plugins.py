@@ -1,0 +1,146 @@
+"""What the plugins' JVM measures, for Prometheus: tasks among Kraal's own, plugins by the JMX exporter's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kraal.cluster.views.snapshot import Published
+from kraal.core.ids import ConnectorName, State, TaskId
+from kraal.metrics.java_plugins import JavaNumbers, TaskValues, jvm_families, plugin_families
+from kraal.metrics.registry import MetricsRegistry
+from kraal.metrics.scrape import Scrape
+from kraal.metrics.task import TaskMeter
+from kraal.metrics.text import render
+from kraal.metrics.windows import Windows
+from tests.fakes.workers.prometheus import Scraped, scraped
+from tests.unit.metrics.test_connect_families import IDENTITY, Watch, metrics_of, snapshot
+
+JAVA, PYTHON = TaskId(ConnectorName("java"), 0), TaskId(ConnectorName("python"), 0)
+TASK, SOURCE, SINK, ERRORS = (
+    f"kafka_connect_{group}_metrics_"
+    for group in ("connector_task", "source_task", "sink_task", "task_error")
+)
+POLLED = {"source-record-poll-total": 7.0, "source-record-active-count": 2.0, "last-error-timestamp": 40.0}
+
+
+def worker(*, is_source: bool = True) -> MetricsRegistry:
+    """Return the metrics of a worker with a Java task and one in Python, which both have read 3 records."""
+    metrics = metrics_of(JAVA, PYTHON)
+    for task in (JAVA, PYTHON):
+        meter = TaskMeter(task, is_source=is_source, time=Watch(), windows=Windows(), publish=metrics.publish)
+        meter.state(State.RUNNING)
+        meter.batch(records=3, duration_s=1, poll_s=1)
+    return metrics
+
+
+def scrape(metrics: MetricsRegistry, tasks: Mapping[TaskId, TaskValues | None], text: str = "") -> Scraped:
+    found = snapshot({JAVA.connector: [State.RUNNING] * 2, PYTHON.connector: [State.RUNNING] * 2})
+    numbers = JavaNumbers(tasks=tasks, up=True, starts=2, text=text)
+    made = Scrape(Published(found), metrics, IDENTITY, str, java=lambda _: numbers)
+    return scraped("".join(made()))
+
+
+def java(found: Scraped, name: str) -> float:
+    return found.value(name, connector="java", task="0")
+
+
+def python(found: Scraped, name: str) -> float:
+    return found.value(name, connector="python", task="0")
+
+
+def test_tasks_of_both_kinds_are_in_the_same_families() -> None:
+    found = scrape(worker(), {JAVA: POLLED})
+    name = f"{SOURCE}source_record_poll_total"
+    assert (java(found, name), python(found, name)) == (7, 3)
+    assert java(found, f"{TASK}running_ratio") == python(found, f"{TASK}running_ratio")
+    assert found.types[name] == "counter"
+
+
+def test_java_tasks_alone_have_active_records() -> None:
+    found = scrape(worker(), {JAVA: POLLED})
+    name = f"{SOURCE}source_record_active_count"
+    assert len(found.all_of(name)) == 1
+    assert java(found, name) == 2
+    assert found.types[name] == "gauge"
+
+
+def test_sinks_have_the_numbers_of_sinks() -> None:
+    found = scrape(worker(is_source=False), {JAVA: {"partition-count": 4.0, "total-retries": 1.0}})
+    assert java(found, f"{SINK}partition_count") == 4
+    assert java(found, f"{ERRORS}total_retries") == 1
+
+
+def test_the_last_error_is_also_that_with_which_the_task_failed() -> None:
+    metrics = worker()
+    for ms, shown in ((30, 40), (50, 50)):
+        metrics.current().tasks[JAVA].last_error_ms = ms
+        assert java(scrape(metrics, {JAVA: POLLED}), f"{ERRORS}last_error_timestamp") == shown
+
+
+def test_totals_of_a_java_task_that_are_unknown_are_absent() -> None:
+    found = scrape(worker(), {JAVA: None})
+    assert len(found.all_of(f"{SOURCE}source_record_poll_total")) == 1
+    assert len(found.all_of(f"{ERRORS}total_retries")) == 1
+    assert java(found, f"{TASK}running_ratio") == python(found, f"{TASK}running_ratio")
+
+
+def test_the_state_of_the_jvm() -> None:
+    found = scrape(worker(), {}, text="# HELP x X.\n# TYPE x gauge\nx 1\n")
+    assert found.value("kraal_jvm_up", jvm="plugins") == 1
+    assert found.value("kraal_jvm_starts_total", jvm="plugins") == 2
+    assert found.value("x") == 1
+
+
+def test_a_worker_without_java_plugins_shows_none_of_it() -> None:
+    made = Scrape(Published(snapshot({})), metrics_of(), IDENTITY, str)
+    assert "kraal_jvm" not in "".join(made())
+
+
+def test_memory_and_collections() -> None:
+    area = {"used": 1, "committed": 2}
+    jvm = {
+        "heap": {**area, "max": 3},
+        "nonheap": area,
+        "threads": 4,
+        "uptime_ms": 5500,
+        "collectors": {"G1 Young": {"count": 6, "ms": 700}},
+    }
+    found = scraped("".join(map(render, jvm_families(jvm))))
+    assert found.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="nonheap") == 1
+    assert found.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") == 3
+    assert len(found.all_of("kraal_jvm_memory_max_bytes")) == 1
+    assert found.value("kraal_jvm_gc_seconds_total", jvm="plugins", gc="G1 Young") == 0.7
+    assert found.value("kraal_jvm_uptime_seconds", jvm="plugins") == 5.5
+    assert "kraal_jvm_open_files" not in found.types, "the system does not tell"
+
+
+def family(rows: list[object], text: str = "") -> dict[str, object]:
+    return {"help": text, "rows": rows}
+
+
+def test_metrics_of_plugins_have_their_tags_as_labels() -> None:
+    tags = {"connector": 'a"b', "task": "0", "transformation": "Alias", "2-My.tag": "x", "__name__": "y"}
+    own = {
+        "plugins": {"Sizes.of-all_total": family([[tags, 2]], "How\nlarge.")},
+        "debezium": {"MilliSecondsBehindSource": family([[{"plugin": "postgres", "name": "s"}, -1]])},
+    }
+    found = scraped("".join(map(render, plugin_families(own))))
+    name = "kafka_connect_plugins_sizes_of_all_total"
+    labels = {"connector": 'a"b', "task": "0", "transformation": "Alias", "tag_2_my_tag": "x", "name__": "y"}
+    assert found.value(name, **labels) == 2
+    assert (found.types[name], found.helps[name]) == ("counter", r"How\nlarge.")
+    assert found.value("debezium_metrics_MilliSecondsBehindSource", plugin="postgres", name="s") == -1
+
+
+def test_names_that_are_equal_in_prometheus_make_one_family_without_equal_series() -> None:
+    own = {
+        "plugins": {
+            "a-b": family([[{"task": "0"}, 1], [{"task": "1"}, "NaN"]]),
+            "a.b": family([[{"task": "0"}, 9], [{"task": "2"}, 3]]),
+        },
+        "debezium": {},
+    }
+    found = scraped("".join(map(render, plugin_families(own))))
+    values = [found.value("kafka_connect_plugins_a_b", task=task) for task in "012"]
+    assert [values[0], values[2]] == [1, 3]
+    assert len(found.values) == 3
