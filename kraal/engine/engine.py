@@ -80,8 +80,7 @@ class SparkEngine:
         """Start Spark in the background.
 
         Args:
-            worker: the resolved worker config: `bootstrap.servers`, default converters, `producer.*`,
-                `consumer.*`, `spark.*`.
+            worker: the resolved worker config: brokers, converters, `producer.*`, `consumer.*`, `spark.*`.
             plugins: finds plugin classes.
             chains: makes a connector's transforms; called when its tasks open.
             jars: returns the jar files for Spark; called on the session's thread, may fetch them.
@@ -98,8 +97,7 @@ class SparkEngine:
         self._behind: dict[TaskRun, set[TaskRun]] = {}
         """Runs that start once older runs of their task are over."""
         self._listeners: list[Callable[[EngineState], None]] = []
-        self._was_up = False
-        self._closed = False
+        self._was_up = self._closed = False
         self.pool = Pool(CONTROL_THREADS, "kraal-control")
         self.poller = TimerThread()
         self.waiters = Waiters()

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import psutil
 
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
+from tests.fakes.workers.prometheus import Scraped, scraped
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -93,6 +95,13 @@ def plugin_jvm(worker: WorkerProcess) -> psutil.Process:
 def wait_for_plugins(worker: WorkerProcess) -> None:
     """Wait until the JVM of Java plugins is up."""
     worker.wait_until("Java plugins were ready", lambda: "Java plugins are ready" in worker.log_text())
+
+
+def scrape(worker: WorkerProcess) -> Scraped:
+    """Return what `GET /metrics` answers."""
+    answer = httpx2.get(f"{worker.url}/metrics")
+    assert answer.status_code == 200
+    return scraped(answer.text)
 
 
 def jmx(port: int) -> str:

@@ -15,7 +15,14 @@ from kraal.plugin_lock.java import plugin_path
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, kraal_worker, plugin_jvm
+from tests.integration.java_plugins.flows import (
+    RUNNING,
+    a_name,
+    java_worker,
+    kraal_worker,
+    plugin_jvm,
+    scrape,
+)
 
 pytestmark = pytest.mark.ci
 
@@ -135,6 +142,9 @@ def test_snapshot_and_changes_are_those_of_a_java_worker(
         wait_for_records(side, topic, 6)  # an update, an insertion, and a deletion with its tombstone
         found.append(json.loads(json.dumps(records(side, topic)).replace(name, "NAME")))
     assert found[0] == found[1]
+    lags = scrape(kraal.alive[0]).all_of("debezium_metrics_MilliSecondsBehindSource")
+    labels = {("plugin", "postgres"), ("name", names[kraal]), ("context", "streaming")}
+    assert len([lag for known, lag in lags.items() if labels <= known]) == 1
     for side, name in names.items():
         side.delete(name)
 

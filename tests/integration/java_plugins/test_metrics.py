@@ -7,13 +7,10 @@ import re
 import subprocess
 from pathlib import Path
 
-import httpx2
-
 from kraal.jars.java import find_java
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.workers.prometheus import Scraped, scraped
-from tests.integration.java_plugins.flows import RUNNING, a_name, faulty_config, plugin_jvm
+from tests.integration.java_plugins.flows import RUNNING, a_name, faulty_config, plugin_jvm, scrape
 
 MONITORED = "kraal.testing.Monitored$"
 PLUGINS = "kafka_connect_plugins_"
@@ -30,12 +27,6 @@ AROUND_A_TASK = {
     "header.converter": f"{MONITORED}Headers",
     "errors.tolerance": "all",
 }
-
-
-def scrape(worker: WorkerProcess) -> Scraped:
-    answer = httpx2.get(f"{worker.url}/metrics")
-    assert answer.status_code == 200
-    return scraped(answer.text)
 
 
 def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster, plugin_path: Path) -> None:
