@@ -83,8 +83,8 @@ def run(lab: Lab) -> list[Case]:
         Case(
             "one idle connector: processor, beyond the same worker without",
             "cores",
-            [busy["java"] - empty["java"]] if "java" in busy else [],
-            [busy["kraal"] - empty["kraal"]] if "kraal" in busy else [],
+            [max(busy["java"] - empty["java"], 0.0)] if "java" in busy else [],
+            [max(busy["kraal"] - empty["kraal"], 0.0)] if "kraal" in busy else [],
             wanted=Wanted(limit=0.03),
         ),
     ]
