@@ -116,19 +116,20 @@ class Jvm:
     def _read(self) -> None:
         """Log the process's output by the names and levels of its loggers."""
         name, level = __name__, logging.INFO
-        for text in _pipe(self.process.stdout):
-            line = text.rstrip("\n")
-            if not self._listens.is_set() and line.startswith(_PORT):
-                self._port = int(line.removeprefix(_PORT))
-                self._listens.set()
-                continue
-            if _EXPECTED.fullmatch(line):
-                continue
-            if match := _LINE.fullmatch(line):
-                name, level, line = match[2], _LEVELS[match[1]], match[3]
-            if line:
-                self.last = line
-                logging.getLogger(name).log(level, "%s", line)
+        with _pipe(self.process.stdout) as output:
+            for text in output:
+                line = text.rstrip("\n")
+                if not self._listens.is_set() and line.startswith(_PORT):
+                    self._port = int(line.removeprefix(_PORT))
+                    self._listens.set()
+                    continue
+                if _EXPECTED.fullmatch(line):
+                    continue
+                if match := _LINE.fullmatch(line):
+                    name, level, line = match[2], _LEVELS[match[1]], match[3]
+                if line:
+                    self.last = line
+                    logging.getLogger(name).log(level, "%s", line)
         self._listens.set()
 
 
