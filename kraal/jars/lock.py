@@ -85,6 +85,8 @@ ALONE = {
         "io.debezium:debezium-connector-postgres:tar.gz:plugin:3.7.0.Final",
         "io.debezium:debezium-connector-jdbc:tar.gz:plugin:3.6.0.Final",
     ),
+    # An earlier version, to run next to the one above. A group of its own, because Ivy keeps one version of a module.
+    "debezium-earlier": ("io.debezium:debezium-connector-postgres:tar.gz:plugin:3.6.1.Final",),
     # For tests of JDBC with a real server; Kraal itself includes no driver.
     "postgresql": ("org.postgresql:postgresql:42.7.8",),
     # For tests of object stores with a real server. Users add hadoop-aws with its dependencies, a single jar of 690 MB;

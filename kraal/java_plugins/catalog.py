@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from kraal.plugins.registry import PluginKind
 
 log = logging.getLogger(__name__)
 
+UNUSED_S: Final = 30 * 24 * 3600
+"""How long a cached catalog is kept after its last use, in seconds."""
 _FORMAT: Final = "1"
 """Part of the digest; changes with the shape."""
 
@@ -48,12 +51,8 @@ class JavaPlugin:
 
 
 def parse_catalog(text: str) -> list[JavaPlugin]:
-    """Parse a catalog; of several versions of a class the last, which is the highest, is kept.
-
-    Raises ValueError or KeyError if `text` is not a catalog.
-    """
-    found = [_plugin(each) for each in json.loads(text)]
-    return list({(each.class_name, each.kind): each for each in found}.values())
+    """Parse a catalog, which may have several versions of a class. Raises ValueError or KeyError if it is none."""
+    return [_plugin(each) for each in json.loads(text)]
 
 
 def has_errors(text: str) -> bool:
@@ -73,18 +72,22 @@ def digest_of(plugin_path: Iterable[str], discovery: str) -> str:
     return digest.hexdigest()
 
 
-def cached(digest: str) -> str | None:
-    """Return the catalog that was stored for a digest, if it can be read."""
+def cached(digest: str) -> list[JavaPlugin] | None:
+    """Return the catalog that was stored for a digest, if it can be read, and note that it was used."""
+    place = _place(digest)
     try:
-        text = _place(digest).read_text("utf-8")
-        parse_catalog(text)
+        found = parse_catalog(place.read_text("utf-8"))
     except (OSError, ValueError, KeyError):
         return None
-    return text
+    with contextlib.suppress(OSError):  # another user's; it is kept as long as its owner uses it
+        os.utime(place)
+    return found
 
 
 def is_marked(digest: str) -> bool:
-    """Whether the manifests of these files are known to name all plugins."""
+    """Whether the manifests of these files are known to name all plugins; note that this was used."""
+    with contextlib.suppress(OSError):  # another user's, or none
+        os.utime(_mark(digest))
     return _mark(digest).exists()
 
 
@@ -94,8 +97,16 @@ def mark(digest: str) -> None:
 
 
 def store(digest: str, text: str) -> None:
-    """Store a catalog; a failure costs only the time of another scan."""
-    _write(_place(digest), text)
+    """Store a catalog, and remove those that no worker has used for `UNUSED_S`.
+
+    A failure costs only the time of another scan.
+    """
+    place = _place(digest)
+    _write(place, text)
+    for each in place.parent.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - each.stat().st_mtime > UNUSED_S:
+                each.unlink()
 
 
 def _write(place: Path, text: str) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from typing_extensions import override
 
+from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.config.key import ConfigValue
 from kraal.core.errors import BadRequest, PluginFailed
 from kraal.java_plugins.jvm import PluginsAway
@@ -27,16 +28,17 @@ from kraal.plugins.api import (
     Transformation,
 )
 from kraal.plugins.registry import PluginKind
+from kraal.plugins.versions import ascending
 
 if TYPE_CHECKING:
     from kraal.core.offsets import Offset, SourcePartition, TopicPartition
     from kraal.java_plugins.catalog import JavaPlugin
     from kraal.java_plugins.host import PluginHost
     from kraal.plugins.api import ConnectorContext
+    from kraal.plugins.registry import PluginVersion
 
 log = logging.getLogger(__name__)
 
-_VERSION = "connector.plugin.version"
 JAVA: Final = "java"
 """The attribute `runtime` of classes that the JVM of Java plugins runs."""
 
@@ -129,7 +131,7 @@ class JavaConnector(Connector):
         """Return what the Java connector's `validate` says; from its declared keys alone while the JVM is not up."""
         given = {key: text for key, text in config.items() if text is not None}
         try:
-            text = cls.host.ask("validate", cls.class_name, given.get(_VERSION), json.dumps(given))
+            text = cls.host.ask("validate", cls.class_name, given.get(CONNECTOR_VERSION), json.dumps(given))
         except PluginsAway as exc:
             log.info("Checked a config of %s by its declared keys only: %s", cls.class_name, exc)
             return super().validate(config)
@@ -173,7 +175,7 @@ class JavaConnector(Connector):
         return self._altered(config, pairs, source=False)
 
     def _altered(self, config: Mapping[str, str], pairs: Sequence[object], *, source: bool) -> bool:
-        asked = ("alterOffsets", self.class_name, config.get(_VERSION), source)
+        asked = ("alterOffsets", self.class_name, config.get(CONNECTOR_VERSION), source)
         try:
             return bool(self.host.ask(*asked, json.dumps(dict(config)), json.dumps(pairs)))
         except PluginsAway:
@@ -186,7 +188,9 @@ class JavaConnector(Connector):
 
     def _asked(self, method: str, config: Mapping[str, str]) -> str | None:
         try:
-            answer = self.host.ask(method, self.class_name, config.get(_VERSION), json.dumps(dict(config)))
+            answer = self.host.ask(
+                method, self.class_name, config.get(CONNECTOR_VERSION), json.dumps(dict(config))
+            )
         except PluginsAway:
             raise
         except Exception as exc:
@@ -238,16 +242,18 @@ class _ForJavaOnly:
         )
 
 
-def classes_of(
-    found: Iterable[JavaPlugin], host: PluginHost
-) -> Mapping[str, tuple[tuple[PluginKind, ...], type[Any]]]:
-    """Return the kinds and the class of each Java plugin, by its full name."""
-    by_name: dict[str, list[JavaPlugin]] = {}
+def classes_of(found: Iterable[JavaPlugin], host: PluginHost) -> Mapping[str, Sequence[PluginVersion]]:
+    """Return the versions of each Java plugin, by its full name and ascending, with their kinds and classes."""
+    by_place: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
     for each in found:
-        by_name.setdefault(each.class_name, []).append(each)
+        places = by_place.setdefault(each.class_name, {})
+        places.setdefault((each.version, each.location), []).append(each)
     return {
-        name: (tuple(each.kind for each in roles), _class_of(roles[0], host))
-        for name, roles in by_name.items()
+        name: [
+            (tuple(role.kind for role in roles), _class_of(roles[0], host))
+            for _, roles in sorted(places.items(), key=lambda place: ascending(place[0][0]))
+        ]
+        for name, places in by_place.items()
     }
 
 
@@ -256,6 +262,7 @@ def _class_of(plugin: JavaPlugin, host: PluginHost) -> type[Any]:
         "class_name": plugin.class_name,
         "runtime": JAVA,
         "version": plugin.version,
+        "location": plugin.location,
         "config_def": plugin.config_def,
         "__doc__": f"The Java class {plugin.class_name} of {plugin.location}.",
     }

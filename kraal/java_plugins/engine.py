@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.core.errors import KraalError
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
@@ -88,7 +89,10 @@ class JavaPluginEngine:
 
     def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
         try:
-            found = self._registry.connector_class(spec.connector_config.get("connector.class", ""))
+            config = spec.connector_config
+            found = self._registry.connector_class(
+                config.get("connector.class", ""), config.get(CONNECTOR_VERSION)
+            )
         except KraalError:
             return None
         return found if issubclass(found, JavaConnector) else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraal.jars.java_module import java_class_path
-from kraal.java_plugins.catalog import cached, has_errors, parse_catalog, store
+from kraal.java_plugins.catalog import JavaPlugin, cached, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
 from kraal.java_plugins.discovery import OPTIONS, Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
@@ -103,17 +103,18 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
         return text
 
     java_class_path()
-    return len(parse_catalog(_catalog(discovery, describe)))
+    return len(_catalog(discovery, describe))
 
 
-def _catalog(discovery: Discovery, describe: Callable[[], str]) -> str:
+def _catalog(discovery: Discovery, describe: Callable[[], str]) -> list[JavaPlugin]:
     """Return the catalog from the cache, or else what `describe` returns."""
-    text = cached(discovery.digest)
-    if text is None:
+    found = cached(discovery.digest)
+    if found is None:
         text = describe()
+        found = parse_catalog(text)
         if not has_errors(text):
             store(discovery.digest, text)
-    return text
+    return found
 
 
 def _options(worker: Mapping[str, str]) -> Sequence[str]:
@@ -128,7 +129,7 @@ def _with_java_plugins(
     Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
     Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or when `give_up` returns True.
     """
-    everything = parse_catalog(_catalog(discovery, lambda: host.describe(give_up)))
+    everything = _catalog(discovery, lambda: host.describe(give_up))
     log.info("Found %d Java plugins in plugin.path", len(everything))
     found = [
         each

@@ -1,4 +1,4 @@
-"""The registry of plugins, by the names that users write in configs.
+"""The registry of plugins, by the names that users write in configs, with all versions of each.
 
 A `Registry` is a value passed as an argument; there is no global registry. It knows all names at once and imports
 classes on first use, so that a worker starts fast and a broken plugin affects only configs that name it. Plugins
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
@@ -23,6 +23,7 @@ from kraal.core.errors import BadRequest, PluginFailed
 from kraal.plugins.api import Connector, Converter, HeaderConverter, Predicate, Transformation
 from kraal.plugins.importing import ONE_AT_A_TIME
 from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
+from kraal.plugins.versions import chosen, mismatch
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,11 @@ class PluginKind(StrEnum):
     HEADER_CONVERTER = "header_converter"
 
 
+CLASSPATH = "classpath"
+"""The location of Kraal's own plugins in texts, as of those that come with Kafka."""
+KAFKA_VERSION = "4.3.0"
+"""The version of the plugins that come with Kafka."""
+
 _ORDER = {kind: position for position, kind in enumerate(PluginKind)}
 _ENDINGS = {
     PluginKind.SINK: "Connector",
@@ -54,23 +60,26 @@ _ENDINGS = {
 }
 
 PluginClass = type[Connector | Converter | SimpleHeaderConverter | Transformation | Predicate]
+PluginVersion = tuple[tuple[PluginKind, ...], PluginClass]
+"""The kinds and the class of one version."""
 _INTERFACES = (Connector, Converter, SimpleHeaderConverter, Transformation, Predicate)
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A class in one of its roles. `name` is the full name as users write it."""
+    """One version of a class in one of its roles. `name` is the full name as users write it."""
 
     name: str
     kind: PluginKind
     version: str
     config_def: ConfigDef
+    location: str = CLASSPATH
 
     def describe(self) -> str:
         """Return the plugin's text in the lists of Connect's error messages."""
         return (
             f"PluginDesc{{klass=class {self.name}, name='{self.name}', version='{self.version}', "
-            f"encodedVersion={self.version}, type={self.kind}, typeName='{self.kind}', location='classpath'}}"
+            f"encodedVersion={self.version}, type={self.kind}, typeName='{self.kind}', location='{self.location}'}}"
         )
 
 
@@ -83,7 +92,7 @@ def _pruned(simple_name: str, kinds: Iterable[PluginKind]) -> set[str]:
 
 
 class _Entry:
-    """A plugin name and its class, imported on first use."""
+    """A plugin name and the class of one version, imported on first use."""
 
     def __init__(
         self, name: str, group: str, load: Callable[[], object], kinds: tuple[PluginKind, ...] | None = None
@@ -127,16 +136,21 @@ class _Entry:
         kinds = self.possible_kinds
         if issubclass(cls, Connector):
             kinds = (PluginKind(cls.kind),)
-        return tuple(Plugin(self.name, kind, cls.version, cls.config_def) for kind in kinds)
+        location = getattr(cls, "location", CLASSPATH)
+        return tuple(Plugin(self.name, kind, cls.version, cls.config_def, location) for kind in kinds)
 
 
 class Registry:
     """The plugins of one worker. Immutable, so thread-safe."""
 
     def __init__(self, entries: Sequence[_Entry]) -> None:
-        self._entries = {entry.name: entry for entry in entries}
+        """`entries` of one name are versions, in ascending order."""
+        self._all = tuple(entries)
+        self._versions: dict[str, list[_Entry]] = {}
+        for entry in entries:
+            self._versions.setdefault(entry.name, []).append(entry)
         found: dict[str, set[str]] = {}
-        for entry in self._entries.values():
+        for entry in entries:
             simple = entry.name.replace("$", ".").rpartition(".")[2]
             for alias in _pruned(simple, entry.possible_kinds):
                 found.setdefault(alias, set()).add(entry.name)
@@ -150,7 +164,7 @@ class Registry:
             for group in (CONNECTORS_GROUP, CONVERTERS_GROUP, TRANSFORMS_GROUP, PREDICATES_GROUP)
             for entry in installed(group)
         ]
-        return Registry([_SIMPLE_HEADERS, *found])
+        return Registry([*{entry.name: entry for entry in (_SIMPLE_HEADERS, *found)}.values()])
 
     @staticmethod
     def of(classes: Mapping[str, type[Connector | Converter | Transformation | Predicate]]) -> Registry:
@@ -159,35 +173,65 @@ class Registry:
 
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
         """Return a registry in which these connectors, by full name, replace all connectors of this one."""
-        others = [entry for entry in self._entries.values() if entry.group != CONNECTORS_GROUP]
+        others = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
         return Registry([*others, *(_entry_of(name, cls) for name, cls in classes.items())])
 
-    def with_plugins(self, found: Mapping[str, tuple[tuple[PluginKind, ...], PluginClass]]) -> Registry:
-        """Return a registry with these plugins in addition, by full name; they replace those of the same name."""
-        added = [_entry_of(name, cls, kinds) for name, (kinds, cls) in found.items()]
-        return Registry([*self._entries.values(), *added])
+    def with_plugins(self, found: Mapping[str, Sequence[PluginVersion]]) -> Registry:
+        """Return a registry with these plugins in addition, by full name; they replace those of the same name.
+
+        The versions of each are in ascending order.
+        """
+        kept = [entry for entry in self._all if entry.name not in found]
+        added = [_entry_of(name, cls, kinds) for name, versions in found.items() for kinds, cls in versions]
+        return Registry([*kept, *added])
 
     def resolve(self, name: str) -> str | None:
         """Return the full name for a name or alias of any plugin; None if unknown."""
-        return name if name in self._entries else self._aliases.get(name)
+        return name if name in self._versions else self._aliases.get(name)
 
-    def find(self, name: str, *kinds: PluginKind) -> Plugin | None:
+    def find(
+        self, name: str, *kinds: PluginKind, wanted: str | None = None, near: str | None = None
+    ) -> Plugin | None:
         """Return the plugin with a name or alias, in the first of `kinds` that it has; None if there is none.
 
-        Raises PluginFailed if the class cannot be imported.
+        Of several versions it is the highest that is `wanted` (a version, or ranges), or the one in the location
+        `near` if that is lower. Raises PluginFailed if the class cannot be imported.
         """
-        full = self.resolve(name)
-        if full is None:
-            return None
-        roles = self._entries[full].plugins()
-        return next((role for kind in kinds or PluginKind for role in roles if role.kind is kind), None)
+        roles = self.roles(name, near=near)
+        of_kinds = ([role for role in roles if role.kind is kind] for kind in kinds or PluginKind)
+        return chosen(next(filter(None, of_kinds), []), wanted, near)
 
-    def loaded(self, name: str) -> PluginClass:
-        """Return the class with a full name. Raises PluginFailed if it cannot be imported."""
-        return self._entries[name].loaded
+    def roles(self, name: str, *kinds: PluginKind, near: str | None = None) -> tuple[Plugin, ...]:
+        """Return all versions of a name or alias in all their roles, ascending; empty if there is none.
+
+        `near`: the location of the connector that uses the plugin. A Java connector uses Kafka's own plugins, also
+        where Kraal has some of the same names. Raises PluginFailed if a class cannot be imported.
+        """
+        entries = self._versions.get(self.resolve(name) or "", ())
+        if near not in (None, CLASSPATH):
+            return tuple(
+                replace(role, version=KAFKA_VERSION) if role.location == CLASSPATH else role
+                for role in self.roles(name, *kinds)
+            )
+        return tuple(role for entry in entries for role in entry.plugins() if not kinds or role.kind in kinds)
+
+    def loaded(self, name: str, wanted: str | None = None) -> PluginClass:
+        """Return the class with a full name, of the highest version that is wanted.
+
+        Raises PluginFailed if it cannot be imported; BadRequest, with Connect's text, without such a version.
+        """
+        entries = self._versions[name]
+        if wanted is None:
+            return entries[-1].loaded
+        found = chosen(self.roles(name), wanted)
+        if found is None:
+            raise BadRequest(mismatch(name, wanted, self.versions(name)) or f"{name} has no version {wanted}")
+        at = (found.version, found.location)
+        places = {(role.version, role.location): entry for entry in entries for role in entry.plugins()}
+        return places[at].loaded
 
     def connector(self, name: str) -> Plugin:
-        """Return a connector's description. Raises BadRequest, with Connect's text, or PluginFailed."""
+        """Return the highest version of a connector. Raises BadRequest, with Connect's text, or PluginFailed."""
         plugin = self.find(name, PluginKind.SOURCE, PluginKind.SINK)
         if plugin is None:
             available = ", ".join(each.describe() for each in self.plugins(connectors_only=True))
@@ -197,17 +241,29 @@ class Registry:
             )
         return plugin
 
-    def connector_class(self, name: str) -> type[Connector]:
-        """Return a connector's class. Raises BadRequest, with Connect's text, or PluginFailed."""
-        cls = self._entries[self.connector(name).name].loaded
+    def connector_class(self, name: str, wanted: str | None = None) -> type[Connector]:
+        """Return a connector's class, of the highest version that is wanted.
+
+        Raises BadRequest, with Connect's text, if there is none; PluginFailed.
+        """
+        cls = self.loaded(self.connector(name).name, wanted)
         if not issubclass(cls, Connector):  # pragma: no cover - `connector` found a connector
             raise BadRequest(f"{name} is not a connector")
         return cls
 
+    def location(self, connector: str, wanted: str | None) -> str | None:
+        """Return where the version of a connector is that a config wants; None if there is none.
+
+        Its converters and transforms without a version are those of the same place, if that has some.
+        Raises PluginFailed.
+        """
+        found = self.find(connector, PluginKind.SOURCE, PluginKind.SINK, wanted=wanted)
+        return None if found is None else found.location
+
     def converter_class(self, name: str) -> type[Converter]:
         """Return a converter's class. Raises BadRequest, with Connect's text, or PluginFailed."""
         full = self.resolve(name)
-        cls = self._entries[full].loaded if full is not None else None
+        cls = self.loaded(full) if full is not None else None
         if cls is None or not issubclass(cls, Converter):
             available = ", ".join(
                 each.describe() for each in self.plugins() if each.kind is PluginKind.CONVERTER
@@ -221,7 +277,7 @@ class Registry:
     def header_converter_class(self, name: str) -> type[HeaderConverter]:
         """Return a header converter's class. Raises BadRequest, with Connect's text, or PluginFailed."""
         full = self.resolve(name)
-        cls = self._entries[full].loaded if full is not None else None
+        cls = self.loaded(full) if full is not None else None
         if cls is None or not issubclass(cls, HeaderConverter):
             kind = PluginKind.HEADER_CONVERTER
             available = ", ".join(each.describe() for each in self.plugins() if each.kind is kind)
@@ -232,27 +288,30 @@ class Registry:
         return cls
 
     def plugins(self, *, connectors_only: bool = False) -> tuple[Plugin, ...]:
-        """Return all plugins: sinks, sources, then the rest, each kind by name.
+        """Return all plugins: sinks, sources, then the rest, each kind by name, and each name by version.
 
         Plugins that cannot be imported are logged and omitted.
         """
         wanted = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
         found = [
             plugin
-            for entry in self._entries.values()
+            for entry in self._all
             if wanted & set(entry.possible_kinds)
             for plugin in _roles_or_none(entry)
             if plugin.kind in wanted
         ]
         return tuple(sorted(found, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
 
-    def versions(self, name: str) -> tuple[str, ...]:
-        """Return the version of each role of a plugin, by its full name. Raises PluginFailed."""
-        return tuple(role.version for role in self._entries[name].plugins())
+    def versions(self, name: str, *kinds: PluginKind, near: str | None = None) -> tuple[str, ...]:
+        """Return the version of each role of a plugin, ascending; see `roles`. Raises PluginFailed."""
+        return tuple(role.version for role in self.roles(name, *kinds, near=near))
 
     def names(self, kind: PluginKind) -> tuple[str, ...]:
-        """Return the sorted full names of all plugins of a kind other than connectors, without importing them."""
-        return tuple(sorted(name for name, entry in self._entries.items() if kind in entry.possible_kinds))
+        """Return the sorted full names of all plugins of a kind other than connectors, without importing them.
+
+        Each version counts, as in Java.
+        """
+        return tuple(sorted(entry.name for entry in self._all if kind in entry.possible_kinds))
 
 
 def _roles_or_none(entry: _Entry) -> tuple[Plugin, ...]:

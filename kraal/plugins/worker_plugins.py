@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kraal.config.clients.restrictions import check_urls
+from kraal.config.connector.keys import CONNECTOR_VERSION, VERSION_SUFFIX
 from kraal.config.connector.sink import SINK
 from kraal.config.connector.source import SOURCE
 from kraal.config.connector.topic_creation import read_rules
@@ -51,11 +52,11 @@ class ProvidedPlugins:
     def make(self, config: Mapping[str, str]) -> Connector:
         """Create the connector object that `connector.class` names.
 
-        Raises BadRequest for an unknown class; ConfigInvalid for values of Connect's own keys that are no longer valid,
-        for invalid topic creation rules, and for URLs that the operator does not allow.
+        Raises BadRequest for an unknown class or version; ConfigInvalid for values of Connect's own keys that are no
+        longer valid, for invalid topic creation rules, and for URLs that the operator does not allow.
         Source: Worker.startConnector (Kafka 4.3.0).
         """
-        connector = self.registry.connector_class(config["connector.class"])
+        connector = self.registry.connector_class(config[_CLASS], config.get(CONNECTOR_VERSION))
         (SINK if connector.kind == "sink" else SOURCE).parse(config)
         check_urls(self.defaults.raw, config)
         exact = self.defaults.exactly_once_sources
@@ -110,8 +111,9 @@ class ProvidedPlugins:
 
     def _class_of(self, config: Config) -> type[Connector] | None:
         try:
-            name = self.providers.resolve({_CLASS: config.get(_CLASS)}).config[_CLASS]
-            return self.registry.connector_class(name or "")
+            wanted = {name: config[name] for name in (_CLASS, CONNECTOR_VERSION) if name in config}
+            known = self.providers.resolve(wanted).config
+            return self.registry.connector_class(known.get(_CLASS) or "", known.get(CONNECTOR_VERSION))
         except KraalError:
             return None
 
@@ -119,8 +121,9 @@ class ProvidedPlugins:
         """Return the keys declared by the plugins that a config names, except those that cannot be loaded."""
         keys: list[Key] = []
         for role in (_CLASS, *_CONVERTERS):
+            wanted = config.get(CONNECTOR_VERSION if role == _CLASS else role + VERSION_SUFFIX)
             try:
-                plugin = self.registry.find((config.get(role) or "").strip())
+                plugin = self.registry.find((config.get(role) or "").strip(), wanted=wanted)
             except KraalError:
                 continue
             prefix = "" if role == _CLASS else f"{role}."

@@ -105,12 +105,13 @@ def _list(threads: PluginThreads) -> Endpoint:
 
 
 def _listed(registry: Registry, *, only: bool, with_runtime: bool) -> list[dict[str, Any]]:
-    found = registry.plugins(connectors_only=only)
+    """Return the plugins; one that is in two places with the same version is listed once."""
+    found = {(each.name, each.kind, each.version): each for each in registry.plugins(connectors_only=only)}
     if not with_runtime:
-        return [_plugin_info(plugin) for plugin in found]
+        return [_plugin_info(plugin) for plugin in found.values()]
     return [
         {**_plugin_info(plugin), _RUNTIME: getattr(registry.loaded(plugin.name), _RUNTIME, "python")}
-        for plugin in found
+        for plugin in found.values()
     ]
 
 

@@ -5,6 +5,7 @@ Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.3.0).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from kraal.config.checks import (
@@ -40,6 +41,8 @@ PLUGINS_LOCK: Final = "kraal.plugins.lock"
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
+_CONVERTER_VERSIONS: Final = tuple(f"{role}.converter.plugin.version" for role in ("key", "value", "header"))
+ONLY_DISTRIBUTED: Final = "only distributed workers use it"
 JAVA_PLUGINS: Final = ("plugin.path", "plugin.discovery", "plugins.jvm.options")
 """The keys of Java plugins, which standalone workers do not run."""
 
@@ -126,9 +129,8 @@ _WORK = [
     worker_key("plugins.jvm.options", _STRING, _LOW,
          "Options of the JVM that runs the plugins in `plugin.path`. Every user of the machine can read them.",
          default="-Xms256M -Xmx2G", source="Kraal"),
-    *(worker_key(f"{role}.converter.plugin.version", _STRING, _LOW,
-         f"Required version of the {role} converter (KIP-891).",
-         no_effect="there is one version of each plugin") for role in ("key", "value", "header")),
+    *(worker_key(name, _STRING, _LOW, "Required version of this converter, for Java connectors (KIP-891).")
+      for name in _CONVERTER_VERSIONS),
     worker_key("config.providers", _LIST, _LOW, "Names of the config providers that resolve variables in configs.",
          default=(), check=distinct_entries),
     worker_key("connector.client.config.override.policy", _STRING, _MEDIUM,
@@ -238,7 +240,9 @@ _STANDALONE = [
 REST: Final = ConfigDef(_REST)
 WORKER: Final = ConfigDef([*_WORK, *_REST, *_KRAAL])
 """The keys of all workers."""
-STANDALONE: Final = WORKER.merge(_STANDALONE)
+STANDALONE: Final = WORKER.merge(_STANDALONE).merge(
+    replace(WORKER[name], no_effect=ONLY_DISTRIBUTED) for name in (*JAVA_PLUGINS, *_CONVERTER_VERSIONS)
+)
 
 CLIENT_FAMILIES: Final = (
     Family(prefix="producer.", doc="Settings of the producers of source connectors."),

@@ -6,11 +6,13 @@ Each alias has a `type`, a `plugin.version` and the keys of its class; a transfo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from kraal.config.connector.keys import (
+    CONNECTOR_CLASS,
+    CONNECTOR_VERSION,
     PREDICATES,
     PREDICATES_GROUP,
     TRANSFORMS,
@@ -23,7 +25,7 @@ from kraal.core.errors import PluginFailed
 from kraal.core.ids import Config
 from kraal.plugins.registry import Plugin, PluginKind, Registry
 from kraal.plugins.transform_chain import NEGATE, PREDICATE
-from kraal.plugins.validation.versions import mismatch
+from kraal.plugins.versions import mismatch
 
 _IMPLICIT: Final = (
     Key(
@@ -76,6 +78,9 @@ class _Named:
     role: _Role
     alias: str
     plugin: Plugin | None = None
+    default: str | None = None
+    """The version that is used if the config requires none."""
+    versions: tuple[str, ...] = ()
     wrong: str | None = None
     wrong_version: str | None = None
 
@@ -122,30 +127,42 @@ def alias_errors(registry: Registry, config: Config) -> Iterator[tuple[str, str]
 
 
 def _all_named(registry: Registry, config: Config) -> Iterable[_Named]:
+    near = _home(registry, config)
     for role in _ROLES:
         for alias in dict.fromkeys(split_list(config.get(role.key) or "")):
-            yield _named(registry, config, role, alias)
+            yield _named(registry, config, role, alias, near)
 
 
-def _named(registry: Registry, config: Config, role: _Role, alias: str) -> _Named:
+def _home(registry: Registry, config: Config) -> str | None:
+    """Return the location of the connector, whose own transforms and predicates come first."""
+    try:
+        return registry.location(config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION))
+    except PluginFailed:
+        return None
+
+
+def _named(registry: Registry, config: Config, role: _Role, alias: str, near: str | None) -> _Named:
     prefix = f"{role.key}.{alias}."
     written = trim(config.get(f"{prefix}type") or "")
     full = registry.resolve(written)
     if full is None:
         return _Named(role=role, alias=alias)
     try:
-        plugin = registry.find(full, role.kind)
+        plugin = registry.find(full, role.kind, near=near)
     except PluginFailed as exc:
         return _Named(role=role, alias=alias, wrong=f"Failed to load class {written}: {exc}")
     if plugin is None:
         wrong = f"Class class {full} does not implement the {role.interface} interface"
         return _Named(role=role, alias=alias, wrong=wrong)
     wanted = config.get(prefix + VERSION_SUFFIX.removeprefix("."))
+    versions = registry.versions(full, role.kind, near=near)
     return _Named(
         role=role,
         alias=alias,
-        plugin=plugin,
-        wrong_version=mismatch(plugin.name, wanted, (plugin.version,)),
+        plugin=registry.find(full, role.kind, wanted=wanted, near=near) or plugin,
+        default=plugin.version,
+        versions=tuple(dict.fromkeys(versions)),
+        wrong_version=mismatch(full, wanted, versions),
     )
 
 
@@ -180,21 +197,18 @@ def _type_key(registry: Registry, named: _Named, group: str, config: Config) -> 
 
 def _version_key(named: _Named, group: str) -> Key:
     role, alias = named.role, named.alias
-    version = None if named.plugin is None else named.plugin.version
-
-    def versions(_name: str, _values: Mapping[str, object]) -> Recommendation:
-        return Recommendation(() if version is None else (version,))
+    advice = Recommendation(named.versions)
 
     return Key(
         name=named.prefix + VERSION_SUFFIX.removeprefix("."),
         type=ConfigType.STRING,
-        default=version,
+        default=named.default,
         importance=Importance.HIGH,
         doc=f"Required version of the {role.interface.lower()} {alias}; usually omitted.",
         group=group,
         order=1,
         width=Width.LONG,
         display_name=f"{role.interface} version for {alias}",
-        recommender=versions,
+        recommender=lambda _name, _values: advice,
         source="ConnectorConfig.EnrichablePlugin",
     )

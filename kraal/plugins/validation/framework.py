@@ -5,7 +5,7 @@ Source: ConnectorConfig.enrich and enrichedConfigDef, ConverterDefaults (Kafka 4
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -86,10 +86,10 @@ _CONVERTER_KINDS = {
 }
 
 
-def with_version(base: ConfigDef, plugin: Plugin) -> ConfigDef:
-    """Return the keys with the connector's version as the default and only recommended value."""
-    advice = Recommendation((plugin.version,))
-    key = replace(base[CONNECTOR_VERSION], default=plugin.version, recommender=lambda _name, _values: advice)
+def with_version(base: ConfigDef, versions: Sequence[str]) -> ConfigDef:
+    """Return the keys with a connector's ascending versions as recommended values, and the last as the default."""
+    advice = Recommendation(tuple(dict.fromkeys(versions)))
+    key = replace(base[CONNECTOR_VERSION], default=versions[-1], recommender=lambda _name, _values: advice)
     return base.merge([key])
 
 
@@ -108,7 +108,10 @@ def _shown_with(name: str) -> Recommender:
 def with_worker(
     base: ConfigDef, registry: Registry, worker: WorkerDefaults, config: Config, plugin: Plugin
 ) -> ConfigDef:
-    """Return the keys with the worker's converters as defaults, and with the installed versions."""
+    """Return the keys with the worker's converters as defaults, and with the installed versions.
+
+    `plugin` is the version of the connector that the config wants.
+    """
     defaults = {
         KEY_CONVERTER: worker.key_converter,
         VALUE_CONVERTER: worker.value_converter,
@@ -117,10 +120,16 @@ def with_worker(
     keys: list[Key] = []
     for name, kind in _CONVERTER_KINDS.items():
         default, chosen = defaults[name], config.get(name)
-        version = _version(registry, default if chosen is None else chosen, kind)
+        if chosen is None:
+            latest = _versions(registry, default, kind, plugin.location)[-1:]
+            version = worker.raw.get(name + VERSION_SUFFIX) or next(iter(latest), None)
+        else:
+            version = _version(registry, chosen, kind, near=plugin.location)
         full = registry.resolve(default) or default
-        keys += _converter_keys(base, registry, name, kind, default=full, version=version)
-    return with_version(base, plugin).merge(keys)
+        keys += _converter_keys(
+            base, registry, name, kind, near=plugin.location, default=full, version=version
+        )
+    return with_version(base, registry.versions(plugin.name, plugin.kind)).merge(keys)
 
 
 def _converter_keys(
@@ -129,6 +138,7 @@ def _converter_keys(
     name: str,
     kind: PluginKind,
     *,
+    near: str,
     default: str | None,
     version: str | None,
 ) -> tuple[Key, Key]:
@@ -139,8 +149,7 @@ def _converter_keys(
         chosen = values.get(name)
         if not isinstance(chosen, str):
             return Recommendation(visible=False)
-        found = _version(registry, chosen, kind)
-        return Recommendation((found,) if found is not None else ())
+        return Recommendation(_versions(registry, chosen, kind, near))
 
     return (
         replace(base[name], default=default, recommender=lambda _name, _values: choices),
@@ -148,10 +157,18 @@ def _converter_keys(
     )
 
 
-def _version(registry: Registry, name: str, kind: PluginKind) -> str | None:
-    """Return the version of a plugin of this kind; None if there is none or it cannot be loaded."""
+def _version(registry: Registry, name: str, kind: PluginKind, near: str) -> str | None:
+    """Return the version that is used if none is required; None if there is no such plugin or it cannot be loaded."""
     try:
-        plugin = registry.find(name, kind)
+        plugin = registry.find(name, kind, near=near)
     except PluginFailed:
         return None
     return None if plugin is None else plugin.version
+
+
+def _versions(registry: Registry, name: str, kind: PluginKind, near: str) -> tuple[str, ...]:
+    """Return the ascending versions of a plugin; empty if there is no such plugin or it cannot be loaded."""
+    try:
+        return tuple(dict.fromkeys(registry.versions(name, kind, near=near)))
+    except PluginFailed:
+        return ()

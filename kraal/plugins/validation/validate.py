@@ -52,7 +52,7 @@ from kraal.plugins.validation.infos import (
 )
 from kraal.plugins.validation.preflight import check_delivery, check_sink_group
 from kraal.plugins.validation.real_time import real_time_errors
-from kraal.plugins.validation.versions import mismatch, specified
+from kraal.plugins.versions import is_invalid, mismatch, specified
 
 _NULL_VALUE = "Null value can not be supplied as the configuration value."
 
@@ -65,30 +65,32 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     class_name = config.get(CONNECTOR_CLASS)
     if class_name is None:
         raise BadRequest(f"Connector config {_shown(config)} contains no connector type")
-    plugin = registry.connector(class_name)
-    if wrong := mismatch(plugin.name, config.get(CONNECTOR_VERSION), (plugin.version,)):
+    plugin, wanted = registry.connector(class_name), config.get(CONNECTOR_VERSION)
+    if wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name)):
         return _wrong_version(registry, class_name, plugin, config, wrong)
+    plugin = registry.find(plugin.name, plugin.kind, wanted=wanted) or plugin
+    connector = registry.connector_class(plugin.name, wanted)
     is_sink = plugin.kind is PluginKind.SINK
     base = with_worker(SINK if is_sink else SOURCE, registry, worker, config, plugin)
     keys = base.merge(supervision_keys(config)).merge(batch_keys(config, base))
     keys = with_aliases(keys, registry, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
-    between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
+    between_keys = _converter_errors(registry, config, values, near=plugin.location) + (
+        check_topics(config) if is_sink else []
+    )
     between_keys += [*alias_errors(registry, config), *real_time_errors(registry, class_name, config, values)]
     for name, error in between_keys:
         values[name] = values[name].with_errors(error)
     if worker.group is not None and is_sink:
         check_sink_group(worker.group, config, values)
     elif worker.group is not None:
-        check_delivery(
-            registry.connector_class(class_name), config, values, enabled=worker.exactly_once_sources
-        )
+        check_delivery(connector, config, values, enabled=worker.exactly_once_sources)
     _refuse_nulls(config, values)
-    values.update((value.name, value) for value in registry.connector_class(plugin.name).validate(config))
+    values.update((value.name, value) for value in connector.validate(config))
     merged = keys.merge(plugin.config_def)
     framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
     parts = [framework, *_overrides(plugin.kind, worker.override_policy, config)]
-    parts += _converters(registry, config, values)
+    parts += _converters(registry, config, values, near=plugin.location)
     return merged_infos(class_name, parts)
 
 
@@ -125,9 +127,10 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
     available = registry.versions(plugin.name)
     if version is not None and (wrong := mismatch(plugin.name, specified(version), available)):
         raise BadRequest(wrong)
+    plugin = registry.find(plugin.name, plugin.kind, wanted=version) or plugin
     keys = list(plugin.config_def)
     if plugin.kind in {PluginKind.SINK, PluginKind.SOURCE}:
-        base = with_version(SINK if plugin.kind is PluginKind.SINK else SOURCE, plugin)
+        base = with_version(SINK if plugin.kind is PluginKind.SINK else SOURCE, available)
         keys += [key for key in base if key.name not in plugin.config_def]
     return [ConfigKeyInfo(key) for key in keys]
 
@@ -142,10 +145,10 @@ def _wrong_version(
     registry: Registry, class_name: str, plugin: Plugin, config: Config, wrong: str
 ) -> ConfigInfos:
     """Report that the requested version is not available; the plugin's own keys are not validated then."""
-    base = with_hidden_versions(with_version(CONNECTOR, plugin))
+    base = with_hidden_versions(with_version(CONNECTOR, registry.versions(plugin.name)))
     keys = base.merge(supervision_keys(config)).merge(batch_keys(config, base))
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
-    others = _converter_errors(registry, config, values)
+    others = _converter_errors(registry, config, values, near=plugin.location)
     for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *others):
         values[name] = values[name].with_errors(error)
     _refuse_nulls(config, values)
@@ -153,7 +156,7 @@ def _wrong_version(
 
 
 def _converter_errors(
-    registry: Registry, config: Config, values: Mapping[str, ConfigValue]
+    registry: Registry, config: Config, values: Mapping[str, ConfigValue], *, near: str
 ) -> list[tuple[str, str]]:
     """Return pairs of a key and its error, for converter keys whose class is not a converter."""
     errors: list[tuple[str, str]] = []
@@ -177,12 +180,15 @@ def _converter_errors(
         wanted = config.get(key + VERSION_SUFFIX) if key in config else None
         if plugin is None:
             errors.append((key, f"Class class {value.value} does not implement the {interface} interface"))
-        elif wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name)):
-            errors += [(key, wrong), (key + VERSION_SUFFIX, wrong)]
+        elif wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name, near=near)):
+            at = [key + VERSION_SUFFIX] if is_invalid(wanted or "") else [key, key + VERSION_SUFFIX]
+            errors += [(name, wrong) for name in at]
     return errors
 
 
-def _converters(registry: Registry, config: Config, values: Mapping[str, ConfigValue]) -> list[ConfigInfos]:
+def _converters(
+    registry: Registry, config: Config, values: Mapping[str, ConfigValue], *, near: str
+) -> list[ConfigInfos]:
     """Validate the own keys of each valid converter that the connector names."""
     parts = []
     for key, kind, role in (
@@ -193,7 +199,7 @@ def _converters(registry: Registry, config: Config, values: Mapping[str, ConfigV
         name = config.get(key)
         if name is None or values[key].errors:
             continue
-        plugin = registry.find(name, kind)
+        plugin = registry.find(name, kind, wanted=config.get(key + VERSION_SUFFIX), near=near)
         if plugin is not None:
             own = _below(config, f"{key}.")
             if own.get(CONVERTER_TYPE) is None:

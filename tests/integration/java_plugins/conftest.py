@@ -14,22 +14,22 @@ from kraal.jars.jars import ensure
 from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import java_worker, jmx, kraal_worker
+from tests.integration.java_plugins.flows import VERSIONS, java_worker, jmx, kraal_worker
 from tests.integration.java_plugins.kafka_tests import move_connectors
 from tests.integration.java_plugins.test_transforms import TRANSFORMS
 
-FAULTY = Path(__file__).parents[3] / "java" / "src" / "faulty"
+JAVA = Path(__file__).parents[3] / "java" / "src"
 
 
 @pytest.fixture(scope="session")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the plugins of the tests: Kafka's, the faulty ones of `java/src/faulty`, and transforms."""
+    """A directory with the plugins of the tests: Kafka's, those of `java/src`, and transforms."""
     made = tmp_path_factory.mktemp("plugins")
-    for plugin in ("file", "faulty", "tests", "transforms"):
+    for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS):
         (made / plugin).mkdir()
     jars = {path.name.split("__")[1]: path for path in ensure("connect")}
     shutil.copy(jars["connect-file"], made / "file")
-    compile_jar(FAULTY, java_class_path(), made / "faulty" / "faulty.jar")
+    compile_jar(JAVA / "faulty", java_class_path(), made / "faulty" / "faulty.jar")
     another = next(path for path in ensure("spark") if "kafka-clients" in path.name)
     shutil.copy(
         another, made / "faulty"
@@ -44,6 +44,11 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         manifests.writestr(
             "META-INF/services/org.apache.kafka.connect.transforms.Transformation", "\n".join(TRANSFORMS)
         )
+    for version in VERSIONS:
+        versioned = made / version / "versioned.jar"
+        compile_jar(JAVA / "versioned", java_class_path(), versioned)
+        with zipfile.ZipFile(versioned, "a") as opened:
+            opened.writestr("version.txt", version)
     return made
 
 

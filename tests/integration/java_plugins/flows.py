@@ -19,6 +19,9 @@ FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 FAULTY = "kraal.testing.FaultySource"
 FAULTY_SINK = "kraal.testing.FaultySink"
+VERSIONED = "kraal.testing.Versioned"
+VERSIONS = ("1.0", "2.0")
+"""The versions of the plugins whose names start with `VERSIONED`."""
 RUNNING = ["RUNNING", "RUNNING"]
 
 

@@ -57,9 +57,11 @@ def database() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(scope="module")
 def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """The properties of workers with Debezium's plugins, added to a lock."""
+    """The properties of workers with Debezium's plugins, added to a lock; the PostgreSQL source in two versions."""
     lock = tmp_path_factory.mktemp("debezium") / "plugins.lock"
-    change.add(lock, [str(archive) for archive in ensure("debezium")])
+    change.add(
+        lock, [str(archive) for group in ("debezium", "debezium-earlier") for archive in ensure(group)]
+    )
     return {
         "kraal.plugins.lock": str(lock),
         "plugin.path": str(plugin_path(lock)),
@@ -147,6 +149,48 @@ def test_snapshot_and_changes_are_those_of_a_java_worker(
     assert len([lag for known, lag in lags.items() if labels <= known]) == 1
     for side, name in names.items():
         side.delete(name)
+
+
+def answers(side: ProcessCluster, config: Mapping[str, str], version: str) -> list[Any]:
+    """Return what REST says of a version: the list, its own keys, and the values of a config that wants it."""
+    worker, plugin = side.alive[0], config["connector.class"]
+    listed = [each for each in worker.get("/connector-plugins").body if each["class"] == plugin]
+    answer = worker.get(f"/connector-plugins/{plugin}/config?version={version}")
+    own = answer.body[: [each["name"] for each in answer.body].index("name")] if answer.status == 200 else []
+    wanted = {**config, "name": "any", "connector.plugin.version": version}
+    checked = worker.put(f"/connector-plugins/{plugin}/config/validate", wanted).body
+    values = [each["value"] for each in checked["configs"] if each["value"]]  # see docs/compat.md
+    names = {each["name"] for each in own} | {"connector.class", "connector.plugin.version"}
+    return [
+        listed,
+        answer.status,
+        own,
+        checked["error_count"],
+        [each for each in values if each["name"] in names],
+    ]
+
+
+def test_two_versions_run_next_to_each_other(
+    kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL
+) -> None:
+    database.ask("CREATE TABLE both_versions (id int PRIMARY KEY); INSERT INTO both_versions VALUES (1)")
+    names = {version: a_name("dbz") for version in ("3.6.1.Final", "3.7.0.Final")}
+    for version, name in names.items():
+        wanted = {"connector.plugin.version": version}
+        kraal.create(name, source(database, name, "both_versions") | wanted)
+    for version, name in names.items():
+        topic = f"{name}.public.both_versions"
+        kraal.alive[0].wait_for_states(name, RUNNING)
+        wait_for_records(kraal, topic, 1)
+        assert records(kraal, topic)[0][1]["payload"]["source"]["version"] == version
+        status = kraal.alive[0].get(f"/connectors/{name}/status").body
+        assert [status["connector"]["version"], status["tasks"][0]["version"]] == [version, version]
+    for version in (*names, "3.5"):
+        config = source(database, "any", "both_versions")
+        mine, its = (answers(side, config, version) for side in (kraal, java))
+        assert mine == its
+    for name in names.values():
+        kraal.delete(name)
 
 
 def slot_position(database: PostgreSQL, name: str) -> str:

@@ -16,7 +16,7 @@ from kraal.config.secret_keys import secret_values
 from kraal.config.values import split_list
 from kraal.config.variables import Variable, has_variable, substitute, variables_of
 from kraal.core.secrets import Secrets
-from kraal.plugins.validation.versions import allows, mismatch
+from kraal.plugins.versions import allows, mismatch
 
 CPU_S = 2.0
 """Far above what any takes, and far below what they took."""

@@ -74,6 +74,7 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
             "compiler",
             "connect-tests",
             "debezium",
+            "debezium-earlier",
             "junit",
             "postgresql",
             "s3a",

@@ -3,61 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from kraal.config.key import ConfigType
 from kraal.core.errors import BadRequest, PluginFailed
 from kraal.core.offsets import SourcePartition
-from kraal.java_plugins.catalog import cached, digest_of, parse_catalog, store
-from kraal.java_plugins.connector import JavaConnector, classes_of
-from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.catalog import UNUSED_S, cached, digest_of, store
+from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.jvm import PluginsAway
 from kraal.plugins.registry import PluginKind, Registry
 from kraal.plugins.transform_chain import make_chain
+from tests.unit.java_plugins.catalogs import CATALOG
 from tests.unit.java_plugins.fake_host import FakeHost
-
-
-def key(name: str, **more: object) -> dict[str, object]:
-    info = {
-        "name": name,
-        "type": "INT",
-        "required": False,
-        "default_value": "5",
-        "importance": "LOW",
-        "documentation": "How many.",
-        "group": None,
-        "order_in_group": -1,
-        "width": "NONE",
-        "display_name": name,
-        "dependents": [],
-    }
-    return info | more
-
-
-def plugin(name: str, kind: str, version: str = "2.0", **more: object) -> dict[str, object]:
-    return {
-        "class": name,
-        "kind": kind,
-        "version": version,
-        "location": "file:/p/",
-        "keys": [key("size")],
-        **more,
-    }
-
-
-CATALOG = json.dumps(
-    [
-        plugin("com.example.OldSource", "source", "1.0", task_class="com.example.Task"),
-        plugin("com.example.OldSource", "source", "2.0", task_class="com.example.Task"),
-        plugin("com.example.Change", "transformation"),
-        plugin("com.example.Both", "converter"),
-        plugin("com.example.Both", "header_converter"),
-        plugin("com.example.Broken", "sink", keys=[], error="NoClassDefFoundError"),
-    ]
-)
 
 
 class Context:
@@ -76,16 +38,6 @@ class Context:
         self.errors.append(error)
 
 
-@pytest.fixture
-def host() -> FakeHost:
-    return FakeHost()
-
-
-@pytest.fixture
-def registry(host: FakeHost) -> Registry:
-    return Registry.of({}).with_plugins(classes_of(parse_catalog(CATALOG), cast("PluginHost", host)))
-
-
 def started(host: FakeHost, registry: Registry) -> tuple[JavaConnector, Context]:
     host.up()
     connector, context = registry.connector_class("OldSource")(), Context()
@@ -94,12 +46,15 @@ def started(host: FakeHost, registry: Registry) -> tuple[JavaConnector, Context]
     return connector, context
 
 
-def test_plugins_are_listed_with_their_highest_version(registry: Registry) -> None:
+def test_plugins_are_listed_with_all_their_versions(registry: Registry) -> None:
     listed = [(each.name, each.kind, each.version) for each in registry.plugins() if "example" in each.name]
     assert listed == [
         ("com.example.Broken", PluginKind.SINK, "2.0"),
+        ("com.example.OldSource", PluginKind.SOURCE, "1.0"),
         ("com.example.OldSource", PluginKind.SOURCE, "2.0"),
+        ("com.example.Change", PluginKind.TRANSFORMATION, "1.0"),
         ("com.example.Change", PluginKind.TRANSFORMATION, "2.0"),
+        ("com.example.Both", PluginKind.CONVERTER, "1.0"),
         ("com.example.Both", PluginKind.CONVERTER, "2.0"),
         ("com.example.Both", PluginKind.HEADER_CONVERTER, "2.0"),
     ]
@@ -238,7 +193,23 @@ def test_the_cache_is_found_until_a_file_changes(tmp_path: Path, monkeypatch: py
     first = digest_of(place, "hybrid_warn")
     assert cached(first) is None
     store(first, CATALOG)
-    assert cached(digest_of(place, "hybrid_warn")) == CATALOG
+    found = cached(digest_of(place, "hybrid_warn"))
+    assert found is not None
+    assert [each.class_name for each in found] == [each["class"] for each in json.loads(CATALOG)]
     assert digest_of(place, "service_load") != first
     jar.write_bytes(b"22")
     assert cached(digest_of(place, "hybrid_warn")) is None
+
+
+def test_catalogs_that_were_not_used_for_long_are_removed_when_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRAAL_CACHE", str(tmp_path))
+    for name in ("unused", "used"):
+        store(name, CATALOG)
+        old_s = time.time() - UNUSED_S - 60
+        os.utime(tmp_path / "plugins" / f"{name}.json", (old_s, old_s))
+        if name == "used":
+            assert cached(name)
+    store("new", CATALOG)
+    assert sorted(path.stem for path in (tmp_path / "plugins").iterdir()) == ["new", "used"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
 
+from kraal.config.clients.overrides import OverridePolicy
 from kraal.config.key import ConfigDef
 from kraal.connectors.file.config import FILE_SINK, FILE_SOURCE
 from kraal.converters.json.config import JSON_CONVERTER
@@ -119,3 +120,16 @@ def registry() -> Registry:
             **{name: type(cls.__name__, (cls,), {"version": "4.3.0"}) for name, cls in transforms().items()},
         }
     )
+
+
+class Worker:
+    """Defaults of a worker."""
+
+    key_converter: ClassVar[str] = STRING_CLASS
+    value_converter: ClassVar[str] = JSON_CLASS
+    header_converter: ClassVar[str] = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+    override_policy: ClassVar[OverridePolicy] = OverridePolicy.NONE
+    topic_creation: ClassVar[bool] = True
+    exactly_once_sources: ClassVar[bool] = False
+    group: ClassVar[str | None] = None
+    raw: ClassVar[Mapping[str, str]] = {}

@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib.metadata import EntryPoint
-from typing import ClassVar
 
 import pytest
 
-from kraal.config.clients.overrides import OverridePolicy
 from kraal.core.errors import BadRequest, ConfigInvalid, NotFound, PluginFailed
 from kraal.plugins.registry import CONNECTORS_GROUP, CONVERTERS_GROUP, PluginKind, Registry, _Entry
 from kraal.plugins.validation.infos import raise_if_invalid
 from kraal.plugins.validation.validate import describe_plugin, validate_connector
-from kraal.plugins.validation.versions import allows, mismatch
+from kraal.plugins.versions import allows, ascending, mismatch
 from tests.unit.plugins.shipped import (
     JSON_CLASS,
     SINK_CLASS,
@@ -21,21 +18,9 @@ from tests.unit.plugins.shipped import (
     STRING_CLASS,
     FakeJson,
     FakeSource,
+    Worker,
     registry,
 )
-
-
-class Worker:
-    """Defaults of a worker."""
-
-    key_converter: ClassVar[str] = STRING_CLASS
-    value_converter: ClassVar[str] = JSON_CLASS
-    header_converter: ClassVar[str] = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-    override_policy: ClassVar[OverridePolicy] = OverridePolicy.NONE
-    topic_creation: ClassVar[bool] = True
-    exactly_once_sources: ClassVar[bool] = False
-    group: ClassVar[str | None] = None
-    raw: ClassVar[Mapping[str, str]] = {}
 
 
 @pytest.mark.parametrize("name", [SOURCE_CLASS, "FileStreamSourceConnector", "FileStreamSource"])
@@ -152,10 +137,25 @@ def test_the_workers_converters_are_the_defaults() -> None:
         ("[1,2)", False),
         ("[4.3.0]", True),
         ("latest", True),
+        ("[1,2),[4,5]", True),
+        ("[1,2),[5,)", False),
     ],
 )
 def test_version_ranges(wanted: str, fits: bool) -> None:  # noqa: FBT001 - a row of a table
     assert allows(wanted, "4.3.0") is fits
+
+
+def test_versions_are_ordered_as_maven_orders_them() -> None:
+    ordered = [
+        *("1.0-alpha1", "1.0-beta2", "1.0.CR1", "1.0-SNAPSHOT", "1.0.Final", "1.0.sp1", "1.0-1", "1.0.1"),
+        *("3.6.1.Final", "3.7.0.Alpha2", "3.7.0.Final", "3.10"),
+    ]
+    by_text = sorted(ordered)
+    assert sorted(by_text, key=ascending) == ordered != by_text
+    for same in ("3.7", "3.7.0", "3.7.0.GA"):
+        assert allows(same, "3.7.0.Final")
+    assert not allows("[3.6,3.7)", "3.7.0.Final")
+    assert not allows("[3.6,3.7)", "3.6.Beta1")
 
 
 def test_with_another_version_wanted_only_common_keys_are_checked() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import validate_connector
-from tests.unit.plugins.test_registry import Worker
+from tests.unit.plugins.shipped import Worker
 
 GOOD = {
     "name": "m",

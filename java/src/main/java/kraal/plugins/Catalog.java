@@ -9,6 +9,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
@@ -25,6 +26,7 @@ import org.apache.kafka.connect.runtime.isolation.PluginSource;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.isolation.ServiceLoaderScanner;
+import org.apache.kafka.connect.runtime.rest.entities.ConfigInfo;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
 import org.apache.kafka.connect.source.SourceConnector;
@@ -145,7 +147,7 @@ final class Catalog {
         return all;
     }
 
-    /** Returns what a connector's {@code validate} says of its own keys, as {@code ConfigValueInfo} objects. */
+    /** Returns what a connector's {@code validate} says of its keys, as {@code ConfigValueInfo} objects; of some nothing. */
     List<Object> validate(String className, String version, Map<String, String> config) throws Exception {
         return with(className, version, connector -> {
             Config checked = connector.validate(config);
@@ -156,7 +158,7 @@ final class Catalog {
             ConfigDef keys = connector.config();
             List<Object> values = new ArrayList<>();
             AbstractHerder.generateResult(className, keys.configKeys(), checked.configValues(), keys.groups())
-                .configs().forEach(info -> values.add(info.configValue()));
+                .configs().stream().map(ConfigInfo::configValue).filter(Objects::nonNull).forEach(values::add);
             return values;
         });
     }

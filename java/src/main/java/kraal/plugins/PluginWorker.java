@@ -47,7 +47,7 @@ public final class PluginWorker {
     private volatile Tasks tasks;
     private volatile Pulse pulse;
 
-    /** Scans {@code plugin.path}; takes seconds. */
+    /** Scans {@code plugin.path}; takes seconds. Threads that the caller starts later find classes of plugins by name. */
     PluginWorker(Map<String, String> pluginProperties) {
         this.pluginProperties = pluginProperties;
         plugins = new WorkerPlugins(pluginProperties);

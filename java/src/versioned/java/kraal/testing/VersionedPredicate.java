@@ -1,0 +1,35 @@
+package kraal.testing;
+
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.components.Versioned;
+import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.transforms.predicates.Predicate;
+
+/** True in version 1.0, and false in others. */
+public final class VersionedPredicate<R extends ConnectRecord<R>> implements Predicate<R>, Versioned {
+    @Override
+    public String version() {
+        return kraal.testing.Versioned.version();
+    }
+
+    @Override
+    public boolean test(R record) {
+        return "1.0".equals(version());
+    }
+
+    @Override
+    public ConfigDef config() {
+        return kraal.testing.Versioned.keys();
+    }
+
+    @Override
+    public void configure(Map<String, ?> configs) {
+        // has nothing to set
+    }
+
+    @Override
+    public void close() {
+        // nothing is open
+    }
+}

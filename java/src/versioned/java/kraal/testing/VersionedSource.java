@@ -1,0 +1,79 @@
+package kraal.testing;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.connector.Task;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+
+/** A source whose one record says which version of its connector and of its task wrote it. */
+public final class VersionedSource extends SourceConnector {
+    private Map<String, String> config;
+
+    @Override
+    public String version() {
+        return Versioned.version();
+    }
+
+    @Override
+    public void start(Map<String, String> props) {
+        config = props;
+    }
+
+    @Override
+    public Class<? extends Task> taskClass() {
+        return Once.class;
+    }
+
+    @Override
+    public List<Map<String, String>> taskConfigs(int maxTasks) {
+        return List.of(Map.of("topic", config.get("topic"), "connector", version()));
+    }
+
+    @Override
+    public void stop() {
+        // nothing is open
+    }
+
+    @Override
+    public ConfigDef config() {
+        return Versioned.keys()
+            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the record goes.");
+    }
+
+    /** Writes the record. */
+    public static final class Once extends SourceTask {
+        private Map<String, String> config;
+        private boolean done;
+
+        @Override
+        public String version() {
+            return Versioned.version();
+        }
+
+        @Override
+        public void start(Map<String, String> props) {
+            config = props;
+        }
+
+        @Override
+        public List<SourceRecord> poll() throws InterruptedException {
+            if (done) {
+                Thread.sleep(10);
+                return null;
+            }
+            done = true;
+            String text = "connector " + config.get("connector") + ", task " + version();
+            return List.of(new SourceRecord(
+                Map.of("one", 1), Map.of("at", 1), config.get("topic"), null, null, Schema.STRING_SCHEMA, text));
+        }
+
+        @Override
+        public void stop() {
+            // poll returns soon
+        }
+    }
+}

@@ -1,0 +1,37 @@
+package kraal.testing;
+
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.components.Versioned;
+import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.transforms.Transformation;
+
+/** Adds its version to the value. */
+public final class VersionedTransform<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
+    @Override
+    public String version() {
+        return kraal.testing.Versioned.version();
+    }
+
+    @Override
+    public R apply(R record) {
+        return record.newRecord(
+            record.topic(), record.kafkaPartition(), record.keySchema(), record.key(), record.valueSchema(),
+            record.value() + ", transform " + version(), record.timestamp());
+    }
+
+    @Override
+    public ConfigDef config() {
+        return kraal.testing.Versioned.keys();
+    }
+
+    @Override
+    public void configure(Map<String, ?> configs) {
+        // has nothing to set
+    }
+
+    @Override
+    public void close() {
+        // nothing is open
+    }
+}

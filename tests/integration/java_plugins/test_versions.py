@@ -1,0 +1,136 @@
+"""Two versions of the same Java plugins on a Java worker and on Kraal: equal answers, and the same versions run."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from kraal.testing import ProcessCluster
+from kraal.testing.process import WorkerProcess
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import RUNNING, VERSIONED, a_name
+
+SOURCE, TRANSFORM, CONVERTER = (f"{VERSIONED}{kind}" for kind in ("Source", "Transform", "Converter"))
+PREDICATE = f"{VERSIONED}Predicate"
+WANTED = (None, "1.0", "latest", "[1.0,2.0)", "(1.0,)", "[1.0,1.5),[3,)", "1.5", "[3,4]", "", "[1,")
+CONFIG = {
+    "name": "any",
+    "connector.class": SOURCE,
+    "topic": "t",
+    "transforms": "t",
+    "transforms.t.type": TRANSFORM,
+    "transforms.t.predicate": "p",
+    "predicates": "p",
+    "predicates.p.type": PREDICATE,
+    "key.converter": CONVERTER,
+    "value.converter": CONVERTER,
+    "header.converter": CONVERTER,
+}
+
+
+def test_versions_are_listed_alike(cluster: ProcessCluster, java: MixedCluster) -> None:
+    for query in ("", "?connectorsOnly=false"):
+        found = []
+        for side in (cluster, java):
+            listed = side.alive[0].get(f"/connector-plugins{query}").body
+            found.append([each for each in listed if each["class"].startswith(VERSIONED)])
+        assert found[0] == found[1]
+        assert len(found[0]) == (10 if query else 2)
+
+
+def described(worker: WorkerProcess, plugin: str, wanted: str | None) -> object:
+    query = "" if wanted is None else f"?version={quote(wanted)}"
+    answer = worker.get(f"/connector-plugins/{plugin}/config{query}")
+    if answer.status != 200:
+        return answer.status, answer.body
+    own = ("size", "topic", "connector.plugin.version")
+    return [
+        (each["name"], each["default_value"])
+        for each in answer.body
+        if each["name"] in own or each["name"].startswith("key.of.")
+    ]
+
+
+@pytest.mark.parametrize("plugin", [SOURCE, TRANSFORM, PREDICATE, CONVERTER])
+def test_keys_are_described_by_version_alike(
+    cluster: ProcessCluster, java: MixedCluster, plugin: str
+) -> None:
+    for wanted in WANTED:
+        mine, its = (described(side.alive[0], plugin, wanted) for side in (cluster, java))
+        assert mine == its, wanted
+
+
+def validated(worker: WorkerProcess, config: dict[str, str]) -> tuple[object, ...]:
+    """Return the count of errors, and what an answer says of versions and of the keys that a version has."""
+    body: Any = worker.put(f"/connector-plugins/{SOURCE}/config/validate", config).body
+    found: dict[str, object] = {}
+    for each in body["configs"]:
+        value, definition = each["value"], each["definition"] or {}
+        name = value["name"]
+        if name.endswith(".plugin.version") or "key.of." in name:
+            found[name] = (value, definition.get("default_value"))
+        elif value["errors"]:  # of a class, for which Kraal recommends its own, too
+            found[name] = value["errors"]
+    return body["error_count"], found
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["connector", "transforms.t", "predicates.p", "key.converter", "value.converter", "header.converter"],
+)
+def test_configs_are_validated_by_version_alike(
+    cluster: ProcessCluster, java: MixedCluster, named: str
+) -> None:
+    others = {} if named == "connector" else {"connector.plugin.version": "1.0"}
+    for wanted in WANTED:
+        if named == "connector" and wanted in ("1.5", "[3,4]", "", "[1,"):
+            continue  # see below
+        config = CONFIG | others | ({} if wanted is None else {f"{named}.plugin.version": wanted})
+        mine, its = (validated(side.alive[0], config) for side in (cluster, java))
+        assert mine == its, wanted
+
+
+@pytest.mark.parametrize("wanted", ["1.5", "[3,4]", ""])
+def test_a_connector_s_version_that_is_not_there_is_refused_alike(
+    cluster: ProcessCluster, java: MixedCluster, wanted: str
+) -> None:
+    config = {"name": "any", "connector.class": SOURCE, "topic": "t", "connector.plugin.version": wanted}
+    mine, its = (validated(side.alive[0], config) for side in (cluster, java))
+    assert mine == its
+    assert mine[0] == 2
+
+
+def has_records(side: ProcessCluster, topic: str) -> bool:
+    return bool(side.records(topic))
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        {},
+        {"connector": "1.0"},
+        {"connector": "1.0", "transforms.t": "2.0"},
+        {"connector": "[1.0,2.0)", "value.converter": "2.0", "predicates.p": "1.0"},
+        {"transforms.t": "1.0", "value.converter": "1.0", "predicates.p": "1.0"},
+    ],
+)
+def test_the_versions_that_a_config_wants_run(
+    cluster: ProcessCluster, java: MixedCluster, versions: dict[str, str]
+) -> None:
+    wanted = {f"{named}.plugin.version": version for named, version in versions.items()}
+    found = []
+    for side in (cluster, java):
+        name, worker = a_name("versioned"), side.alive[0]
+        side.create(name, CONFIG | wanted | {"name": name, "topic": name})
+        worker.wait_for_states(name, RUNNING)
+        worker.wait_until("the record was there", partial(has_records, side, name))
+        status = worker.get(f"/connectors/{name}/status").body
+        shown = (status["connector"]["version"], status["tasks"][0]["version"])
+        found.append((shown, [each.value for each in side.records(name)]))
+        side.delete(name)
+    assert found[0] == found[1]
+    connector = "1.0" if "connector" in versions else "2.0"
+    assert found[0][0] == (connector, connector)

@@ -1,0 +1,24 @@
+"""The registry of a worker with the plugins of a catalog, and a host without a process."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from kraal.java_plugins.catalog import parse_catalog
+from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.host import PluginHost
+from kraal.plugins.registry import Registry
+from tests.unit.java_plugins.catalogs import CATALOG
+from tests.unit.java_plugins.fake_host import FakeHost
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    return FakeHost()
+
+
+@pytest.fixture
+def registry(host: FakeHost) -> Registry:
+    return Registry.of({}).with_plugins(classes_of(parse_catalog(CATALOG), cast("PluginHost", host)))

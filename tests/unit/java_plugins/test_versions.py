@@ -1,0 +1,97 @@
+"""Several versions of Java plugins: which one a config gets, and which keys it is checked by."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+import pytest
+
+from kraal.converters.primitive.string import StringConverter
+from kraal.core.errors import BadRequest
+from kraal.java_plugins.catalog import parse_catalog
+from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.host import PluginHost
+from kraal.plugins.registry import Registry
+from kraal.plugins.validation.validate import describe_plugin, validate_connector
+from tests.unit.java_plugins.catalogs import CATALOG, plugin
+from tests.unit.java_plugins.fake_host import FakeHost
+from tests.unit.plugins.shipped import Worker
+
+NAMED: dict[str, str | None] = {
+    "name": "c",
+    "connector.class": "com.example.OldSource",
+    "transforms": "x",
+    "transforms.x.type": "com.example.Change",
+    "key.converter": "com.example.Both",
+    "value.converter": "com.example.Both",
+}
+
+
+def test_a_connector_has_the_version_that_its_config_wants(registry: Registry) -> None:
+    for wanted, version in {None: "2.0", "latest": "2.0", "1.0": "1.0", "(,2.0)": "1.0"}.items():
+        assert registry.connector_class("OldSource", wanted).version == version
+    text = r"OldSource not found that matches the version range \[3,3\], available versions: \[1\.0, 2\.0\]"
+    with pytest.raises(BadRequest, match=text):
+        registry.connector_class("OldSource", "3")
+
+
+def test_the_same_version_in_two_places_is_two_plugins(host: FakeHost) -> None:
+    twice = json.dumps([plugin("com.example.A", "sink", location=f"file:/{at}/") for at in "ab"])
+    found = Registry.of({}).with_plugins(classes_of(parse_catalog(twice), cast("PluginHost", host)))
+    assert found.versions("com.example.A") == ("2.0", "2.0")
+
+
+@pytest.mark.parametrize(
+    ("config", "transform", "converter"),
+    [
+        ({}, "2.0", "2.0"),
+        ({"connector.plugin.version": "1.0"}, "1.0", "1.0"),  # those next to the connector
+        ({"connector.plugin.version": "1.0", "transforms.x.plugin.version": "2.0"}, "2.0", "1.0"),
+        ({"connector.plugin.version": "1.0", "key.converter.plugin.version": "[1.5,)"}, "1.0", "2.0"),
+        ({"key.converter.plugin.version": "1.0"}, "2.0", "1.0"),
+    ],
+)
+def test_configs_are_checked_by_the_keys_of_the_version(
+    registry: Registry, config: dict[str, str | None], transform: str, converter: str
+) -> None:
+    infos = validate_connector(registry, Worker(), NAMED | config)
+    own = {"1.0": "old", "2.0": "size"}
+    names = [info.value.name for info in infos.configs]
+    assert not infos.error_count
+    assert f"transforms.x.{own[transform]}" in names
+    assert f"key.converter.{own[converter]}" in names
+    assert own["1.0" if "connector.plugin.version" in config else "2.0"] in names
+    keys = {info.value.name: info for info in infos.configs}
+    near = "1.0" if "connector.plugin.version" in config else "2.0"
+    for name, default in {"connector": "2.0", "transforms.x": near, "key.converter": near}.items():
+        found = keys[f"{name}.plugin.version"]
+        assert found.definition is not None
+        assert (found.definition.to_json()["default_value"], found.value.recommended_values) == (
+            default,
+            ("1.0", "2.0"),
+        )
+
+
+def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(host: FakeHost) -> None:
+    java = classes_of(parse_catalog(CATALOG), cast("PluginHost", host))
+    own = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
+    registry = Registry.of(own).with_plugins(java)
+    config = NAMED | {"key.converter": next(iter(own)), "key.converter.plugin.version": "4.3.0"}
+    assert not validate_connector(registry, Worker(), config).error_count
+    wrong = validate_connector(registry, Worker(), config | {"key.converter.plugin.version": "0.1.0"})
+    assert wrong.error_count == 2
+
+
+def test_a_version_that_is_no_range_is_an_error(registry: Registry) -> None:
+    infos = validate_connector(registry, Worker(), NAMED | {"key.converter.plugin.version": "[1,"})
+    assert infos.errors == ("Unbounded range: [1,",)
+
+
+def test_keys_are_described_by_version(registry: Registry) -> None:
+    described = {key.to_json()["name"]: key.key for key in describe_plugin(registry, "OldSource", "1.0")}
+    assert "old" in described
+    assert described["connector.plugin.version"].default == "2.0"
+    assert [key.key.name for key in describe_plugin(registry, "com.example.Change")] == ["size"]
+    with pytest.raises(BadRequest, match=r"available versions: \[1\.0, 2\.0, 2\.0\]"):
+        describe_plugin(registry, "com.example.Both", "9")
