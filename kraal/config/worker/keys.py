@@ -5,7 +5,6 @@ Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.3.0).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from kraal.config.checks import (
@@ -42,9 +41,8 @@ SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
 _CONVERTER_VERSIONS: Final = tuple(f"{role}.converter.plugin.version" for role in ("key", "value", "header"))
-ONLY_DISTRIBUTED: Final = "only distributed workers use it"
 JAVA_PLUGINS: Final = ("plugin.path", "plugin.discovery", "plugins.jvm.options")
-"""The keys of Java plugins, which standalone workers do not run."""
+"""The keys of Java plugins."""
 
 
 def worker_key(
@@ -240,9 +238,7 @@ _STANDALONE = [
 REST: Final = ConfigDef(_REST)
 WORKER: Final = ConfigDef([*_WORK, *_REST, *_KRAAL])
 """The keys of all workers."""
-STANDALONE: Final = WORKER.merge(_STANDALONE).merge(
-    replace(WORKER[name], no_effect=ONLY_DISTRIBUTED) for name in (*JAVA_PLUGINS, *_CONVERTER_VERSIONS)
-)
+STANDALONE: Final = WORKER.merge(_STANDALONE)
 
 CLIENT_FAMILIES: Final = (
     Family(prefix="producer.", doc="Settings of the producers of source connectors."),

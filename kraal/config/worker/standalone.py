@@ -17,12 +17,12 @@ from kraal.config.worker.config import (
     worker_warnings,
 )
 from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
-from kraal.config.worker.keys import ONLY_DISTRIBUTED, STANDALONE
+from kraal.config.worker.keys import STANDALONE
 
 OFFSET_FILE: Final = "offset.storage.file.filename"
 _ELSEWHERE: Final = dict.fromkeys(
     (*(key.name for key in DISTRIBUTED if key.name not in STANDALONE), *TOPIC_PREFIXES),
-    ONLY_DISTRIBUTED,
+    "only distributed workers use it",
 )
 
 

@@ -158,7 +158,6 @@ def test_reports_all_errors_at_once() -> None:
 def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
     config = parse(offset__storage__file__filenme="x", group__id="g", completely__unheard__thing="1")
     assert "\n".join(config.warnings) == (
-        "plugin.path is ignored: only distributed workers use it.\n"
         "offset.storage.file.filenme is ignored: no such configuration is known; "
         "did you mean offset.storage.file.filename?\n"
         "group.id is ignored: only distributed workers use it.\n"
