@@ -128,8 +128,8 @@ class SparkEngine:
 
     @property
     def state(self) -> EngineState:
-        """Whether jobs can run now."""
-        return self._session.state
+        """Whether tasks can be given to it now: also if Spark only starts with the first one."""
+        return self._session.state if self._session.started else EngineReady()
 
     def pools(self) -> Sequence[PoolState]:
         """Return the stuck calls of each thread pool. Any thread; does not block."""

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from actors.assembly import Assembly, assemble
 from actors.herding.state import HerderSettings
@@ -86,6 +86,8 @@ C = TypeVar("C", bound=WorkerConfig)
 class Process(ABC, Generic[C]):
     """Resources and life cycle of a worker process; subclasses implement the modes and open the stores."""
 
+    spark_waits: ClassVar[bool] = False
+    """Whether Spark starts with the first task that needs it, if the worker has Java plugins."""
     _config_log: Log
     _status_log: Log
     _offsets: OffsetStore
@@ -193,7 +195,7 @@ class Process(ABC, Generic[C]):
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry, java = self._with_java_plugins(Registry.load())
         plugins = ProvidedPlugins(registry, self.config, self._providers)
-        engine = self._engine(registry, at_once=java is None)
+        engine = self._engine(registry, at_once=java is None or not self.spark_waits)
         if java is not None:
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, graceful_s=self.config.graceful_timeout_s)

@@ -104,10 +104,15 @@ class Session:
         """The session that is up, or was before its JVM's end was noticed."""
         return self._spark
 
+    @property
+    def started(self) -> bool:
+        """Whether `start` was called."""
+        return self._thread.ident is not None
+
     def start(self) -> None:
         """Start the session's thread unless it was started; returns at once."""
         with self._starting:
-            if self._thread.ident is None:
+            if not self.started:
                 self._thread.start()
 
     def spark(self) -> Spark:

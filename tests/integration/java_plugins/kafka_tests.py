@@ -18,7 +18,7 @@ MONITORABLE_SOURCE: Final = f"{PACKAGE}.MonitorableSourceConnector"
 MONITORABLE_SINK: Final = f"{PACKAGE}.MonitorableSinkConnector"
 ERRANT_SINK: Final = f"{PACKAGE}.ErrantRecordSinkConnector"
 NAUGHTY: Final = f"{PACKAGE}.ExactlyOnceSourceIntegrationTest$NaughtyConnector"
-NO_TASKS: Final = f"{PACKAGE}.ConnectWorkerIntegrationTest$EmptyTaskConfigsConnector"
+EMPTY_CONFIGS: Final = f"{PACKAGE}.ConnectWorkerIntegrationTest$EmptyTaskConfigsConnector"
 FAULTY_TRANSFORM: Final = f"{PACKAGE}.ErrorHandlingIntegrationTest$FaultyPassthrough"
 
 _FROM: Final = "org/apache/kafka/connect/integration/"
@@ -36,7 +36,7 @@ _SOURCES: Final = [
 _SINKS: Final = [
     MONITORABLE_SINK,
     ERRANT_SINK,
-    NO_TASKS,
+    EMPTY_CONFIGS,
     f"{BLOCKING}BlockingSinkConnector",
     f"{BLOCKING}TaskInitializeBlockingSinkConnector",
 ]

@@ -13,10 +13,10 @@ from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker
 from tests.integration.java_plugins.kafka_tests import (
     BLOCKING,
+    EMPTY_CONFIGS,
     ERRANT_SINK,
     MONITORABLE_SINK,
     MONITORABLE_SOURCE,
-    NO_TASKS,
 )
 
 ONLY_CONNECTOR = ["RUNNING"]
@@ -163,9 +163,9 @@ def test_records_that_a_sink_reports_go_to_its_dead_letters_as_on_a_java_worker(
         {"connector.class": MONITORABLE_SOURCE, "topic": "t", "connector.start.inject.error": "true"},
         {"connector.class": MONITORABLE_SOURCE, "topic": "t", "task-NAME-0.start.inject.error": "true"},
         {"connector.class": MONITORABLE_SOURCE, "topic": "t", "num.tasks": "3"},
-        {"connector.class": NO_TASKS, "topics": "t"},
+        {"connector.class": EMPTY_CONFIGS, "topics": "t"},
     ],
-    ids=["connector", "task", "too-many-tasks", "no-tasks"],
+    ids=["connector", "task", "too-many-tasks", "empty-task-configs"],
 )
 def test_errors_are_reported_as_by_a_java_worker(
     cluster: ProcessCluster, java: MixedCluster, config: dict[str, str]
@@ -173,8 +173,8 @@ def test_errors_are_reported_as_by_a_java_worker(
     def told(side: ProcessCluster) -> tuple[list[str], list[str]]:
         name, worker = a_name("wrong"), side.alive[0]
         side.create(name, {key.replace("NAME", name): text for key, text in config.items()})
-        if config["connector.class"] == NO_TASKS:
-            worker.wait_for_states(name, ["RUNNING"])
+        if config["connector.class"] == EMPTY_CONFIGS:
+            worker.wait_for_states(name, RUNNING)
         else:
             worker.wait_until("it was told", lambda: "FAILED" in worker.states(name))
         found = worker.states(name), [first_lines(each.replace(name, "NAME")) for each in worker.traces(name)]

@@ -11,6 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.TopicStatus;
 import org.apache.kafka.connect.runtime.Worker;
@@ -172,9 +173,13 @@ final class Tasks {
         ConnectorTaskId id, ClusterConfigState state, Map<String, String> config, Map<String, String> own,
         RunningTask made) {
         if (worker.config().exactlyOnceSourceEnabled()) {
-            Runnable nothing = () -> { }; // the Python worker has claimed the task before it starts it
+            Runnable check = () -> { // the Python worker has claimed the task before; but another one may have it by now
+                if (running.get(id) != made) {
+                    throw new ConnectException("The task was cancelled while it started");
+                }
+            };
             return worker.startExactlyOnceSourceTask(
-                id, state, config, own, made, TargetState.STARTED, nothing, nothing);
+                id, state, config, own, made, TargetState.STARTED, check, check);
         }
         return worker.startSourceTask(id, state, config, own, made, TargetState.STARTED);
     }
