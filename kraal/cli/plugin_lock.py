@@ -156,7 +156,7 @@ def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -
     )
     if set(done.new) & set(done.lock.java):
         say(
-            "For the Java plugins, also put this line into the properties of the distributed workers before the "
+            "For the Java plugins, also put this line into the properties of the workers before the "
             f"restart: {PLUGIN_PATH}={plugin_path(path)}"
         )
     if worker is None:

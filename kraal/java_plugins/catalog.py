@@ -103,8 +103,8 @@ def store(digest: str, text: str) -> None:
     """
     place = _place(digest)
     _write(place, text)
-    for each in place.parent.iterdir():
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        for each in place.parent.iterdir():
             if time.time() - each.stat().st_mtime > UNUSED_S:
                 each.unlink()
 

@@ -61,23 +61,26 @@ class JavaConnector(Connector):
 
         While the JVM is not up it is started later: `task_configs` raises PluginsAway until then, and is tried again.
         """
-        self._name, self._config, self._number = config["name"], dict(config), self.host.next_number()
-        following = _Following(self, context)
-        self.host.follow(self._number, following)
+        number = self.host.next_number()
+        self._name, self._config, self._number = config["name"], dict(config), number
+        following = _Following(self, number, context)
+        self.host.follow(number, following)
         try:
-            self.ask_to_start(self._number)
+            self.ask_to_start(number)
         except PluginsAway:
             following.lost = True
             if self.host.why_away is None:  # it came up meanwhile
                 following.up()
         except BaseException:
-            self.forget()
+            self.forget(following.number)
             raise
 
     @override
     def stop(self) -> None:
         """Stop the Java connector; waits five seconds for it. Raises PluginFailed with what its `stop` threw."""
         number, self._number = self._number, 0
+        if not number:
+            return
         self.host.forget(number)
         try:
             _raised(self.host.ask("stopConnector", self._name, number))
@@ -96,17 +99,16 @@ class JavaConnector(Connector):
         """Start the Java connector in the present process. Raises PluginFailed, PluginsAway."""
         _raised(self.host.ask("startConnector", self._name, number, json.dumps(self._config)))
 
-    def again(self, context: ConnectorContext) -> None:
-        """Start the connector in a new process, unless it was stopped; its tasks may be configured again."""
-        number = self._number
-        if not number:
+    def again(self, number: int, context: ConnectorContext) -> None:
+        """Repeat a start in a new process, unless it was stopped; its tasks may be configured again."""
+        if self._number != number:
             return
         try:
             self.ask_to_start(number)
         except PluginsAway:
             return  # the next process starts it
         except Exception as exc:  # noqa: BLE001 - the border to plugin code
-            self.forget()
+            self.forget(number)
             context.raise_error(exc)
             return
         if self._number == number:
@@ -114,9 +116,10 @@ class JavaConnector(Connector):
         else:  # it was stopped meanwhile
             self.host.ask("stopConnector", self._name, number)
 
-    def forget(self) -> None:
-        """Follow no more: the connector has failed. Its remains in the process are stopped."""
-        number, self._number = self._number, 0
+    def forget(self, number: int) -> None:
+        """Follow a start no more: it has failed. Its remains in the process are stopped."""
+        if self._number == number:
+            self._number = 0
         self.host.forget(number)
 
         def stop() -> None:
@@ -201,8 +204,10 @@ class JavaConnector(Connector):
 class _Following:
     """Follows the process for a started connector. Implements `Listener`."""
 
-    def __init__(self, connector: JavaConnector, context: ConnectorContext) -> None:
+    def __init__(self, connector: JavaConnector, number: int, context: ConnectorContext) -> None:
         self._connector, self._context = connector, context
+        self.number = number
+        """Of the start."""
         self.lost = False
         """Whether the connector must be started in the next process."""
 
@@ -210,7 +215,9 @@ class _Following:
         """Start the connector in a new process."""
         if self.lost:
             self.lost = False
-            self._connector.host.submit(lambda: self._connector.again(self._context), may_block=True)
+            self._connector.host.submit(
+                lambda: self._connector.again(self.number, self._context), may_block=True
+            )
 
     def down(self, why: str) -> None:
         """Remember that the connector has ended."""
@@ -222,7 +229,7 @@ class _Following:
         if event["what"] == "reconfigure":
             self._context.request_task_reconfiguration()
         else:
-            self._connector.forget()
+            self._connector.forget(self.number)
             self._context.raise_error(PluginFailed("the connector raised an error", event["detail"]))
 
     def tick(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.core.errors import KraalError
+from kraal.core.errors import KraalError, ProtocolError
 from kraal.java_plugins.jvm import PluginsAway
 from kraal.protocol.offsets import decode_key, decode_value, encode_value
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RUN: Final = 0
+RUN: Final = -1
 """The number of the run that requests for offsets are reported for."""
 
 Pairs = Sequence[tuple[str, str | None]]
@@ -73,18 +73,36 @@ class StandaloneOffsets:
         known: dict[ConnectorName, Mapping[SourcePartition, Offset]] = {}
         found = []
         for key in keys:
-            connector, partition = decode_key(key.encode())
-            if connector not in known:
-                known[connector] = self._store.load(connector)
-            value = encode_value(known[connector].get(partition))
+            value: bytes | None = None
+            named = _named(key)
+            if named is not None:
+                connector, partition = named
+                if connector not in known:
+                    known[connector] = self._store.load(connector)
+                value = encode_value(known[connector].get(partition))
             found.append((key, None if value is None else value.decode()))
         return found
 
 
 def changes_of(pairs: Pairs) -> Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]:
-    """Return what pairs of texts change in an offset store. Raises ProtocolError."""
+    """Return what pairs of texts change in an offset store. Raises ProtocolError for an offset that cannot be stored.
+
+    Keys without a partition are left out: a source may send records that have none, and nothing is read at them.
+    """
     changes: dict[ConnectorName, dict[SourcePartition, Offset | None]] = {}
     for key, value in pairs:
-        connector, partition = decode_key(key.encode())
-        changes.setdefault(connector, {})[partition] = decode_value(None if value is None else value.encode())
+        named = _named(key)
+        if named is not None:
+            connector, partition = named
+            offset = decode_value(None if value is None else value.encode())
+            changes.setdefault(connector, {})[partition] = offset
     return changes
+
+
+def _named(key: str) -> tuple[ConnectorName, SourcePartition] | None:
+    """Return what a key names; None if it has no partition."""
+    try:
+        return decode_key(key.encode())
+    except ProtocolError as exc:
+        log.debug("An offset without a partition is not stored: %s", exc)
+        return None

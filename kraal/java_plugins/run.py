@@ -171,6 +171,8 @@ class JavaRun:
                 case "started" if self._phase is _Phase.STARTING:
                     self._phase = _Phase.RUNNING
                     self._report(Opened(version=self._version))
+                case "waiting" if self._phase is _Phase.ENDING:
+                    self._end_before_start()
                 case "waiting" if self._phase is _Phase.STARTING:
                     self._phase, self._retry_at_s = _Phase.WAITING, time.monotonic() + RETRY_S
                     self._wait_for(detail)
@@ -208,6 +210,7 @@ class JavaRun:
         try:
             with self._calls:
                 if self._phase is not _Phase.STARTING:
+                    self._end_before_start()
                     return
                 refusal = self._refusal()
                 if refusal is not None:
@@ -228,6 +231,12 @@ class JavaRun:
         if why != self._waits_for:
             self._waits_for = why
             self._report(Waiting(why))
+
+    def _end_before_start(self) -> None:
+        """End a run that was asked to stop before its task was started: no event of the task follows."""
+        with self._lock:
+            if self._phase is _Phase.ENDING:
+                self._finish(Stopped(clean=True))
 
     def _refusal(self) -> str | None:
         """Return why the task must not start: no lease, or a claim so old that it may be another worker's by now."""

@@ -121,6 +121,20 @@ def test_requests_and_errors_of_the_connector_reach_the_runtime(host: FakeHost, 
     assert host.listeners == {}
 
 
+def test_a_late_error_of_an_earlier_start_leaves_the_present_one_alone(
+    host: FakeHost, registry: Registry
+) -> None:
+    connector, context = started(host, registry)
+    earlier = host.listeners[1]
+    connector.stop()
+    connector.stop()
+    connector.start({"name": "c"}, context)
+    earlier.event({"what": "raised", "detail": "java.lang.Error: late"})
+    assert list(host.listeners) == [2]
+    connector.stop()
+    assert host.asked[-1] == ("stopConnector", "c", 2)
+
+
 def test_a_connector_starts_again_in_a_new_process(host: FakeHost, registry: Registry) -> None:
     _, context = started(host, registry)
     host.down()
@@ -199,6 +213,16 @@ def test_the_cache_is_found_until_a_file_changes(tmp_path: Path, monkeypatch: py
     assert digest_of(place, "service_load") != first
     jar.write_bytes(b"22")
     assert cached(digest_of(place, "hybrid_warn")) is None
+
+
+def test_a_cache_that_cannot_be_written_costs_only_another_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
+    store("digest", CATALOG)
+    assert "could not be cached" in caplog.text
+    assert cached("digest") is None
 
 
 def test_catalogs_that_were_not_used_for_long_are_removed_when_one_is_written(

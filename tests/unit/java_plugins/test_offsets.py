@@ -74,6 +74,15 @@ def test_offsets_are_read_as_they_were_asked_for(host: Host, store: OffsetFile) 
     assert (request, json.loads(pairs), error) == (8, [[KEY, '{"lsn":12}'], [OTHER, None]], None)
 
 
+def test_records_without_a_partition_do_not_keep_other_offsets_from_being_stored(
+    host: Host, store: OffsetFile
+) -> None:
+    nowhere = '["debezium",null]'
+    assert asked(host, "store", [[nowhere, '{"lsn":1}'], [KEY, '{"lsn":12}']])[3] is None
+    assert list(store.load(ConnectorName("debezium")).values()) == [{"lsn": 12}]
+    assert json.loads(asked(host, "load", [nowhere, KEY])[2]) == [[nowhere, None], [KEY, '{"lsn":12}']]
+
+
 def test_null_deletes_an_offset(host: Host, store: OffsetFile) -> None:
     asked(host, "store", [[KEY, '{"lsn":12}']])
     asked(host, "store", [[KEY, None]])

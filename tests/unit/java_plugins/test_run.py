@@ -270,6 +270,24 @@ def test_a_process_that_ends_before_the_task_is_asked_to_start_leaves_nothing(pl
     assert claim.closed == 1
 
 
+def test_a_stop_before_the_task_is_asked_to_start_ends_the_run(played: Played) -> None:
+    played.host.later = []
+    run = played.run()
+    played.host.up()
+    run.stop()
+    played.host.later[0]()
+    assert played.events[-1] == Stopped(clean=True)
+    assert played.host.asked == []
+
+
+def test_a_stop_while_an_earlier_run_has_not_ended_ends_the_run(played: Played) -> None:
+    run = played.run()
+    played.host.up()
+    run.stop()
+    played.host.tell(1, "waiting", "an earlier run has not ended")
+    assert played.events[-1] == Stopped(clean=True)
+
+
 def test_a_run_waits_for_the_one_before(played: Played) -> None:
     first = played.running()
     second = played.run(2, behind=first)

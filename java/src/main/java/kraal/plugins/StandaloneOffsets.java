@@ -25,9 +25,10 @@ import org.apache.kafka.connect.util.Callback;
  */
 final class StandaloneOffsets implements OffsetBackingStore {
     /** The number of the run that requests for offsets are reported for; no run has it. */
-    static final long RUN = 0;
+    static final long RUN = -1;
     private final Events events;
-    private final AtomicLong numbers = new AtomicLong();
+    /** Numbers that no request of an earlier process has, whose answers may still be on their way. */
+    private final AtomicLong numbers = new AtomicLong(System.currentTimeMillis() << 20);
     private final Map<Long, CompletableFuture<Map<ByteBuffer, ByteBuffer>>> open = new ConcurrentHashMap<>();
 
     StandaloneOffsets(Events events) {

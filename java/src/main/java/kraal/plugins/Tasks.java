@@ -144,7 +144,7 @@ final class Tasks {
             started = source
                 ? plugins.startSource(() -> startSource(id, state, config, own, made))
                 : worker.startSinkTask(id, state, config, own, made, TargetState.STARTED);
-        } catch (Exception | LinkageError e) {
+        } catch (Throwable e) {
             made.onFailure(id, e);
         }
         synchronized (lockOf(id)) {
