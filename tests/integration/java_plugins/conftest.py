@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kraal.broker.broker import Broker, free_port
+from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import VERSIONS, java_worker, jmx, kraal_worker
+from tests.integration.java_plugins.flows import VERSIONS, java_worker, kraal_worker
 from tests.integration.java_plugins.kafka_tests import move_connectors
 from tests.integration.java_plugins.test_transforms import TRANSFORMS
 
@@ -67,7 +67,7 @@ def cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
     """A cluster of one worker that tests share."""
-    properties = {**worker_properties, "plugins.jvm.options": f"-Xmx512M {jmx(free_port())}"}
+    properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M"}
     with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
         yield made
 

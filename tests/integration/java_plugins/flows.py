@@ -105,10 +105,3 @@ def scrape(worker: WorkerProcess) -> Scraped:
     answer = httpx2.get(f"{worker.url}/metrics")
     assert answer.status_code == 200
     return scraped(answer.text)
-
-
-def jmx(port: int) -> str:
-    """Return the options of a JVM whose MBeans are read at a port of the loopback interface."""
-    given = {"host": "127.0.0.1", "port": port, "rmi.port": port, "authenticate": "false", "ssl": "false"}
-    options = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in given.items()]
-    return " ".join([*options, "-Djava.rmi.server.hostname=127.0.0.1"])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from pathlib import Path
 
+from kraal.broker.broker import free_port
 from kraal.jars.java import find_java
+from kraal.jars.java_module import java_class_path
+from kraal.java_plugins.jvm import Jvm
 from kraal.testing import ProcessCluster
-from kraal.testing.process import WorkerProcess
-from tests.integration.java_plugins.flows import RUNNING, a_name, faulty_config, plugin_jvm, scrape
+from tests.integration.java_plugins.flows import RUNNING, a_name, faulty_config, scrape
 
 MONITORED = "kraal.testing.Monitored$"
 PLUGINS = "kafka_connect_plugins_"
@@ -29,7 +30,7 @@ AROUND_A_TASK = {
 }
 
 
-def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster, plugin_path: Path) -> None:
+def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster) -> None:
     name, worker = a_name("measured"), cluster.alive[0]
     task = {"connector": name, "task": "0"}
     cluster.create(name, {**faulty_config(name), **AROUND_A_TASK})
@@ -62,8 +63,6 @@ def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster,
     assert 0 < used <= found.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap")
     assert found.value("kraal_jvm_open_files", jvm="plugins") > 0
 
-    assert jmx_value(worker, plugin_path, name) == "running"
-
     cluster.restart(name)  # its metrics have the names of the first start's
     worker.wait_until(
         "the connector's metrics were there again",
@@ -86,12 +85,18 @@ def test_the_numbers_of_a_failed_task_stay_until_it_is_deleted(cluster: ProcessC
     cluster.delete(name)
 
 
-def jmx_value(worker: WorkerProcess, plugin_path: Path, name: str) -> str:
-    """Return the status of the connector's task, as JMX of the plugins' JVM tells it."""
-    options = " ".join(plugin_jvm(worker).cmdline())
-    port = re.search(r"jmxremote\.port=(\d+)", options)
-    assert port is not None
-    jar = plugin_path / "faulty" / "faulty.jar"
-    bean = f"kafka.connect:type=connector-task-metrics,connector={name},task=0"
-    command = [str(find_java()), "-cp", os.fspath(jar), "kraal.testing.JmxValue", port[1], bean, "status"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+def test_the_usual_options_open_a_port_for_jmx(plugin_path: Path) -> None:
+    port = free_port()
+    given = {"host": "127.0.0.1", "port": port, "rmi.port": port, "authenticate": "false", "ssl": "false"}
+    options = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in given.items()]
+    options += ["-Djava.rmi.server.hostname=127.0.0.1", "-Xmx256M"]
+    plugins = {"plugin.path": str(plugin_path), "plugin.discovery": "service_load"}
+    jvm = Jvm(java_class_path(), options, plugins)
+    try:
+        assert jvm.entry is not None, "it listens"
+        reader = [str(find_java()), "-cp", os.fspath(plugin_path / "faulty" / "faulty.jar")]
+        reader += ["kraal.testing.JmxValue", str(port), "java.lang:type=Runtime", "Name"]
+        told = subprocess.run(reader, capture_output=True, text=True, timeout=60, check=True).stdout
+    finally:
+        jvm.close()
+    assert told.startswith(f"{jvm.process.pid}@")
