@@ -118,9 +118,16 @@ class ThreeWorkers(Stage):
 
     @override
     def watching(
-        self, method: str, path: str, body: Json | None = None, *, watch: str = "", via: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        watch: str = "",
+        via: str | None = None,
+        everywhere: bool = False,
     ) -> tuple[Answer, list[Any]]:
-        found = super().watching(method, path, body, watch=watch, via=via)
+        found = super().watching(method, path, body, watch=watch, via=via, everywhere=everywhere)
         self.cluster.check()
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +136,10 @@ class Stage(ABC):
     def get(self, path: str, via: str | None = None) -> Answer:
         return self.request("GET", path, via=via)
 
+    def seen_at_once(self, path: str, via: str) -> Answer:
+        """GET what needs no actor; none handles a message meanwhile."""
+        return self._loop.run_until_complete(self._send("GET", via, path))
+
     def put(self, path: str, body: Json | None = None) -> Answer:
         return self.request("PUT", path, body)
 
@@ -143,19 +147,34 @@ class Stage(ABC):
         return self.request("POST", path, body)
 
     def watching(
-        self, method: str, path: str, body: Json | None = None, *, watch: str = "", via: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        watch: str = "",
+        via: str | None = None,
+        everywhere: bool = False,
     ) -> tuple[Answer, list[Any]]:
-        """As `request`; and GET `watch` after each message of an actor; return its bodies as well."""
+        """As `request`; also return the bodies of GET `watch` after each message of an actor, `everywhere` or `via`."""
         if via is None:
             urls = list(self.workers())
             self._turn += 1
             via = urls[self._turn % len(urls)]
         seen: list[Any] = []
-        answer = self._loop.run_until_complete(self._drive(method, via, path, body, watch, seen))
+        watched = list(self.workers()) if everywhere else [via]
+        answer = self._loop.run_until_complete(self._drive(method, via, path, body, watch, watched, seen))
         return answer, seen
 
     async def _drive(
-        self, method: str, url: str, path: str, body: Json | None, watch: str, seen: list[Any]
+        self,
+        method: str,
+        url: str,
+        path: str,
+        body: Json | None,
+        watch: str,
+        watched: Sequence[str],
+        seen: list[Any],
     ) -> Answer:
         sending = asyncio.ensure_future(self._send(method, url, path, body))
         began_s, idle = self.scheduler.clock.now(), 0
@@ -164,7 +183,7 @@ class Stage(ABC):
             if self.scheduler.step():
                 idle = 0
                 if watch:
-                    seen.append((await self._send("GET", url, watch)).body)
+                    seen += [(await self._send("GET", each, watch)).body for each in watched]
             else:
                 idle += 1
             if idle > IDLE_TURNS:

@@ -23,7 +23,7 @@ def statuses(scraped: str) -> set[tuple[str, str]]:
 
 
 def test_the_metrics_show_restarting(stage: Stage) -> None:
-    """Scraped from all workers, as each of them tells of what it runs.
+    """Scraped from all workers after each message, as each of them tells of what it runs.
 
     > Add "restarting" as a possible value for this metric.
 
@@ -32,12 +32,14 @@ def test_the_metrics_show_restarting(stage: Stage) -> None:
     stage.create(NAME, tasks=2)
     before = {each for url in stage.workers() for each in statuses(stage.get("/metrics", url).text)}
     assert before == {("connector", "running"), ("0", "running"), ("1", "running")}
-    _, scraped = stage.watching(
-        "POST", f"/connectors/{NAME}/restart?includeTasks=true", watch="/metrics", via=stage.leader()
-    )
-    for _ in range(100):
-        stage.scheduler.advance(0.02)
-        scraped += [stage.get("/metrics", url).body for url in stage.workers()]
+    path = f"/connectors/{NAME}/restart?includeTasks=true"
+    _, scraped = stage.watching("POST", path, watch="/metrics", via=stage.leader(), everywhere=True)
+    clock = stage.scheduler.clock
+    end_s = clock.now() + 2.0
+    while clock.now() < end_s:
+        while stage.scheduler.step():
+            scraped += [stage.seen_at_once("/metrics", url).body for url in stage.workers()]
+        clock.advance_to(min(end_s, clock.next_due() or end_s))
     seen = set().union(*map(statuses, scraped))
     assert {("connector", "restarting"), ("0", "restarting"), ("1", "restarting")} <= seen
     stage.calm()
