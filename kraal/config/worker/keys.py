@@ -121,7 +121,7 @@ _WORK = [
          default=5_000, check=at_least(0), no_effect=_EACH_BATCH),
     worker_key("plugin.path", _LIST, _LOW,
          "Directories of Java plugins, separated by commas: each contains jars, or directories with the jars of one "
-         "plugin. A JVM of its own runs them.", check=unless_null(distinct_entries)),
+         "plugin. Workers run them in a separate JVM.", check=unless_null(distinct_entries)),
     worker_key("plugin.discovery", _STRING, _LOW, "How the plugins in `plugin.path` are found.", default="hybrid_warn",
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
     worker_key("plugins.jvm.options", _STRING, _LOW,

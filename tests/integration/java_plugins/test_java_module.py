@@ -26,7 +26,7 @@ def test_the_java_module_s_tests_pass(tmp_path: Path) -> None:
         [*command, "--scan-class-path", str(tmp_path / "tests.jar"), "--fail-if-no-tests"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,7 +24,7 @@ from tests.integration.java_plugins.test_mirror_maker import consume
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-UP_S = 120.0
+UP_S = 240.0
 END_S = 90.0
 LISTENS = re.compile(r"\[(\S+)[^\]]*\] REST listens at (http://\S+)/ ")
 FILE = """\
