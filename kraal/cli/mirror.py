@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kraal.cli.main import log_format
 from kraal.core.errors import KraalError
 from kraal.core.logging import LogFormat, log_to_stderr
 from kraal.core.secrets import secrets
@@ -25,15 +26,7 @@ from kraal.worker.process import START_FAILED
 @click.argument("more", nargs=-1, metavar="")
 @click.option("--flow", metavar="SOURCE->TARGET", help="Run only the worker of this flow, in this process.")
 @click.option("--child", "is_child", is_flag=True, hidden=True)
-@click.option(
-    "--log-format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    envvar="KRAAL_LOG_FORMAT",
-    show_default=True,
-    help="Format of the log on standard error (environment variable: KRAAL_LOG_FORMAT).",
-)
+@log_format
 def mirror(
     file: Path,
     more: tuple[str, ...],

@@ -51,7 +51,7 @@ class JavaPlugin:
 
 
 def parse_catalog(text: str) -> list[JavaPlugin]:
-    """Parse a catalog, which may have several versions of a class. Raises ValueError or KeyError if it is none."""
+    """Parse a catalog, which may have several versions of a class. Raises ValueError or KeyError for other text."""
     return [_plugin(each) for each in json.loads(text)]
 
 

@@ -7,7 +7,6 @@ are the same; also those that replace one that has ended, so that tasks continue
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,8 +14,6 @@ from typing import Any, Final
 from kraal.config.values import split_list
 from kraal.config.worker.keys import JAVA_PLUGINS
 from kraal.java_plugins.catalog import digest_of, is_marked, mark
-
-log = logging.getLogger(__name__)
 
 PATH, DISCOVERY, OPTIONS = JAVA_PLUGINS
 DEFAULT: Final = "hybrid_warn"

@@ -202,7 +202,7 @@ class Registry:
         return chosen(next(filter(None, of_kinds), []), wanted, near)
 
     def roles(self, name: str, *kinds: PluginKind, near: str | None = None) -> tuple[Plugin, ...]:
-        """Return all versions of a name or alias in all their roles, ascending; empty if there is none.
+        """Return all versions of a name or alias, ascending, with all roles; empty if the name is unknown.
 
         `near`: the location of the connector that uses the plugin. A Java connector uses Kafka's own plugins, also
         where Kraal has some of the same names. Raises PluginFailed if a class cannot be imported.
@@ -244,7 +244,7 @@ class Registry:
     def connector_class(self, name: str, wanted: str | None = None) -> type[Connector]:
         """Return a connector's class, of the highest version that is wanted.
 
-        Raises BadRequest, with Connect's text, if there is none; PluginFailed.
+        Raises BadRequest, with Connect's text, if no version fits, and PluginFailed if it cannot be loaded.
         """
         cls = self.loaded(self.connector(name).name, wanted)
         if not issubclass(cls, Connector):  # pragma: no cover - `connector` found a connector
@@ -252,7 +252,7 @@ class Registry:
         return cls
 
     def location(self, connector: str, wanted: str | None) -> str | None:
-        """Return where the version of a connector is that a config wants; None if there is none.
+        """Return the location of the connector version that a config requires; None if no version fits.
 
         Its converters and transforms without a version are those of the same place, if that has some.
         Raises PluginFailed.

@@ -66,7 +66,7 @@ class _Range(NamedTuple):
 def chosen(versions: Iterable[T], wanted: str | None, near: str | None = None) -> T | None:
     """Return the highest of ascending `versions` that is wanted, but the one at the place `near` before higher ones.
 
-    None if there is none that is wanted. Connectors so prefer the converters and transforms that came with them.
+    None if no version fits. So a connector prefers the converters and transforms of its own directory.
     """
     found = None
     for each in versions:
@@ -98,7 +98,7 @@ def allows(wanted: str, version: str) -> bool:
 
 
 def is_invalid(wanted: str) -> bool:
-    """Return whether a text starts as a range and is none."""
+    """Return whether a text starts like a version range but is not a valid one."""
     return wanted.startswith(("[", "(")) and not _sets(wanted)
 
 

@@ -84,7 +84,7 @@ def flows_of(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
     """Return the flows that need a worker, sorted; with `targets`, only those into these clusters.
 
     A flow needs one if it is enabled, or if heartbeats are on: the worker of B->A writes those of A->B to A.
-    Raises BadRequest if there is none, or if a target is not a cluster of the file.
+    Raises BadRequest if no flow is enabled, or if a target is not a cluster of the file.
     """
     if CLUSTERS not in raw:
         raise BadRequest(f'Missing required configuration "{CLUSTERS}" which has no default value.')
