@@ -1,7 +1,7 @@
 """`java-plugins-debezium`: Debezium's PostgreSQL source as a plugin, on a Java worker and on Kraal.
 
 Both workers are distributed ones, each a cluster of its own, with the same `plugin.path`, and are warm and idle. One
-PostgreSQL server has the tables. The snapshot: a connector for a table of 200,000 rows is created; records/s is rows
+PostgreSQL server has the tables. The snapshot: a connector for a table of 1,000,000 rows is created; records/s is rows
 divided by the time from the last look at the empty topic to the first look at the full one, with JsonConverter, with
 schemas and without. The first topics of both sides must have the same records but for times and names. Then rows are
 inserted one at a time, over a kept connection, from the statement until a consumer that polls has the record; the
@@ -30,7 +30,7 @@ from scripts.harness.topics import Reader, create_topic
 from scripts.harness.workers import UP_S, Worker
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-ROWS: Final = 200_000
+ROWS: Final = 1_000_000
 WARM_UP_ROWS: Final = 50_000
 WARM_UPS: Final = 20
 SPACING_S: Final = 0.02
@@ -53,7 +53,7 @@ TABLE: Final = """
 
 def run(lab: Lab) -> list[Case]:
     """Measure snapshots, single rows, and an idle connector, each on both."""
-    rows = lab.options.times(ROWS, ROWS // 10)
+    rows = lab.options.times(ROWS, ROWS // 50)
     with postgresql(*SERVER) as database:
         database.ask(TABLE.format(name="orders", rows=rows) + TABLE.format(name="warm", rows=WARM_UP_ROWS))
         workers = _started(lab, database)
