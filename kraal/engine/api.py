@@ -16,14 +16,20 @@ The *batch* engine answers each `next()` with one batch; a *continuous* one may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kraal.core.ids import TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.thread_pools import PoolState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kraal.plugins.api import SourceBatch
 
 
 class Working(Protocol):
@@ -57,6 +63,18 @@ class Transactions(Protocol):
         """Abort what is not committed, and close the connection."""
 
 
+class RemoteChain(Protocol):
+    """The transforms and converters of one run, in another process on this machine. Can be pickled."""
+
+    def source_pass(
+        self, given: Any, batch: SourceBatch, cancelled: threading.Event | None
+    ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return what takes a batch through, in place of `given`, a `SourcePass` whose steps are not used.
+
+        `cancelled` ends a pass in this process; it is None if the pass will be pickled.
+        """
+
+
 def _nobody_asks(*, busy: bool) -> None:
     del busy
 
@@ -76,6 +94,8 @@ class TaskSpec:
     """Receives the start and end of each step."""
     transactions: Transactions | None = field(default=None, compare=False, repr=False)
     """For exactly-once sources: the run stores its offsets through it, and closes it."""
+    chain: RemoteChain | None = field(default=None, compare=False, repr=False)
+    """Sources: what transforms and converts the records in place of the config's plugins; None: these."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kraal.engine.kafka_io.dead_letters import DeadLetters, read_dead_letter_topic
 from kraal.engine.records.tolerance import read_tolerance
 from kraal.engine.task_plugins import make_steps
+from kraal.plugins.transform_chain import Chain
 
 if TYPE_CHECKING:
     from kraal.engine.api import TaskSpec
     from kraal.engine.context import ExecutorContext
     from kraal.engine.records.steps import Steps
     from kraal.engine.task_plugins import Converters
+
+
+_REMOTE: Final = "which pass in the JVM of Java plugins because of Java transforms or converters"
+_LOCAL_ONLY: Final = (
+    "A connector in Python can use Java transforms and converters only if Spark runs on the worker's machine; set "
+    "spark.master=local[*], or use plugins of one kind."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +41,14 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
     and ValueError for an invalid config.
     """
     config = spec.connector_config
-    chain, tolerance = context.chains(config), read_tolerance(config)
-    topic = read_dead_letter_topic(config)
+    tolerance, topic = read_tolerance(config), read_dead_letter_topic(config)
+    dead = None if topic is None else DeadLetters(topic, spec.task, context.worker, config)
+    if spec.chain is not None:
+        if not context.view.spark_is_local:
+            raise ValueError(_LOCAL_ONLY)
+        nothing = make_steps(context.plugins, {}, {}, converters, Chain(), tolerance)
+        return RecordPath(nothing, dead, _REMOTE)
+    chain = context.chains(config)
     reasons = {
         "transforms": bool(chain),
         "errors.* keys": not tolerance.is_default or topic is not None,
@@ -42,7 +56,6 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
         "the value converter": not converters.value.by_columns,
     }
     found = [reason for reason, holds in reasons.items() if holds]
-    dead = None if topic is None else DeadLetters(topic, spec.task, context.worker, config)
     steps = make_steps(context.plugins, context.worker, config, converters, chain, tolerance)
     why = f"which pass one by one because of {' and '.join(found)}" if found else None
     return RecordPath(steps, dead, why)

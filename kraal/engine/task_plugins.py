@@ -60,6 +60,13 @@ def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec)
     return Converters(key, value, (key_id, value_id))
 
 
+def remote_converters(plugins: Plugins) -> Converters:
+    """Return the converters of a run whose records are converted elsewhere: what comes from there are bytes."""
+    made = plugins.converter_class(DEFAULT_CONVERTER)()
+    made.configure({}, is_key=False)
+    return Converters(made, made, (type(made), "remote"))
+
+
 def make_steps(
     plugins: Plugins,
     worker: Mapping[str, str],

@@ -236,16 +236,16 @@ class _Following:
         """Do nothing."""
 
 
-class _ForJavaOnly:
-    """A plugin that only Java connectors use: the process makes it, and this object only says so elsewhere."""
+class _MadeInJvm:
+    """A transform, predicate or converter: the JVM makes it, for Java connectors and for sources in Python."""
 
     class_name: ClassVar[str]
 
     def __new__(cls) -> Self:
-        """Raise BadRequest: a connector in Python names the plugin."""
+        """Raise BadRequest: a sink in Python, or a source in real-time mode, names the plugin."""
         raise BadRequest(
-            f"{cls.class_name} is a Java plugin, which only Java connectors can use; use it with a connector of "
-            "plugin.path, or use one of Kraal's own plugins here."
+            f"{cls.class_name} is a Java plugin, which sinks in Python and sources in real-time mode cannot use; use a "
+            "connector of plugin.path, or one of Kraal's own plugins here."
         )
 
 
@@ -281,11 +281,11 @@ def _class_of(plugin: JavaPlugin, host: PluginHost) -> type[Any]:
             members["task_class"] = type(f"{name}Task", (task,), {"class_name": plugin.task_class or None})
             return type(name, (JavaConnector,), members)
         case PluginKind.TRANSFORMATION:
-            return type(name, (_ForJavaOnly, Transformation), members)
+            return type(name, (_MadeInJvm, Transformation), members)
         case PluginKind.PREDICATE:
-            return type(name, (_ForJavaOnly, Predicate), members)
+            return type(name, (_MadeInJvm, Predicate), members)
         case _:
-            return type(name, (_ForJavaOnly, Converter), members)
+            return type(name, (_MadeInJvm, Converter), members)
 
 
 def _raised(trace: str | None) -> None:

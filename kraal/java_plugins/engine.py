@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.core.errors import KraalError
+from kraal.java_plugins.chained_run import ChainedRun
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
 from kraal.java_plugins.run import JavaRun
+from kraal.plugins.java_chain import chain_config, needs_java
 
 if TYPE_CHECKING:
     from kraal.core.ids import TaskId
@@ -24,14 +26,23 @@ if TYPE_CHECKING:
 class JavaPluginEngine:
     """Implements `kraal.engine.api.Engine`."""
 
-    def __init__(self, inner: Engine, host: PluginHost, registry: Registry, *, graceful_s: float) -> None:
-        """`graceful_s`: how long a task may take to stop."""
-        self._inner, self._host, self._registry = inner, host, registry
+    def __init__(
+        self,
+        inner: Engine,
+        host: PluginHost,
+        registry: Registry,
+        worker: Mapping[str, str],
+        *,
+        graceful_s: float,
+    ) -> None:
+        """`worker`: its properties; `graceful_s`: how long a task may take to stop."""
+        self._inner, self._host, self._registry, self._worker = inner, host, registry, worker
         self._graceful_s = graceful_s
         self.metrics = JavaMetrics(host)
         """The numbers of the plugins' JVM and of the tasks in it."""
         self._lock = threading.Lock()
         self._runs: dict[TaskId, JavaRun] = {}
+        self._chained: dict[TaskId, ChainedRun] = {}
 
     @property
     def state(self) -> EngineState:
@@ -53,7 +64,7 @@ class JavaPluginEngine:
         found = self._java_class(spec)
         if found is None:
             self.metrics.forget(spec.task)
-            return self._inner.open(spec, offsets, report)
+            return self._open_python(spec, offsets, report)
         run = JavaRun(
             self._host,
             spec,
@@ -76,9 +87,10 @@ class JavaPluginEngine:
     def abandon(self, task: TaskId) -> None:
         """Cancel the open run of a task."""
         with self._lock:
-            run = self._runs.get(task)
-        if run is not None:
-            run.cancel()
+            runs = (self._runs.get(task), self._chained.get(task))
+        for run in runs:
+            if run is not None:
+                run.cancel()
         self._inner.abandon(task)
 
     def close(self, timeout_s: float) -> None:
@@ -86,6 +98,36 @@ class JavaPluginEngine:
         self._host.close()
         self.metrics.close()
         self._inner.close(timeout_s)
+
+    def _open_python(
+        self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
+    ) -> Run:
+        """Open a task of a connector in Python; if it is a source with Java plugins, when their chain is made."""
+        if not self._is_chained(spec):
+            return self._inner.open(spec, offsets, report)
+        run = ChainedRun(
+            self._host,
+            spec,
+            chain_config(self._registry, self._worker, spec.connector_config),
+            number=self._host.next_number(),
+            open_inner=lambda chained, told: self._inner.open(chained, offsets, told),
+            report=report,
+            over=self._chain_over,
+        )
+        with self._lock:
+            older, self._chained[spec.task] = self._chained.get(spec.task), run
+        if older is not None:
+            older.cancel()
+        run.open()
+        return run
+
+    def _is_chained(self, spec: TaskSpec) -> bool:
+        config = spec.connector_config
+        try:
+            kind = self._registry.connector_class(config.get("connector.class", "")).kind
+        except KraalError:
+            return False
+        return kind == "source" and needs_java(self._registry, self._worker, config)
 
     def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
         try:
@@ -96,6 +138,11 @@ class JavaPluginEngine:
         except KraalError:
             return None
         return found if issubclass(found, JavaConnector) else None
+
+    def _chain_over(self, run: ChainedRun) -> None:
+        with self._lock:
+            if self._chained.get(run.spec.task) is run:
+                del self._chained[run.spec.task]
 
     def _over(self, run: JavaRun) -> None:
         self.metrics.over(run.spec.task, run.number)

@@ -136,4 +136,4 @@ def _with_java_plugins(
         for each in everything
         if each.is_connector or registry.resolve(each.class_name) != each.class_name
     ]
-    return registry.with_plugins(classes_of(found, host))
+    return registry.with_java(classes_of(found, host), {each.class_name for each in everything})

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
+from typing import Final
 
 from kraal.config.key import ConfigDef
 from kraal.core.errors import BadRequest, PluginFailed
@@ -140,11 +141,20 @@ class _Entry:
         return tuple(Plugin(self.name, kind, cls.version, cls.config_def, location) for kind in kinds)
 
 
+_KAFKA: Final = "org.apache.kafka.connect."
+
+
 class Registry:
     """The plugins of one worker. Immutable, so thread-safe."""
 
-    def __init__(self, entries: Sequence[_Entry]) -> None:
-        """`entries` of one name are versions, in ascending order."""
+    def __init__(
+        self, entries: Sequence[_Entry], java: Collection[str] = (), in_jvm: Collection[str] = ()
+    ) -> None:
+        """`entries` of one name are versions, in ascending order.
+
+        `java`: names of entries that are Java classes; `in_jvm`: names that the plugins' JVM has besides.
+        """
+        self._java, self._in_jvm = frozenset(java), frozenset(in_jvm)
         self._all = tuple(entries)
         self._versions: dict[str, list[_Entry]] = {}
         for entry in entries:
@@ -174,16 +184,28 @@ class Registry:
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
         """Return a registry in which these connectors, by full name, replace all connectors of this one."""
         others = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
-        return Registry([*others, *(_entry_of(name, cls) for name, cls in classes.items())])
+        made = [_entry_of(name, cls) for name, cls in classes.items()]
+        return Registry([*others, *made], self._java, self._in_jvm)
 
-    def with_plugins(self, found: Mapping[str, Sequence[PluginVersion]]) -> Registry:
-        """Return a registry with these plugins in addition, by full name; they replace those of the same name.
+    def with_java(
+        self, found: Mapping[str, Sequence[PluginVersion]], in_jvm: Collection[str] = ()
+    ) -> Registry:
+        """Return a registry with these Java plugins in addition, by full name; they replace those of the same name.
 
-        The versions of each are in ascending order.
+        The versions of each are in ascending order. `in_jvm`: the names of Java classes whose place Kraal's own keep
+        for connectors in Python.
         """
         kept = [entry for entry in self._all if entry.name not in found]
         added = [_entry_of(name, cls, kinds) for name, versions in found.items() for kinds, cls in versions]
-        return Registry([*kept, *added])
+        return Registry([*kept, *added], found, in_jvm)
+
+    def is_java(self, name: str) -> bool:
+        """Whether the plugin with a full name is a Java class of `plugin.path`."""
+        return name in self._java
+
+    def in_jvm(self, name: str) -> bool:
+        """Whether the plugins' JVM has a class with this name: one of `plugin.path`, or one of Kafka's own."""
+        return name in self._java or name in self._in_jvm or name.startswith(_KAFKA)
 
     def resolve(self, name: str) -> str | None:
         """Return the full name for a name or alias of any plugin; None if unknown."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 
 MANY: Final = 1000
 """From this many records, tables take the column path if possible, so that their pass does not block this process."""
+
+
+Pass = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
 class RunCancelled(Exception):
@@ -105,7 +108,7 @@ class SourceRecords:
 
         assert batch.table is not None  # noqa: S101 - `takes` has checked this
         known = [name for name in COLUMNS if name in batch.table.column_names]
-        one = replace(self._pass(batch), wait=self._wait)
+        one = self._pass(batch, here=True)
         found = pa.Table.from_batches(list(one(batch.table.select(known).to_batches())), OUT)
         is_row = found["topic"].is_valid()
         summary, _ = summed(found["note"].to_pylist())
@@ -142,8 +145,9 @@ class SourceRecords:
             return None  # missing topics must be created, and only the records contain their names
         return planned
 
-    def _pass(self, batch: SourceBatch) -> SourcePass:
-        return SourcePass(
+    def _pass(self, batch: SourceBatch, *, here: bool = False) -> Pass:
+        """Return the pass of a batch; `here`: in this process, where a cancel ends it."""
+        made = SourcePass(
             steps=self.steps,
             topic=batch.topic,
             key_schema=batch.key_schema,
@@ -153,6 +157,9 @@ class SourceRecords:
             dead=self.dead,
             gate=None if self.topics is None else self.topics.gate(),
         )
+        if self.spec.chain is not None:
+            return self.spec.chain.source_pass(made, batch, self.cancelled if here else None)
+        return replace(made, wait=self._wait) if here else made
 
     def _wait(self, seconds: float) -> None:
         if self.cancelled.wait(seconds):

@@ -35,6 +35,7 @@ from kraal.core.errors import BadRequest, NotFound, PluginFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, names_secret
 from kraal.plugins.config_providers import ProviderClasses
+from kraal.plugins.java_chain import chain_errors
 from kraal.plugins.registry import Plugin, PluginKind, Registry
 from kraal.plugins.validation.aliases import alias_errors, with_aliases
 from kraal.plugins.validation.framework import (
@@ -79,6 +80,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
         check_topics(config) if is_sink else []
     )
     between_keys += [*alias_errors(registry, config), *real_time_errors(registry, class_name, config, values)]
+    between_keys += [*chain_errors(registry, worker.raw, plugin, config)]
     for name, error in between_keys:
         values[name] = values[name].with_errors(error)
     if worker.group is not None and is_sink:

@@ -21,4 +21,4 @@ def host() -> FakeHost:
 
 @pytest.fixture
 def registry(host: FakeHost) -> Registry:
-    return Registry.of({}).with_plugins(classes_of(parse_catalog(CATALOG), cast("PluginHost", host)))
+    return Registry.of({}).with_java(classes_of(parse_catalog(CATALOG), cast("PluginHost", host)))

@@ -191,10 +191,8 @@ def test_delivery_guarantees_are_asked(
     assert made.can_define_transaction_boundaries({}) is bool(support)
 
 
-def test_a_python_connector_cannot_use_a_java_transform(registry: Registry) -> None:
-    with pytest.raises(
-        BadRequest, match=r"com\.example\.Change is a Java plugin, which only Java connectors"
-    ):
+def test_a_java_transform_is_not_made_in_this_process(registry: Registry) -> None:
+    with pytest.raises(BadRequest, match=r"com\.example\.Change is a Java plugin, which sinks in Python"):
         make_chain(registry, {"transforms": "x", "transforms.x.type": "com.example.Change"})
 
 

@@ -38,7 +38,7 @@ def test_a_connector_has_the_version_that_its_config_wants(registry: Registry) -
 
 def test_the_same_version_in_two_places_is_two_plugins(host: FakeHost) -> None:
     twice = json.dumps([plugin("com.example.A", "sink", location=f"file:/{at}/") for at in "ab"])
-    found = Registry.of({}).with_plugins(classes_of(parse_catalog(twice), cast("PluginHost", host)))
+    found = Registry.of({}).with_java(classes_of(parse_catalog(twice), cast("PluginHost", host)))
     assert found.versions("com.example.A") == ("2.0", "2.0")
 
 
@@ -76,7 +76,7 @@ def test_configs_are_checked_by_the_keys_of_the_version(
 def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(host: FakeHost) -> None:
     java = classes_of(parse_catalog(CATALOG), cast("PluginHost", host))
     own = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
-    registry = Registry.of(own).with_plugins(java)
+    registry = Registry.of(own).with_java(java)
     config = NAMED | {"key.converter": next(iter(own)), "key.converter.plugin.version": "4.3.0"}
     assert not validate_connector(registry, Worker(), config).error_count
     wrong = validate_connector(registry, Worker(), config | {"key.converter.plugin.version": "0.1.0"})

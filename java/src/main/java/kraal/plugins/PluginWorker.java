@@ -24,6 +24,7 @@ import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.storage.KafkaOffsetBackingStore;
 import org.apache.kafka.connect.storage.OffsetBackingStore;
 import org.apache.kafka.connect.util.ConnectUtils;
+import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.apache.kafka.connect.util.SharedTopicAdmin;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.core.config.Configurator;
@@ -46,6 +47,7 @@ public final class PluginWorker {
     private volatile Worker worker;
     private volatile Tasks tasks;
     private volatile Pulse pulse;
+    private ChainServer chains;
 
     /** Scans {@code plugin.path}; takes seconds. Threads that the caller starts later find classes of plugins by name. */
     PluginWorker(Map<String, String> pluginProperties) {
@@ -253,5 +255,27 @@ public final class PluginWorker {
     /** Forgets a task that has ended, or cancels it; returns whether it had ended. */
     public boolean endTask(String connector, int task, long run) throws Exception {
         return tasks.end(connector, task, run);
+    }
+
+    // --- Transforms and converters of connectors in Python --------------------------------------------------
+
+    /**
+     * Makes the transforms and converters of a task; {@code run} tells them apart. Returns where their batches are taken,
+     * see {@link ChainServer}.
+     */
+    public synchronized String openChain(String connector, int task, long run, String config) throws Exception {
+        if (chains == null) {
+            chains = new ChainServer();
+        }
+        Chain made =
+            new Chain(plugins, worker.metrics(), new ConnectorTaskId(connector, task), Json.strings(config));
+        return Json.text(chains.add(run, made));
+    }
+
+    /** Closes the transforms and converters of a run, if they still are there. */
+    public synchronized void closeChain(long run) {
+        if (chains != null) {
+            chains.remove(run);
+        }
     }
 }

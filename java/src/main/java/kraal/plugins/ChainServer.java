@@ -1,0 +1,111 @@
+package kraal.plugins;
+
+import java.io.BufferedInputStream;
+import java.io.BufferedOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.SecureRandom;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.common.utils.Utils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Takes batches of records from Python over the loopback interface, and answers with what their {@link Chain} made of them.
+ *
+ * <p>A connection starts with the token; each {@link Frame} that follows names a chain and has an answer. A thread serves
+ * each connection until it is closed.
+ */
+final class ChainServer implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(ChainServer.class);
+    private static final int TOKEN_BYTES = 16;
+    private static final int BUFFER = 1 << 16;
+    private final ServerSocket listening = new ServerSocket(0, 0, InetAddress.getLoopbackAddress());
+    private final String token;
+    private final Map<Long, Chain> chains = new ConcurrentHashMap<>();
+
+    ChainServer() throws IOException {
+        byte[] secret = new byte[TOKEN_BYTES];
+        new SecureRandom().nextBytes(secret);
+        token = HexFormat.of().formatHex(secret);
+        start(this::accept, "kraal-chains");
+    }
+
+    /** Adds a chain; returns {@code {"port": ..., "token": ...}} for its batches. */
+    Map<String, Object> add(long number, Chain chain) {
+        chains.put(number, chain);
+        return Map.of("port", listening.getLocalPort(), "token", token);
+    }
+
+    /** Closes a chain, if it still is there. */
+    void remove(long number) {
+        Chain chain = chains.remove(number);
+        if (chain != null) {
+            chain.close();
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        listening.close();
+    }
+
+    private static void start(Runnable work, String name) {
+        Thread thread = new Thread(work, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void accept() {
+        while (!listening.isClosed()) {
+            try {
+                Socket socket = listening.accept();
+                start(() -> serve(socket), "kraal-chain-batches");
+            } catch (IOException e) {
+                LOG.debug("A connection for batches was not made", e);
+            }
+        }
+    }
+
+    private void serve(Socket socket) {
+        try (socket) {
+            socket.setTcpNoDelay(true);
+            DataInputStream input = new DataInputStream(new BufferedInputStream(socket.getInputStream(), BUFFER));
+            DataOutputStream output = new DataOutputStream(new BufferedOutputStream(socket.getOutputStream(), BUFFER));
+            byte[] given = input.readNBytes(2 * TOKEN_BYTES);
+            if (!MessageDigest.isEqual(given, token.getBytes(StandardCharsets.US_ASCII))) {
+                return;
+            }
+            while (true) {
+                Frame frame = Frame.read(input);
+                answer(frame).write(output);
+            }
+        } catch (EOFException e) {
+            LOG.trace("A connection for batches was closed");
+        } catch (IOException e) {
+            LOG.debug("A connection for batches ended", e);
+        }
+    }
+
+    private Frame answer(Frame given) {
+        Chain chain = chains.get(((Number) given.about().get("chain")).longValue());
+        try {
+            if (chain == null) {
+                throw new IllegalStateException("the task has ended");
+            }
+            return chain.pass(given);
+        } catch (Exception | LinkageError e) {
+            return new Frame(Map.of("error", Utils.stackTrace(e).stripTrailing()), List.of());
+        }
+    }
+}

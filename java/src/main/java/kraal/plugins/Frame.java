@@ -1,0 +1,60 @@
+package kraal.plugins;
+
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A message between Python and {@link ChainServer}: an object as JSON, then buffers in Arrow's layout, little-endian.
+ *
+ * <p>On the wire: the length of the JSON as an int in network order, the JSON, whose {@code sizes} are the lengths of the
+ * buffers, and the buffers. Source of the layouts: Arrow's columnar format.
+ */
+record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
+
+    static Frame read(DataInputStream input) throws IOException {
+        byte[] text = input.readNBytes(input.readInt());
+        Map<String, Object> about = Json.object(new String(text, StandardCharsets.UTF_8));
+        List<ByteBuffer> buffers = new ArrayList<>();
+        for (Object size : (List<?>) about.get("sizes")) {
+            byte[] bytes = new byte[((Number) size).intValue()];
+            input.readFully(bytes);
+            buffers.add(ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN));
+        }
+        return new Frame(about, buffers);
+    }
+
+    void write(DataOutputStream output) throws IOException {
+        Map<String, Object> all = new LinkedHashMap<>(about);
+        all.put("sizes", buffers.stream().map(ByteBuffer::remaining).toList());
+        byte[] text = Json.text(all).getBytes(StandardCharsets.UTF_8);
+        output.writeInt(text.length);
+        output.write(text);
+        for (ByteBuffer buffer : buffers) {
+            output.write(buffer.array(), buffer.position(), buffer.remaining());
+        }
+        output.flush();
+    }
+
+    /** Makes a buffer of bytes that may be written for each row. */
+    static final class Growing extends ByteArrayOutputStream {
+        void addInt(int value) {
+            write(value);
+            write(value >>> 8);
+            write(value >>> 16);
+            write(value >>> 24);
+        }
+
+        ByteBuffer made() {
+            return ByteBuffer.wrap(buf, 0, count);
+        }
+    }
+}

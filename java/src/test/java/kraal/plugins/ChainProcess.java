@@ -1,0 +1,33 @@
+package kraal.plugins;
+
+import java.util.Map;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.runtime.ConnectMetrics;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/** Serves one chain, number 1, without brokers, for tests in Python: prints where, and ends with standard input. */
+public final class ChainProcess {
+    private ChainProcess() {
+    }
+
+    /** Takes {@code plugin.path} and the chain's config. */
+    public static void main(String[] args) throws Exception {
+        ChainServer server = new ChainServer();
+        String json = "org.apache.kafka.connect.json.JsonConverter";
+        Map<String, String> worker = Map.of(
+            "bootstrap.servers", "localhost:1", "key.converter", json, "value.converter", json,
+            "offset.storage.file.filename", "none");
+        ConnectMetrics metrics = new ConnectMetrics("tests", new StandaloneConfig(worker), Time.SYSTEM, "tests");
+        Plugins plugins = new Plugins(Map.of("plugin.path", args[0], "plugin.discovery", "service_load"));
+        Chain chain = new Chain(plugins, metrics, new ConnectorTaskId("c", 3), Json.strings(args[1]));
+        System.out.println(Json.text(server.add(1, chain)));
+        while (System.in.read() >= 0) {
+            // the end of the stream is the end of the test
+        }
+        server.remove(1);
+        server.close();
+        System.exit(0);
+    }
+}

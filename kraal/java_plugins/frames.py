@@ -1,0 +1,179 @@
+"""Batches of records on their way to a chain in the plugins' JVM and back, as Arrow's own buffers.
+
+A frame is an object as JSON and buffers; `Frame.java` tells how they are sent. To Java goes a list of columns, each
+described by its kind and the kinds of its parts, depth first (`Columns.java`); back come two groups of rows
+(`Rows.java`): those to write, and failed records for dead letters.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraal.engine.records.source_pass import HEADERS, OUT
+from kraal.plugins.model.schema import Schema, Type
+
+Buffers = list[Any]
+"""Objects that support the buffer protocol."""
+
+_INT: Final = 4
+_LONG: Final = 8
+ROW_BUFFERS: Final = 18
+"""How many buffers a group of rows has."""
+
+
+def head_of(about: Mapping[str, Any], buffers: Buffers) -> bytes:
+    """Return what is sent before a frame's buffers."""
+    sizes = [memoryview(each).nbytes for each in buffers]
+    text = json.dumps({**about, "sizes": sizes}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return struct.pack(">i", len(text)) + text
+
+
+def add_column(column: pa.Array, buffers: Buffers) -> dict[str, Any]:
+    """Add a column's buffers; return its description. Raises ValueError for a type without Connect values."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return {"kind": "null"}
+    has_nulls = column.null_count > 0
+    if has_nulls:
+        buffers.append(_bits(column.is_valid()))
+    return {**_described(column, kind, buffers), "nulls": has_nulls}
+
+
+def _described(column: pa.Array, kind: pa.DataType, buffers: Buffers) -> dict[str, Any]:
+    of = pa.types
+    if of.is_boolean(kind):
+        buffers.append(_bits(pc.fill_null(column, fill_value=False)))
+        return {"kind": "boolean"}
+    if of.is_integer(kind):
+        return _fixed("long", column.cast(pa.int64()), buffers)
+    if of.is_floating(kind):
+        return _fixed("double" if of.is_float64(kind) else "float", column.cast(pa.float64()), buffers)
+    if of.is_timestamp(kind):
+        return _fixed("time", _floored(column).cast(pa.int64()), buffers)
+    if of.is_date(kind):
+        return _fixed("time", column.cast(pa.date64()).cast(pa.int64()), buffers)
+    if of.is_decimal(kind):
+        return _binary("decimal", column.cast(pa.string()), buffers)
+    if of.is_string(kind) or of.is_large_string(kind):
+        return _binary("text", column, buffers)
+    if of.is_binary(kind) or of.is_large_binary(kind):
+        return _binary("bytes", column, buffers)
+    if of.is_struct(kind):
+        return _struct(column, kind, buffers)
+    if of.is_map(kind):
+        first, last = _ends(column, buffers)
+        return {
+            "kind": "map",
+            "keys": add_column(column.keys.slice(first, last - first), buffers),
+            "items": add_column(column.items.slice(first, last - first), buffers),
+        }
+    if of.is_list(kind) or of.is_large_list(kind):
+        column = column.cast(pa.list_(kind.value_type))
+        first, last = _ends(column, buffers)
+        return {"kind": "list", "items": add_column(column.values.slice(first, last - first), buffers)}
+    raise ValueError(f"Java plugins do not support columns of type {kind}")
+
+
+def _struct(column: pa.Array, kind: pa.StructType, buffers: Buffers) -> dict[str, Any]:
+    names = [kind.field(at).name for at in range(kind.num_fields)]
+    if set(names) == {"value", "metadata"} and all(pa.types.is_binary(kind.field(n).type) for n in names):
+        raise ValueError("Java plugins do not support columns of type VARIANT")
+    parts = zip(names, column.flatten(), strict=True)
+    return {
+        "kind": "struct",
+        "fields": [{"name": name, "column": add_column(part, buffers)} for name, part in parts],
+    }
+
+
+def _floored(column: pa.Array) -> pa.Array:
+    """Return timestamps in milliseconds, rounded down."""
+    unit = column.type.unit
+    finer = pc.floor_temporal(column, unit="millisecond") if unit in {"us", "ns"} else column
+    return finer.cast(pa.timestamp("ms", column.type.tz))
+
+
+def _fixed(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
+    start = column.offset * _LONG
+    buffers.append(_bytes_of(column, 1)[start : start + len(column) * _LONG])
+    return {"kind": kind}
+
+
+def _binary(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
+    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+        column = column.cast(pa.large_binary()).cast(pa.binary())
+    first, last = _ends(column, buffers)
+    buffers.append(_bytes_of(column, 2)[first:last])
+    return {"kind": kind}
+
+
+def _ends(column: pa.Array, buffers: Buffers) -> tuple[int, int]:
+    """Add the offsets of a column whose values have different lengths; return the first and the last."""
+    start = column.offset * _INT
+    ends = _bytes_of(column, 1)[start : start + (len(column) + 1) * _INT] or bytes(_INT)
+    buffers.append(ends)
+    return struct.unpack_from("<i", ends)[0], struct.unpack_from("<i", ends, len(ends) - _INT)[0]
+
+
+def _bytes_of(column: pa.Array, number: int) -> memoryview:
+    found = column.buffers()[number]
+    return memoryview(b"" if found is None else found)
+
+
+def _bits(column: pa.Array) -> bytes:
+    return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
+
+
+def rows_of(about: Mapping[str, Any], buffers: Sequence[Any]) -> pa.RecordBatch:
+    """Return a group of rows as a batch of the record path, without notes."""
+    count, headers = about["rows"], about["headers"]
+    made: Iterator[pa.Buffer] = map(pa.py_buffer, buffers)
+
+    def column(kind: pa.DataType, rows: int, parts: int = 3) -> pa.Array:
+        return pa.Array.from_buffers(kind, rows, [next(made) for _ in range(parts)])
+
+    topics, partitions = column(pa.string(), count), column(pa.int32(), count, 2)
+    ends = pa.Array.from_buffers(pa.int32(), count + 1, [None, next(made)])
+    names, values = column(pa.string(), headers), column(pa.binary(), headers)
+    keys = column(pa.binary(), count)
+    listed = _listed(ends, names, values) if headers else pa.nulls(count, HEADERS)
+    columns = [topics, partitions, listed, keys, column(pa.binary(), count), pa.nulls(count, pa.string())]
+    return pa.RecordBatch.from_arrays(columns, schema=OUT)
+
+
+def _listed(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
+    """Return the headers of each row; null where there are none."""
+    pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
+    nothing = pc.equal(ends.slice(1), ends.slice(0, len(ends) - 1))
+    return pa.ListArray.from_arrays(ends, pairs, type=HEADERS, mask=nothing)
+
+
+def schema_text(schema: Schema | None) -> str | None:
+    """Return a schema as `JsonConverter.asConnectSchema` reads it; defaults only of simple types."""
+    return None if schema is None else json.dumps(_schema(schema))
+
+
+def _schema(schema: Schema) -> dict[str, Any]:
+    about = {"name": schema.name, "version": schema.version, "doc": schema.doc}
+    made: dict[str, Any] = {"type": str(schema.type), "optional": schema.optional}
+    made.update((name, value) for name, value in about.items() if value is not None)
+    if schema.parameters:
+        made["parameters"] = dict(schema.parameters)
+    if isinstance(schema.default, bytes):
+        made["default"] = base64.b64encode(schema.default).decode()
+    elif isinstance(schema.default, (bool, int, float, str)):
+        made["default"] = schema.default
+    if schema.type is Type.STRUCT:
+        made["fields"] = [{**_schema(each.schema), "field": each.name} for each in schema.fields]
+    elif schema.type is Type.ARRAY and schema.value is not None:
+        made["items"] = _schema(schema.value)
+    elif schema.type is Type.MAP and schema.key is not None and schema.value is not None:
+        made["keys"], made["values"] = _schema(schema.key), _schema(schema.value)
+    return made

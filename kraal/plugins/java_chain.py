@@ -1,0 +1,92 @@
+"""The transforms, predicates and converters of a connector as the plugins' JVM makes them, and what it cannot make.
+
+The chain of a connector runs in one place: in Java if the connector is Java or a source that names a class which only
+`plugin.path` has, else in Python. Kafka's own classes exist in both under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from kraal.config.connector.keys import (
+    HEADER_CONVERTER,
+    KEY_CONVERTER,
+    PREDICATES,
+    TRANSFORMS,
+    VALUE_CONVERTER,
+)
+from kraal.config.values import split_list, trim
+from kraal.core.ids import Config
+from kraal.plugins.registry import Plugin, PluginKind, Registry
+
+_DEFAULTS: Final = {
+    KEY_CONVERTER: "org.apache.kafka.connect.converters.ByteArrayConverter",
+    VALUE_CONVERTER: "org.apache.kafka.connect.converters.ByteArrayConverter",
+    HEADER_CONVERTER: "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+}
+_RETRIES: Final = ("errors.retry.timeout", "errors.retry.delay.max.ms")
+_PYTHON: Final = "kraal"
+"""Stands for the class of a connector in Python."""
+_INSTEAD: Final = "use a class of plugin.path, or one of Kafka's own."
+_ONE_KIND: Final = "all transforms and converters of a connector must be of one kind:"
+_SINK: Final = (
+    "{name} is a Java plugin, which sinks in Python cannot use; use one of Kraal's own, or a Java sink."
+)
+
+
+def needs_java(registry: Registry, worker: Mapping[str, str], config: Config) -> bool:
+    """Whether a connector's transforms or converters are Java classes of `plugin.path`, by its config or default."""
+    return any(registry.is_java(name) for _, name in _named(registry, worker, config))
+
+
+def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
+    """Return the config that the JVM makes the chain of a connector in Python from, with full class names."""
+    made = {"name": config.get("name", ""), "connector.class": _PYTHON}
+    made.update((key, config[key]) for key in (TRANSFORMS, PREDICATES, *_RETRIES) if key in config)
+    for prefix in (f"{TRANSFORMS}.", f"{PREDICATES}."):
+        made.update((key, text) for key, text in config.items() if key.startswith(prefix))
+    for role in _DEFAULTS:
+        source = config if config.get(role) else worker
+        made.update((key, text) for key, text in source.items() if key.startswith(f"{role}."))
+    made.update(_named(registry, worker, config))
+    return made
+
+
+def chain_errors(
+    registry: Registry, worker: Mapping[str, str], plugin: Plugin, config: Config
+) -> Iterator[tuple[str, str]]:
+    """Yield pairs of a key and its error, for classes that cannot be in the chain of a connector together."""
+    if registry.is_java(plugin.name):
+        foreign = "{name} is a plugin in Python, which Java connectors cannot use; " + _INSTEAD
+        yield from _not_in_jvm(registry, _named(registry, {}, config), foreign)
+        return
+    named = list(_named(registry, worker, config))
+    java = [(key, name) for key, name in named if registry.is_java(name)]
+    if java and plugin.kind is PluginKind.SINK:
+        yield from ((key, _SINK.format(name=name)) for key, name in java)
+    elif java:
+        of_java = f"{java[0][1]} ({java[0][0]}) is a Java plugin"
+        mixed = f"{{name}} is a plugin in Python, and {of_java}; {_ONE_KIND} {_INSTEAD}"
+        yield from _not_in_jvm(registry, named, mixed)
+
+
+def _not_in_jvm(registry: Registry, named: Iterable[tuple[str, str]], text: str) -> Iterator[tuple[str, str]]:
+    for key, name in named:
+        if registry.resolve(name) is not None and not registry.in_jvm(name):
+            yield key, text.format(name=name)
+
+
+def _named(registry: Registry, worker: Mapping[str, str], config: Config) -> Iterator[tuple[str, str]]:
+    """Yield the keys that name classes of the chain, with the classes' full names."""
+
+    def full(key: str, written: str | None) -> tuple[str, str]:
+        name = trim(written or "")
+        return key, registry.resolve(name) or name
+
+    for role in (TRANSFORMS, PREDICATES):
+        for alias in split_list(config.get(role) or ""):
+            key = f"{role}.{alias}.type"
+            yield full(key, config.get(key))
+    for key, default in _DEFAULTS.items():
+        yield full(key, config.get(key) or worker.get(key) or default)

@@ -1,0 +1,298 @@
+"""Batches of a source in Python through Java transforms and converters: frames, values, faults, connections."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraal.core.errors import PluginFailed
+from kraal.core.offsets import SourcePartition
+from kraal.engine.records.source_pass import HEADERS, OUT, DeadTopic, SourcePass
+from kraal.engine.records.steps import Summary, summed
+from kraal.engine.records.tolerance import Tolerance
+from kraal.jars.jars import ensure
+from kraal.jars.java import find_java
+from kraal.jars.java_module import compile_jar, java_class_path
+from kraal.java_plugins.chain import ChainCancelled, ChainLost, JavaChain
+from kraal.metrics.errors import ErrorCounts
+from kraal.plugins.api import SourceBatch
+from kraal.plugins.model.records import DECIMAL, TIMESTAMP
+from kraal.plugins.model.schema import STRING, Field, Schema, Type
+from tests.fakes.spark.passes import ALL, steps
+
+pytestmark = pytest.mark.ci
+
+TESTS = Path(__file__).parents[3] / "java" / "src" / "test"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+MOODY = {"transforms": "m", "transforms.m.type": "kraal.testing.Moody", "transforms.m.prefix": "-"}
+SHOUTING = {"value.converter": "kraal.testing.Shouting"}
+DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
+
+Serve = Callable[..., AbstractContextManager[JavaChain]]
+
+
+@pytest.fixture(scope="module")
+def serve(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
+    """Starts a JVM with a chain of a config."""
+    jars = [*java_class_path(), *ensure("junit")]
+    tests = tmp_path_factory.mktemp("chain") / "tests.jar"
+    compile_jar(TESTS, jars, tests)
+
+    @contextmanager
+    def served(config: dict[str, str]) -> Iterator[JavaChain]:
+        known = {
+            "name": "c",
+            "connector.class": "kraal",
+            "key.converter": JSON,
+            "value.converter": JSON,
+            "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        }
+        command = [str(find_java()), "-cp", os.pathsep.join(map(str, [tests, *jars]))]
+        command += ["kraal.plugins.ChainProcess", str(plugin_path), json.dumps(known | config)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            line = next(each for each in process.stdout if each.startswith('{"'))
+            try:
+                yield JavaChain(number=1, **json.loads(line))
+            finally:
+                process.kill()
+
+    return served
+
+
+@pytest.fixture(scope="module")
+def moody(serve: Serve) -> Iterator[JavaChain]:
+    """A chain that several tests share; its transform counts on."""
+    with serve(MOODY | SHOUTING | {"errors.retry.timeout": "5000"}) as chain:
+        yield chain
+
+
+def passed(
+    chain: JavaChain,
+    table: pa.Table,
+    *,
+    cancelled: threading.Event | None = None,
+    **changes: Any,
+) -> tuple[list[dict[str, Any]], Summary]:
+    """Take a table through; return the rows and the summary."""
+    given = SourcePass(
+        steps=steps(changes.pop("tolerance", None)), topic="t", value_schema=STRING, timestamp_ms=5
+    )
+    batch = SourceBatch(offsets={SourcePartition.of({"file": "f"}): {"position": 9}})
+    one = chain.source_pass(replace(given, **changes), batch, cancelled)
+    rows = pa.Table.from_batches(list(one(table.to_batches(3))), OUT).to_pylist()
+    notes = [row.pop("note") for row in rows]
+    return [row for row in rows if row["topic"] is not None], summed(notes)[0]
+
+
+def texts(*values: str | None) -> pa.Table:
+    return pa.table({"value": pa.array(values, pa.string())})
+
+
+def values_of(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["value"].decode().partition(":")[2] for row in rows]
+
+
+def test_records_are_transformed_converted_and_dropped_in_order(moody: JavaChain) -> None:
+    rows, summary = passed(moody, texts("a", "drop it", "é", "b"))
+    assert values_of(rows) == ["A", "É", "B"]
+    assert {row["topic"] for row in rows} == {"t"}
+    assert [each["key"] for each in rows[0]["headers"]] == ["count", "shouted"]
+    assert (summary.read, summary.written, summary.counts) == (4, 3, ErrorCounts())
+    assert summary.topics == {"t"}
+
+
+def test_a_transform_keeps_its_state_between_batches(moody: JavaChain) -> None:
+    def number(row: dict[str, Any]) -> int:
+        return int(row["value"].decode().partition(":")[0].removeprefix("-"))
+
+    first, second = passed(moody, texts("a", "b"))[0], passed(moody, texts("c"))[0]
+    assert [number(row) - number(first[0]) for row in (*first, *second)] == [0, 1, 2]
+
+
+def test_the_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaChain) -> None:
+    rows, summary = passed(moody, texts("a", "bad one", "b", "c", "d"))
+    assert values_of(rows) == ["A"]
+    fatal = summary.fatal
+    assert fatal is not None
+    assert (fatal.stage, fatal.class_name) == ("TRANSFORMATION", "kraal.testing.Moody")
+    assert (fatal.exception, fatal.message) == ("org.apache.kafka.connect.errors.DataException", "bad one")
+    assert fatal.stack.startswith(
+        "org.apache.kafka.connect.errors.DataException: bad one\n\tat kraal.testing.Moody"
+    )
+    assert (summary.counts.failures, summary.counts.errors, summary.counts.skipped) == (1, 1, 0)
+
+
+def test_bad_records_are_left_out_counted_and_logged_where_errors_are_tolerated(moody: JavaChain) -> None:
+    tolerance = Tolerance(all=True, logs=True, shows_records=True)
+    rows, summary = passed(moody, texts("a", "bad", "b?", "c"), tolerance=tolerance)
+    assert values_of(rows) == ["A", "C"]
+    assert summary.fatal is None
+    assert (summary.read, summary.written) == (4, 2)
+    assert (summary.counts.failures, summary.counts.skipped, summary.counts.logged) == (2, 2, 2)
+    assert [(each.stage, each.class_name) for each in summary.faults] == [
+        ("TRANSFORMATION", "kraal.testing.Moody"),
+        ("VALUE_CONVERTER", "kraal.testing.Shouting"),
+    ]
+    assert "sourcePartition={file=f}, sourceOffset={position=9}" in summary.faults[0].record
+
+
+def test_a_dead_letter_is_the_record_as_it_came_and_tells_why(moody: JavaChain) -> None:
+    headers = pa.array([[{"key": "own", "value": b"\x00"}], None], HEADERS)
+    table = texts("bad", "bad?").append_column("headers", headers)
+    rows, summary = passed(moody, table, tolerance=ALL, dead=DEAD)
+    assert [(row["topic"], row["value"]) for row in rows] == [("dead", b"BAD"), ("dead", b'"bad?"')]
+    first = {each["key"]: each["value"] for each in rows[0]["headers"]}
+    assert first["own"] == b"\x00"
+    assert first["__connect.errors.class.name"] == b"kraal.testing.Moody"
+    assert first["__connect.errors.exception.message"] == b"bad"
+    assert (summary.written, summary.counts.dead_letters) == (0, 2)
+
+
+def test_a_retriable_error_is_tried_again(moody: JavaChain) -> None:
+    rows, summary = passed(moody, texts("later"))
+    assert values_of(rows) == ["LATER"]
+    assert (summary.counts.failures, summary.counts.retries, summary.counts.errors) == (1, 1, 0)
+
+
+def test_headers_that_came_with_a_record_stay_bytes(moody: JavaChain) -> None:
+    headers = pa.array([[{"key": "own", "value": b"\xff\x00"}, {"key": "none", "value": None}]], HEADERS)
+    rows, _ = passed(moody, texts("a").append_column("headers", headers))
+    assert rows[0]["headers"][:2] == [{"key": "own", "value": b"\xff\x00"}, {"key": "none", "value": None}]
+
+
+def test_a_cancel_ends_a_pass_that_is_inside_a_transform(serve: Serve) -> None:
+    with serve(MOODY) as chain:
+        cancelled = threading.Event()
+        threading.Timer(0.5, cancelled.set).start()
+        with pytest.raises(ChainCancelled):
+            passed(chain, texts("block"), cancelled=cancelled)
+
+
+def test_the_end_of_the_jvm_is_told_apart_from_faults(serve: Serve) -> None:
+    with serve(MOODY) as chain:
+        pass
+    with pytest.raises(ChainLost):
+        passed(chain, texts("a"))
+
+
+def test_a_wrong_token_and_an_unknown_chain_are_refused(moody: JavaChain) -> None:
+    with pytest.raises(ChainLost):
+        passed(replace(moody, token="0" * 32), texts("a"))
+    with pytest.raises(PluginFailed, match="the task has ended"):
+        passed(replace(moody, number=2), texts("a"))
+
+
+INNER = Schema(
+    type=Type.STRUCT,
+    optional=True,
+    fields=(
+        Field(name="x", schema=Schema(type=Type.INT8)),
+        Field(name="y", schema=Schema(type=Type.FLOAT32)),
+    ),
+)
+ZOO = Schema(
+    type=Type.STRUCT,
+    name="zoo",
+    fields=(
+        Field(name="flag", schema=Schema(type=Type.BOOLEAN, optional=True)),
+        Field(name="small", schema=Schema(type=Type.INT16, optional=True)),
+        Field(name="big", schema=Schema(type=Type.INT64, optional=True, default=7)),
+        Field(name="real", schema=Schema(type=Type.FLOAT64, optional=True)),
+        Field(name="text", schema=Schema(type=Type.STRING, optional=True)),
+        Field(name="raw", schema=Schema(type=Type.BYTES, optional=True)),
+        Field(
+            name="money",
+            schema=Schema(type=Type.BYTES, optional=True, name=DECIMAL, version=1, parameters={"scale": "2"}),
+        ),
+        Field(name="when", schema=Schema(type=Type.INT64, optional=True, name=TIMESTAMP, version=1)),
+        Field(name="inner", schema=INNER),
+        Field(name="many", schema=Schema(type=Type.ARRAY, optional=True, value=INNER)),
+        Field(
+            name="map",
+            schema=Schema(
+                type=Type.MAP, optional=True, key=STRING, value=Schema(type=Type.INT32, optional=True)
+            ),
+        ),
+    ),
+)
+ARROW = pa.struct(
+    [
+        ("flag", pa.bool_()),
+        ("small", pa.int16()),
+        ("big", pa.int64()),
+        ("real", pa.float64()),
+        ("text", pa.large_string()),
+        ("raw", pa.binary()),
+        ("money", pa.decimal128(10, 2)),
+        ("when", pa.timestamp("us", "UTC")),
+        ("inner", pa.struct([("x", pa.int8()), ("y", pa.float32())])),
+        ("many", pa.list_(pa.struct([("x", pa.int8()), ("y", pa.float32())]))),
+        ("map", pa.map_(pa.string(), pa.int32())),
+    ]
+)
+FULL = {
+    "flag": True,
+    "small": -3,
+    "big": 1 << 40,
+    "real": 0.1,
+    "text": "déjà",
+    "raw": b"\x00\x01",
+    "money": Decimal("-12.30"),
+    "when": dt.datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=dt.UTC),
+    "inner": {"x": 1, "y": 0.5},
+    "many": [{"x": 2, "y": 1.5}, None],
+    "map": [("k", 1), ("l", None)],
+}
+EMPTY: dict[str, Any] = dict.fromkeys(FULL)
+PLAIN = FULL | {"raw": "AAE=", "money": "-12.30", "when": -1, "map": {"k": 1, "l": None}}
+
+
+def zoo(*rows: dict[str, Any]) -> pa.Table:
+    return pa.table({"value": pa.array(rows, ARROW)})
+
+
+def test_values_of_all_types_arrive_with_their_schema(serve: Serve) -> None:
+    with serve({"value.converter.decimal.format": "NUMERIC"}) as chain:
+        # The part is not the start of its arrays, so offsets count.
+        rows, _ = passed(chain, zoo(EMPTY, FULL, FULL, FULL, EMPTY).slice(1), value_schema=ZOO)
+    found = [json.loads(row["value"], parse_float=str) for row in rows]
+    shown = PLAIN | {"real": "0.1", "inner": {"x": 1, "y": "0.5"}, "many": [{"x": 2, "y": "1.5"}, None]}
+    assert [each["payload"] for each in found] == [shown, shown, shown, EMPTY | {"big": 7}]
+    fields = {each["field"]: each for each in found[0]["schema"]["fields"]}
+    assert (fields["small"]["type"], fields["big"]["default"], fields["when"]["name"]) == (
+        "int16",
+        7,
+        TIMESTAMP,
+    )
+    assert found[0]["schema"]["name"] == "zoo"
+
+
+def test_values_without_a_schema_arrive_as_maps(serve: Serve) -> None:
+    simple = pa.array([{"n": 1, "f": 0.5, "s": ["a", None], "m": None}], pa.struct(
+        [("n", pa.int32()), ("f", pa.float32()), ("s", pa.list_(pa.string())), ("m", pa.null())]
+    ))  # fmt: skip
+    with serve({"value.converter.schemas.enable": "false"}) as chain:
+        rows, _ = passed(chain, pa.table({"value": simple, "key": ["k"]}), value_schema=None)
+    assert json.loads(rows[0]["value"]) == {"n": 1, "f": 0.5, "s": ["a", None], "m": None}
+    assert json.loads(rows[0]["key"]) == {"schema": None, "payload": "k"}
+
+
+def test_rows_may_name_their_topics_and_partitions(moody: JavaChain) -> None:
+    table = texts("a", "b").append_column("topic", pa.array(["u", "v"]))
+    table = table.append_column("partition", pa.array([None, 4], pa.int32()))
+    rows, summary = passed(moody, table, topic=None)
+    assert [(row["topic"], row["partition"]) for row in rows] == [("u", None), ("v", 4)]
+    assert summary.topics == {"u", "v"}

@@ -1,0 +1,133 @@
+"""Which chains run in the plugins' JVM, and which classes cannot be together in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kraal.plugins.api import Converter, Predicate, Transformation
+from kraal.plugins.java_chain import chain_config, chain_errors, needs_java
+from kraal.plugins.registry import PluginKind, Registry
+
+CHANGE, SHOUT, CHECK = "com.example.Change", "com.example.Shout", "com.example.Check"
+SOURCE, SINK = "FileStreamSource", "FileStreamSink"
+SQL, AVRO = "kraal.transforms.SQL", "io.confluent.connect.avro.AvroConverter"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+USES_JAVA = {"transforms": "c", "transforms.c.type": "Change"}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    """The installed plugins, and a Java one of each kind."""
+
+    def java(kind: PluginKind, base: type[Any]) -> list[tuple[tuple[PluginKind, ...], type[Any]]]:
+        return [((kind,), type("Made", (base,), {}))]
+
+    source = Registry.load().connector_class(SOURCE)
+    return Registry.load().with_java(
+        {
+            CHANGE: java(PluginKind.TRANSFORMATION, Transformation),
+            SHOUT: java(PluginKind.CONVERTER, Converter),
+            CHECK: java(PluginKind.PREDICATE, Predicate),
+            "com.example.JavaSource": java(PluginKind.SOURCE, source),
+        }
+    )
+
+
+def errors(
+    registry: Registry, connector: str, config: Mapping[str, str], worker: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    return dict(chain_errors(registry, worker or {}, registry.connector(connector), config))
+
+
+@pytest.mark.parametrize(
+    ("config", "worker", "needed"),
+    [
+        ({}, {}, False),
+        ({"value.converter": JSON, "transforms": "q", "transforms.q.type": SQL}, {}, False),
+        (USES_JAVA, {}, True),
+        ({"value.converter": SHOUT}, {}, True),
+        ({}, {"key.converter": SHOUT}, True),
+        ({"key.converter": JSON}, {"key.converter": SHOUT}, False),
+        ({"predicates": "p", "predicates.p.type": CHECK}, {}, True),
+    ],
+)
+def test_a_chain_runs_in_java_if_a_class_is_only_there(
+    registry: Registry, config: dict[str, str], worker: dict[str, str], *, needed: bool
+) -> None:
+    assert needs_java(registry, worker, config) is needed
+
+
+def test_the_jvm_gets_the_chain_s_keys_with_full_names_and_the_worker_s_converters(
+    registry: Registry,
+) -> None:
+    config = {
+        **USES_JAVA,
+        "name": "c",
+        "connector.class": SOURCE,
+        "file": "secret",
+        "errors.retry.timeout": "5",
+        "transforms": "c, h",
+        "transforms.h.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.h.field": "f",
+        "key.converter": "JsonConverter",
+        "key.converter.schemas.enable": "false",
+    }
+    worker = {"key.converter.schemas.enable": "true", "value.converter": SHOUT, "value.converter.x": "1"}
+    assert chain_config(registry, worker, config) == {
+        "name": "c",
+        "connector.class": "kraal",
+        "errors.retry.timeout": "5",
+        "transforms": "c, h",
+        "transforms.c.type": CHANGE,
+        "transforms.h.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.h.field": "f",
+        "key.converter": JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter": SHOUT,
+        "value.converter.x": "1",
+        "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+    }
+
+
+def test_a_source_in_python_may_use_java_s_classes_together_with_kafka_s(registry: Registry) -> None:
+    assert errors(registry, SOURCE, {**USES_JAVA, "value.converter": JSON}) == {}
+
+
+def test_a_class_that_only_python_has_is_refused_in_a_java_chain(registry: Registry) -> None:
+    config = {**USES_JAVA, "transforms": "c, q", "transforms.q.type": SQL}
+    assert errors(registry, SOURCE, config) == {
+        "transforms.q.type": f"{SQL} is a plugin in Python, and {CHANGE} (transforms.c.type) is a Java plugin; all "
+        "transforms and converters of a connector must be of one kind: use a class of plugin.path, or one of Kafka's "
+        "own."
+    }
+    assert list(errors(registry, SOURCE, USES_JAVA, {"value.converter": AVRO})) == ["value.converter"]
+
+
+def test_a_class_that_plugin_path_has_too_is_allowed(registry: Registry) -> None:
+    both = registry.with_java({CHANGE: [((PluginKind.TRANSFORMATION,), registry.loaded(CHANGE))]}, {AVRO})
+    assert errors(both, SOURCE, {**USES_JAVA, "value.converter": AVRO}) == {}
+
+
+def test_sinks_in_python_cannot_use_java_plugins(registry: Registry) -> None:
+    found = errors(registry, SINK, {**USES_JAVA, "value.converter": SHOUT})
+    assert list(found) == ["transforms.c.type", "value.converter"]
+    assert found["value.converter"].startswith(f"{SHOUT} is a Java plugin, which sinks in Python cannot use;")
+
+
+def test_java_connectors_cannot_use_plugins_in_python(registry: Registry) -> None:
+    config = {
+        "transforms": "q, c",
+        "transforms.q.type": SQL,
+        "transforms.c.type": CHANGE,
+        "value.converter": JSON,
+    }
+    assert errors(registry, "com.example.JavaSource", config) == {
+        "transforms.q.type": f"{SQL} is a plugin in Python, which Java connectors cannot use; use a class of "
+        "plugin.path, or one of Kafka's own."
+    }
+    assert (
+        errors(registry, "com.example.JavaSource", {"transforms": "x", "transforms.x.type": "unknown"}) == {}
+    )
