@@ -74,6 +74,11 @@ class RemoteChain(Protocol):
         `cancelled` ends a pass in this process; it is None if the pass will be pickled.
         """
 
+    def sink_pass(
+        self, given: Any, cancelled: threading.Event | None
+    ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return the same for a sink's batches, in place of a `SinkPass`."""
+
 
 def _nobody_asks(*, busy: bool) -> None:
     del busy
@@ -95,7 +100,7 @@ class TaskSpec:
     transactions: Transactions | None = field(default=None, compare=False, repr=False)
     """For exactly-once sources: the run stores its offsets through it, and closes it."""
     chain: RemoteChain | None = field(default=None, compare=False, repr=False)
-    """Sources: what transforms and converts the records in place of the config's plugins; None: these."""
+    """What transforms and converts the records in place of the config's plugins; None: these."""
 
 
 @dataclass(frozen=True, slots=True)

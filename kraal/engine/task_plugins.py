@@ -53,18 +53,16 @@ def task_class(plugins: Plugins, spec: TaskSpec) -> tuple[type[SourceTask | Sink
 def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec) -> Converters:
     """Make and configure the spec's converters: the connector's own, or the worker's defaults.
 
-    Source: Plugins.newConverter; a connector that names no class gets the worker's settings unchanged.
+    A task whose records are converted elsewhere has bytes here. Source: Plugins.newConverter; a connector that names
+    no class gets the worker's settings unchanged.
     """
+    if spec.chain is not None:
+        made = plugins.converter_class(DEFAULT_CONVERTER)()
+        made.configure({}, is_key=False)
+        return Converters(made, made, (type(made), "elsewhere"))
     key, key_id = _converter(plugins, worker, spec.connector_config, "key.converter")
     value, value_id = _converter(plugins, worker, spec.connector_config, "value.converter")
     return Converters(key, value, (key_id, value_id))
-
-
-def remote_converters(plugins: Plugins) -> Converters:
-    """Return the converters of a run whose records are converted elsewhere: what comes from there are bytes."""
-    made = plugins.converter_class(DEFAULT_CONVERTER)()
-    made.configure({}, is_key=False)
-    return Converters(made, made, (type(made), "remote"))
 
 
 def make_steps(

@@ -237,15 +237,15 @@ class _Following:
 
 
 class _MadeInJvm:
-    """A transform, predicate or converter: the JVM makes it, for Java connectors and for sources in Python."""
+    """A transform, predicate or converter: the JVM makes it, for Java connectors and those in Python."""
 
     class_name: ClassVar[str]
 
     def __new__(cls) -> Self:
-        """Raise BadRequest: a sink in Python, or a source in real-time mode, names the plugin."""
+        """Raise BadRequest: a source in real-time mode names the plugin."""
         raise BadRequest(
-            f"{cls.class_name} is a Java plugin, which sinks in Python and sources in real-time mode cannot use; use a "
-            "connector of plugin.path, or one of Kraal's own plugins here."
+            f"{cls.class_name} is a Java plugin, which sources in real-time mode cannot use; use "
+            "one of Kraal's own plugins."
         )
 
 

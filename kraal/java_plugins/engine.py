@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.core.errors import KraalError
-from kraal.java_plugins.chained_run import ChainedRun
+from kraal.java_plugins.chains.run import ChainedRun
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
 from kraal.java_plugins.run import JavaRun
 from kraal.plugins.java_chain import chain_config, needs_java
 
 if TYPE_CHECKING:
+    from kraal.config.worker.config import WorkerConfig
     from kraal.core.ids import TaskId
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, EngineState, Run, RunEvent, TaskSpec
@@ -26,18 +27,10 @@ if TYPE_CHECKING:
 class JavaPluginEngine:
     """Implements `kraal.engine.api.Engine`."""
 
-    def __init__(
-        self,
-        inner: Engine,
-        host: PluginHost,
-        registry: Registry,
-        worker: Mapping[str, str],
-        *,
-        graceful_s: float,
-    ) -> None:
-        """`worker`: its properties; `graceful_s`: how long a task may take to stop."""
-        self._inner, self._host, self._registry, self._worker = inner, host, registry, worker
-        self._graceful_s = graceful_s
+    def __init__(self, inner: Engine, host: PluginHost, registry: Registry, worker: WorkerConfig) -> None:
+        """Add Java plugins to `inner`, the engine of plugins in Python."""
+        self._inner, self._host, self._registry, self._worker = inner, host, registry, worker.raw
+        self._graceful_s = worker.graceful_timeout_s
         self.metrics = JavaMetrics(host)
         """The numbers of the plugins' JVM and of the tasks in it."""
         self._lock = threading.Lock()
@@ -102,13 +95,15 @@ class JavaPluginEngine:
     def _open_python(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open a task of a connector in Python; if it is a source with Java plugins, when their chain is made."""
-        if not self._is_chained(spec):
+        """Open a task of a connector in Python; if it has Java transforms or converters, when their chain is made."""
+        kind = self._chained_kind(spec)
+        if kind is None:
             return self._inner.open(spec, offsets, report)
         run = ChainedRun(
             self._host,
             spec,
             chain_config(self._registry, self._worker, spec.connector_config),
+            kind=kind,
             number=self._host.next_number(),
             open_inner=lambda chained, told: self._inner.open(chained, offsets, told),
             report=report,
@@ -121,13 +116,14 @@ class JavaPluginEngine:
         run.open()
         return run
 
-    def _is_chained(self, spec: TaskSpec) -> bool:
+    def _chained_kind(self, spec: TaskSpec) -> str | None:
+        """Return whether a task with a chain in Java is a `source` or a `sink`; None without such a chain."""
         config = spec.connector_config
         try:
             kind = self._registry.connector_class(config.get("connector.class", "")).kind
         except KraalError:
-            return False
-        return kind == "source" and needs_java(self._registry, self._worker, config)
+            return None
+        return kind if needs_java(self._registry, self._worker, config) else None
 
     def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
         try:

@@ -1,7 +1,7 @@
 """The transforms, predicates and converters of a connector as the plugins' JVM makes them, and what it cannot make.
 
-The chain of a connector runs in one place: in Java if the connector is Java or a source that names a class which only
-`plugin.path` has, else in Python. Kafka's own classes exist in both under the same names.
+The chain of a connector runs in one place: in Java if the connector is Java or names a class that only `plugin.path`
+has, else in Python. Kafka's own classes exist in both under the same names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kraal.config.connector.keys import (
 )
 from kraal.config.values import split_list, trim
 from kraal.core.ids import Config
-from kraal.plugins.registry import Plugin, PluginKind, Registry
+from kraal.plugins.registry import Plugin, Registry
 
 _DEFAULTS: Final = {
     KEY_CONVERTER: "org.apache.kafka.connect.converters.ByteArrayConverter",
@@ -30,9 +30,6 @@ _PYTHON: Final = "kraal"
 """Stands for the class of a connector in Python."""
 _INSTEAD: Final = "use a class of plugin.path, or one of Kafka's own."
 _ONE_KIND: Final = "all transforms and converters of a connector must be of one kind:"
-_SINK: Final = (
-    "{name} is a Java plugin, which sinks in Python cannot use; use one of Kraal's own, or a Java sink."
-)
 
 
 def needs_java(registry: Registry, worker: Mapping[str, str], config: Config) -> bool:
@@ -63,9 +60,7 @@ def chain_errors(
         return
     named = list(_named(registry, worker, config))
     java = [(key, name) for key, name in named if registry.is_java(name)]
-    if java and plugin.kind is PluginKind.SINK:
-        yield from ((key, _SINK.format(name=name)) for key, name in java)
-    elif java:
+    if java:
         of_java = f"{java[0][1]} ({java[0][0]}) is a Java plugin"
         mixed = f"{{name}} is a plugin in Python, and {of_java}; {_ONE_KIND} {_INSTEAD}"
         yield from _not_in_jvm(registry, named, mixed)

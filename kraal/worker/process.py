@@ -198,9 +198,7 @@ class Process(ABC, Generic[C]):
         engine = self._engine(registry, at_once=java is None or not self.spark_waits)
         if java is not None:
             self._loggers.listen(java.set_log_level)
-            engine = JavaPluginEngine(
-                engine, java, registry, self.config.raw, graceful_s=self.config.graceful_timeout_s
-            )
+            engine = JavaPluginEngine(engine, java, registry, self.config)
         java_metrics = engine.metrics if isinstance(engine, JavaPluginEngine) else None
         engine.listen(keep_what_lives)
         settings = self._settings()

@@ -312,7 +312,7 @@ class SinkExecutor:
             Way.TAIL_BY_RECORDS: TailByRecords(task, records),
             Way.BACKLOG_BY_RECORDS: BacklogByRecords(task, records, self._reader),
         }
-        columns = SinkColumns.of(path.steps, task.values)
+        columns = None if self._spec.chain is not None else SinkColumns.of(path.steps, task.values)
         if columns is not None:
             ways[Way.BACKLOG_BY_COLUMNS] = BacklogByColumns(task, columns, self._reader)
         return ways

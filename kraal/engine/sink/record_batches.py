@@ -24,7 +24,7 @@ from kraal.engine.session.arrow import map_in_arrow
 from kraal.engine.sink.direct import as_text
 from kraal.engine.sink.ranges import Ranges
 from kraal.engine.sink.ways import GetSpark, Put
-from kraal.engine.source.record_batches import RunCancelled
+from kraal.engine.source.record_batches import Pass, RunCancelled
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.api import SinkValues, TopicPartition
 
@@ -53,7 +53,7 @@ class SinkRecords:
         """
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
-        one = replace(self._pass(), wait=self._wait)
+        one = self._pass(here=True)
         found = pa.Table.from_batches(list(one(table.select(list(COLUMNS)).to_batches())), OUT)
         is_note = found["note"].is_valid()
         summary = self._settle(found.filter(is_note), ranges)
@@ -91,8 +91,12 @@ class SinkRecords:
         if self.dead is not None:
             self.dead.cancel()
 
-    def _pass(self) -> SinkPass:
-        return SinkPass(steps=self.steps, shown=self.shown, keeps_dead=self.dead is not None)
+    def _pass(self, *, here: bool = False) -> Pass:
+        """Return the pass of a batch; `here`: in this process, where a cancel ends it."""
+        made = SinkPass(steps=self.steps, shown=self.shown, keeps_dead=self.dead is not None)
+        if self.spec.chain is not None:
+            return self.spec.chain.sink_pass(made, self.cancelled if here else None)
+        return replace(made, wait=self._wait) if here else made
 
     def _settle(self, noted: pa.Table, ranges: Ranges) -> Summary:
         """Write a batch's dead letters and log lines, once. Raises ToleranceExceeded."""

@@ -32,7 +32,7 @@ from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
-from kraal.engine.task_plugins import Converters, make_converters, remote_converters
+from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.way import noted
 from kraal.plugins.api import SourceBatch, SourceTask
 
@@ -101,10 +101,7 @@ class SourceExecutor:
     def open(self) -> str | None:
         """Make converters and plugin; start it at the stored offsets."""
         spec, context = self._spec, self._context
-        if spec.chain is None:
-            converters = make_converters(context.plugins, context.worker, spec)
-        else:
-            converters = remote_converters(context.plugins)
+        converters = make_converters(context.plugins, context.worker, spec)
         topics = read_source_topics(spec.task, context.worker, spec.connector_config, self._cancelled)
         path = record_path(context, spec, converters)
         self._dead = path.dead

@@ -1,4 +1,4 @@
-"""A run of a source in Python whose chain is in the plugins' JVM: when it opens, and how it ends."""
+"""A run of a task in Python whose chain is in the plugins' JVM: when it opens, and how it ends."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
-from kraal.java_plugins.chain import LOST, JavaChain
-from kraal.java_plugins.chained_run import ChainedRun
+from kraal.java_plugins.chains.chain import JavaChain
+from kraal.java_plugins.chains.connection import LOST, ChainAddress
+from kraal.java_plugins.chains.run import ChainedRun
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.jvm import PluginsAway
 from tests.unit.java_plugins.fake_host import FakeHost
@@ -35,8 +36,8 @@ class Inner:
         self.spec, self.report = spec, report
         self.asked: list[str] = []
 
-    def __getattr__(self, name: str) -> Callable[[], None]:
-        return lambda: self.asked.append(name)
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: self.asked.append(name)
 
 
 @dataclass
@@ -62,6 +63,7 @@ class Played:
             cast("PluginHost", self.host),
             spec,
             {"transforms": "t"},
+            kind="sink",
             number=1,
             open_inner=opened,
             report=self.events.append,
@@ -82,14 +84,15 @@ def test_the_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
     run.next()
     assert played.events == [Waiting("it starts")]
     played.host.up()
-    assert played.host.asked == [("openChain", "c", 4, 1, '{"transforms": "t"}')]
+    assert played.host.asked == [("openChain", "sink", "c", 4, 1, '{"transforms": "t"}')]
     (inner,) = played.inner
-    assert inner.spec.chain == JavaChain(port=7, token="t", number=1)  # noqa: S106 - no secret
+    assert inner.spec.chain == JavaChain(ChainAddress(port=7, token="t", number=1))  # noqa: S106
     assert inner.asked == ["next"]
     inner.report(Opened(version="1"))
     run.hold()
+    run.commit({})
     run.stop()
-    assert inner.asked == ["next", "hold", "stop"]
+    assert inner.asked == ["next", "hold", "commit", "stop"]
     inner.report(Stopped(clean=True))
     assert played.events[1:] == [Opened(version="1"), Stopped(clean=True)]
     assert played.methods == ["openChain", "closeChain"]
@@ -111,7 +114,7 @@ def test_a_batch_that_lost_its_connection_ends_the_run_in_the_same_way() -> None
     played = Played()
     played.open()
     played.host.up()
-    trace = f"kraal.java_plugins.chain.ChainLost: {LOST}: it was closed"
+    trace = f"kraal.java_plugins.chains.connection.ChainLost: {LOST}: it was closed"
     played.inner[0].report(Failed(trace=trace))
     assert played.events[-1] == Failed(trace=trace, engine_lost=True)
 

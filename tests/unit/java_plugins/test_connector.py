@@ -192,7 +192,7 @@ def test_delivery_guarantees_are_asked(
 
 
 def test_a_java_transform_is_not_made_in_this_process(registry: Registry) -> None:
-    with pytest.raises(BadRequest, match=r"com\.example\.Change is a Java plugin, which sinks in Python"):
+    with pytest.raises(BadRequest, match=r"com\.example\.Change is a Java plugin, which sources in real"):
         make_chain(registry, {"transforms": "x", "transforms.x.type": "com.example.Change"})
 
 

@@ -32,7 +32,7 @@ final class ChainServer implements AutoCloseable {
     private static final int BUFFER = 1 << 16;
     private final ServerSocket listening = new ServerSocket(0, 0, InetAddress.getLoopbackAddress());
     private final String token;
-    private final Map<Long, Chain> chains = new ConcurrentHashMap<>();
+    private final Map<Long, Chain<?, ?>> chains = new ConcurrentHashMap<>();
 
     ChainServer() throws IOException {
         byte[] secret = new byte[TOKEN_BYTES];
@@ -42,14 +42,14 @@ final class ChainServer implements AutoCloseable {
     }
 
     /** Adds a chain; returns {@code {"port": ..., "token": ...}} for its batches. */
-    Map<String, Object> add(long number, Chain chain) {
+    Map<String, Object> add(long number, Chain<?, ?> chain) {
         chains.put(number, chain);
         return Map.of("port", listening.getLocalPort(), "token", token);
     }
 
     /** Closes a chain, if it still is there. */
     void remove(long number) {
-        Chain chain = chains.remove(number);
+        Chain<?, ?> chain = chains.remove(number);
         if (chain != null) {
             chain.close();
         }
@@ -98,7 +98,7 @@ final class ChainServer implements AutoCloseable {
     }
 
     private Frame answer(Frame given) {
-        Chain chain = chains.get(((Number) given.about().get("chain")).longValue());
+        Chain<?, ?> chain = chains.get(((Number) given.about().get("chain")).longValue());
         try {
             if (chain == null) {
                 throw new IllegalStateException("the task has ended");

@@ -10,6 +10,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 import org.apache.kafka.connect.data.Decimal;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
@@ -34,6 +35,18 @@ final class Columns {
         BitSet valid = Boolean.TRUE.equals(described.get("nulls")) ? BitSet.valueOf(buffers.next()) : null;
         Column values = values(described, schema, buffers);
         return valid == null ? values : row -> valid.get(row) ? values.get(row) : null;
+    }
+
+    /** Reads all columns of a frame by name, each with the schema that {@code schemas} knows for it. */
+    static Map<String, Column> readAll(Frame given, Function<String, Schema> schemas) {
+        Iterator<ByteBuffer> buffers = given.buffers().iterator();
+        Map<String, Column> columns = new LinkedHashMap<>();
+        for (Object each : (List<?>) given.about().get("columns")) {
+            Map<String, Object> named = object(each);
+            String name = (String) named.get("name");
+            columns.put(name, read(part(named, "column"), schemas.apply(name), buffers));
+        }
+        return columns;
     }
 
     private static Column values(Map<String, Object> described, Schema schema, Iterator<ByteBuffer> buffers) {

@@ -260,15 +260,16 @@ public final class PluginWorker {
     // --- Transforms and converters of connectors in Python --------------------------------------------------
 
     /**
-     * Makes the transforms and converters of a task; {@code run} tells them apart. Returns where their batches are taken,
+     * Makes the transforms and converters of a task; {@code kind} is "source" or "sink", {@code run} tells them apart. Returns where their batches are taken,
      * see {@link ChainServer}.
      */
-    public synchronized String openChain(String connector, int task, long run, String config) throws Exception {
+    public synchronized String openChain(String kind, String connector, int task, long run, String config)
+        throws Exception {
         if (chains == null) {
             chains = new ChainServer();
         }
-        Chain made =
-            new Chain(plugins, worker.metrics(), new ConnectorTaskId(connector, task), Json.strings(config));
+        Chain<?, ?> made =
+            Chain.of(kind, plugins, worker.metrics(), new ConnectorTaskId(connector, task), Json.strings(config));
         return Json.text(chains.add(run, made));
     }
 

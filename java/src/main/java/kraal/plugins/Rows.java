@@ -86,4 +86,25 @@ final class Rows {
             buffers.addAll(List.of(bits(valid, count), ends.made(), data.made()));
         }
     }
+
+    /** A column of numbers. */
+    static final class Longs {
+        private final BitSet valid = new BitSet();
+        private final Frame.Growing data = new Frame.Growing();
+        private int count;
+
+        void add(Long value) {
+            if (value != null) {
+                valid.set(count);
+            }
+            long known = value == null ? 0 : value;
+            data.addInt((int) known);
+            data.addInt((int) (known >>> 32));
+            count++;
+        }
+
+        void writeTo(List<ByteBuffer> buffers) {
+            buffers.addAll(List.of(bits(valid, count), data.made()));
+        }
+    }
 }

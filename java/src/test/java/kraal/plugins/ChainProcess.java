@@ -12,7 +12,7 @@ public final class ChainProcess {
     private ChainProcess() {
     }
 
-    /** Takes {@code plugin.path} and the chain's config. */
+    /** Takes {@code plugin.path}, the chain's config, and whether it is a source's or a sink's. */
     public static void main(String[] args) throws Exception {
         ChainServer server = new ChainServer();
         String json = "org.apache.kafka.connect.json.JsonConverter";
@@ -21,7 +21,7 @@ public final class ChainProcess {
             "offset.storage.file.filename", "none");
         ConnectMetrics metrics = new ConnectMetrics("tests", new StandaloneConfig(worker), Time.SYSTEM, "tests");
         Plugins plugins = new Plugins(Map.of("plugin.path", args[0], "plugin.discovery", "service_load"));
-        Chain chain = new Chain(plugins, metrics, new ConnectorTaskId("c", 3), Json.strings(args[1]));
+        Chain<?, ?> chain = Chain.of(args[2], plugins, metrics, new ConnectorTaskId("c", 3), Json.strings(args[1]));
         System.out.println(Json.text(server.add(1, chain)));
         while (System.in.read() >= 0) {
             // the end of the stream is the end of the test

@@ -1,4 +1,4 @@
-"""One run of a source in Python whose transforms and converters are in the plugins' JVM.
+"""One run of a task in Python whose transforms and converters are in the plugins' JVM.
 
     WAITING ──up──► OPENING ──► OPEN ──► OVER
 
@@ -18,7 +18,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from kraal.engine.api import Failed, Held, Stopped, Waiting
-from kraal.java_plugins.chain import LOST, JavaChain
+from kraal.java_plugins.chains.chain import JavaChain
+from kraal.java_plugins.chains.connection import LOST, ChainAddress
 from kraal.java_plugins.jvm import PluginsAway
 
 if TYPE_CHECKING:
@@ -45,14 +46,18 @@ class ChainedRun:
         spec: TaskSpec,
         config: Mapping[str, str],
         *,
+        kind: str,
         number: int,
         open_inner: Callable[[TaskSpec, Callable[[RunEvent], None]], Run],
         report: Callable[[RunEvent], None],
         over: Callable[[ChainedRun], None],
     ) -> None:
-        """`config`: the chain's; `number`: tells the chain apart; `open_inner` opens the task in the other engine."""
+        """`config`: the chain's; `kind`: `source` or `sink`; `number`: tells the chain apart.
+
+        `open_inner` opens the task in the other engine.
+        """
         self.spec = spec
-        self._host, self._config, self._number = host, dict(config), number
+        self._host, self._config, self._kind, self._number = host, dict(config), kind, number
         self._open_inner, self._report, self._over = open_inner, report, over
         self._calls = threading.Lock()
         """Held during calls of the other engine's run, so that they have one order; taken before `_lock`."""
@@ -89,7 +94,10 @@ class ChainedRun:
                 self._report(Held())
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Do nothing: the task actor stores a source's offsets."""
+        """Commit a batch of a sink; the task actor stores the offsets of a source."""
+        with self._calls:
+            if (inner := self._inner) is not None:
+                inner.commit(offsets)
 
     def stop(self) -> None:
         """End gracefully."""
@@ -139,9 +147,8 @@ class ChainedRun:
     def _open(self) -> None:
         task = self.spec.task
         try:
-            answer = self._host.ask(
-                "openChain", task.connector, task.task, self._number, json.dumps(self._config)
-            )
+            config = json.dumps(self._config)
+            answer = self._host.ask("openChain", self._kind, task.connector, task.task, self._number, config)
         except PluginsAway as exc:
             with self._lock:
                 if self._phase is _Phase.OPENING:
@@ -153,7 +160,7 @@ class ChainedRun:
                 if self._phase is _Phase.OPENING:
                     self._finish(Failed(trace=_trace(exc)))
             return
-        self._open_task(JavaChain(number=self._number, **json.loads(answer)))
+        self._open_task(JavaChain(ChainAddress(number=self._number, **json.loads(answer))))
 
     def _open_task(self, chain: JavaChain) -> None:
         with self._calls:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraal.engine.records.sink_pass import OUT as SINK_OUT
 from kraal.engine.records.source_pass import HEADERS, OUT
 from kraal.plugins.model.schema import Schema, Type
 
@@ -146,6 +147,18 @@ def rows_of(about: Mapping[str, Any], buffers: Sequence[Any]) -> pa.RecordBatch:
     listed = _listed(ends, names, values) if headers else pa.nulls(count, HEADERS)
     columns = [topics, partitions, listed, keys, column(pa.binary(), count), pa.nulls(count, pa.string())]
     return pa.RecordBatch.from_arrays(columns, schema=OUT)
+
+
+def sink_rows_of(about: Mapping[str, Any], buffers: Sequence[Any]) -> pa.RecordBatch:
+    """Return a sink's rows as a batch of its record path, without notes."""
+    rows, count = rows_of(about, buffers[:ROW_BUFFERS]), about["rows"]
+    offsets, times = (
+        pa.Array.from_buffers(pa.int64(), count, [pa.py_buffer(each) for each in buffers[start : start + 2]])
+        for start in (ROW_BUFFERS, ROW_BUFFERS + 2)
+    )
+    stamps = times.cast(pa.timestamp("ms", tz="UTC")).cast(SINK_OUT.field("timestamp").type)
+    made = {name: rows.column(name) for name in rows.schema.names} | {"offset": offsets, "timestamp": stamps}
+    return pa.RecordBatch.from_arrays([made[name] for name in SINK_OUT.names], schema=SINK_OUT)
 
 
 def _listed(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:

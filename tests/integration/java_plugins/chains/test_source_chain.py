@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
-import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,60 +18,26 @@ from kraal.core.offsets import SourcePartition
 from kraal.engine.records.source_pass import HEADERS, OUT, DeadTopic, SourcePass
 from kraal.engine.records.steps import Summary, summed
 from kraal.engine.records.tolerance import Tolerance
-from kraal.jars.jars import ensure
-from kraal.jars.java import find_java
-from kraal.jars.java_module import compile_jar, java_class_path
-from kraal.java_plugins.chain import ChainCancelled, ChainLost, JavaChain
+from kraal.java_plugins.chains.chain import JavaChain
+from kraal.java_plugins.chains.connection import ChainCancelled, ChainLost
 from kraal.metrics.errors import ErrorCounts
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.records import DECIMAL, TIMESTAMP
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
 from tests.fakes.spark.passes import ALL, steps
+from tests.integration.java_plugins.chains.conftest import Serve
 
 pytestmark = pytest.mark.ci
 
-TESTS = Path(__file__).parents[3] / "java" / "src" / "test"
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 MOODY = {"transforms": "m", "transforms.m.type": "kraal.testing.Moody", "transforms.m.prefix": "-"}
 SHOUTING = {"value.converter": "kraal.testing.Shouting"}
 DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
-
-Serve = Callable[..., AbstractContextManager[JavaChain]]
-
-
-@pytest.fixture(scope="module")
-def serve(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
-    """Starts a JVM with a chain of a config."""
-    jars = [*java_class_path(), *ensure("junit")]
-    tests = tmp_path_factory.mktemp("chain") / "tests.jar"
-    compile_jar(TESTS, jars, tests)
-
-    @contextmanager
-    def served(config: dict[str, str]) -> Iterator[JavaChain]:
-        known = {
-            "name": "c",
-            "connector.class": "kraal",
-            "key.converter": JSON,
-            "value.converter": JSON,
-            "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-        }
-        command = [str(find_java()), "-cp", os.pathsep.join(map(str, [tests, *jars]))]
-        command += ["kraal.plugins.ChainProcess", str(plugin_path), json.dumps(known | config)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            line = next(each for each in process.stdout if each.startswith('{"'))
-            try:
-                yield JavaChain(number=1, **json.loads(line))
-            finally:
-                process.kill()
-
-    return served
 
 
 @pytest.fixture(scope="module")
 def moody(serve: Serve) -> Iterator[JavaChain]:
     """A chain that several tests share; its transform counts on."""
-    with serve(MOODY | SHOUTING | {"errors.retry.timeout": "5000"}) as chain:
+    with serve("source", MOODY | SHOUTING | {"errors.retry.timeout": "5000"}) as chain:
         yield chain
 
 
@@ -174,7 +136,7 @@ def test_headers_that_came_with_a_record_stay_bytes(moody: JavaChain) -> None:
 
 
 def test_a_cancel_ends_a_pass_that_is_inside_a_transform(serve: Serve) -> None:
-    with serve(MOODY) as chain:
+    with serve("source", MOODY) as chain:
         cancelled = threading.Event()
         threading.Timer(0.5, cancelled.set).start()
         with pytest.raises(ChainCancelled):
@@ -182,7 +144,7 @@ def test_a_cancel_ends_a_pass_that_is_inside_a_transform(serve: Serve) -> None:
 
 
 def test_the_end_of_the_jvm_is_told_apart_from_faults(serve: Serve) -> None:
-    with serve(MOODY) as chain:
+    with serve("source", MOODY) as chain:
         pass
     with pytest.raises(ChainLost):
         passed(chain, texts("a"))
@@ -190,9 +152,9 @@ def test_the_end_of_the_jvm_is_told_apart_from_faults(serve: Serve) -> None:
 
 def test_a_wrong_token_and_an_unknown_chain_are_refused(moody: JavaChain) -> None:
     with pytest.raises(ChainLost):
-        passed(replace(moody, token="0" * 32), texts("a"))
+        passed(JavaChain(replace(moody.address, token="0" * 32)), texts("a"))
     with pytest.raises(PluginFailed, match="the task has ended"):
-        passed(replace(moody, number=2), texts("a"))
+        passed(JavaChain(replace(moody.address, number=2)), texts("a"))
 
 
 INNER = Schema(
@@ -265,7 +227,7 @@ def zoo(*rows: dict[str, Any]) -> pa.Table:
 
 
 def test_values_of_all_types_arrive_with_their_schema(serve: Serve) -> None:
-    with serve({"value.converter.decimal.format": "NUMERIC"}) as chain:
+    with serve("source", {"value.converter.decimal.format": "NUMERIC"}) as chain:
         # The part is not the start of its arrays, so offsets count.
         rows, _ = passed(chain, zoo(EMPTY, FULL, FULL, FULL, EMPTY).slice(1), value_schema=ZOO)
     found = [json.loads(row["value"], parse_float=str) for row in rows]
@@ -284,7 +246,7 @@ def test_values_without_a_schema_arrive_as_maps(serve: Serve) -> None:
     simple = pa.array([{"n": 1, "f": 0.5, "s": ["a", None], "m": None}], pa.struct(
         [("n", pa.int32()), ("f", pa.float32()), ("s", pa.list_(pa.string())), ("m", pa.null())]
     ))  # fmt: skip
-    with serve({"value.converter.schemas.enable": "false"}) as chain:
+    with serve("source", {"value.converter.schemas.enable": "false"}) as chain:
         rows, _ = passed(chain, pa.table({"value": simple, "key": ["k"]}), value_schema=None)
     assert json.loads(rows[0]["value"]) == {"n": 1, "f": 0.5, "s": ["a", None], "m": None}
     assert json.loads(rows[0]["key"]) == {"schema": None, "payload": "k"}

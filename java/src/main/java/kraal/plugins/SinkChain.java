@@ -1,0 +1,186 @@
+package kraal.plugins;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Date;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.header.ConnectHeaders;
+import org.apache.kafka.connect.header.Header;
+import org.apache.kafka.connect.runtime.ConnectMetrics;
+import org.apache.kafka.connect.runtime.errors.ProcessingContext;
+import org.apache.kafka.connect.runtime.errors.Stage;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.sink.SinkRecord;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/**
+ * The chain of a sink in Python: bytes come, and values go as texts, see {@link Texts}. Source: WorkerSinkTask.
+ *
+ * <p>A topic counts by the name under which its records came, as soon as one could be converted.
+ */
+final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> {
+
+    SinkChain(Plugins plugins, ConnectMetrics metrics, ConnectorTaskId id, Map<String, String> config) {
+        super(plugins, metrics, id, config);
+    }
+
+    @Override
+    Frame passed(Frame given) throws Exception {
+        return new Pass(given).run();
+    }
+
+    /** One batch: stops at the first record that fails if {@code stops} is true. */
+    private final class Pass {
+        private final Rows rows = new Rows();
+        private final Rows.Longs offsets = new Rows.Longs();
+        private final Rows.Longs times = new Rows.Longs();
+        private final List<Object> faults = new ArrayList<>();
+        private final Set<String> topics = new LinkedHashSet<>();
+        private final List<ConsumerRecord<byte[], byte[]>> records;
+        private final boolean stops;
+        private final Texts texts;
+        private int read;
+
+        Pass(Frame given) {
+            stops = Boolean.TRUE.equals(given.about().get("stops"));
+            texts = Boolean.TRUE.equals(given.about().get("json")) ? Texts.JSON : Texts.PRINTED;
+            records = records(given);
+        }
+
+        Frame run() throws Exception {
+            for (ConsumerRecord<byte[], byte[]> record : records) {
+                read++;
+                ProcessingContext<ConsumerRecord<byte[], byte[]>> context = new ProcessingContext<>(record);
+                pass(context, record);
+                if (!context.failed()) {
+                    continue;
+                }
+                Map<String, Object> fault = fault(context, record.topic());
+                fault.put("row", read - 1);
+                faults.add(fault);
+                if (stops) {
+                    break;
+                }
+            }
+            Map<String, Object> answer = new LinkedHashMap<>();
+            List<ByteBuffer> buffers = new ArrayList<>();
+            answer.put("read", read);
+            answer.put("faults", faults);
+            answer.put("topics", topics);
+            answer.put("rows", rows.writeTo(buffers));
+            offsets.writeTo(buffers);
+            times.writeTo(buffers);
+            return new Frame(answer, buffers);
+        }
+
+        private void pass(
+            ProcessingContext<ConsumerRecord<byte[], byte[]>> context, ConsumerRecord<byte[], byte[]> record) {
+            String topic = record.topic();
+            Map<Header, byte[]> cameAs = new IdentityHashMap<>();
+            SchemaAndValue key = step(context, Stage.KEY_CONVERTER, keyConverter,
+                () -> keyConverter.toConnectData(topic, record.headers(), record.key()));
+            SchemaAndValue value = context.failed() ? null : step(context, Stage.VALUE_CONVERTER, valueConverter,
+                () -> valueConverter.toConnectData(topic, record.headers(), record.value()));
+            ConnectHeaders headers = context.failed() ? null : step(context, Stage.HEADER_CONVERTER, headerConverter,
+                () -> headers(record, cameAs));
+            if (context.failed()) {
+                return;
+            }
+            topics.add(topic);
+            SinkRecord came = new SinkRecord(
+                topic, record.partition(), key.schema(), key.value(), value.schema(), value.value(), record.offset(),
+                record.timestampType() == TimestampType.NO_TIMESTAMP_TYPE ? null : record.timestamp(),
+                record.timestampType(), headers);
+            SinkRecord out = transforms.apply(context, came);
+            if (out == null || context.failed()) {
+                return;
+            }
+            RecordHeaders asBytes = step(context, Stage.HEADER_CONVERTER, headerConverter, () -> bytes(out, cameAs));
+            if (!context.failed()) {
+                rows.add(out.topic(), out.kafkaPartition(), asBytes, texts.of(out.key()), texts.of(out.value()));
+                offsets.add(out.kafkaOffset());
+                times.add(out.timestamp());
+            }
+        }
+
+        private ConnectHeaders headers(ConsumerRecord<byte[], byte[]> record, Map<Header, byte[]> cameAs) {
+            ConnectHeaders made = new ConnectHeaders();
+            for (org.apache.kafka.common.header.Header each : record.headers()) {
+                made.add(each.key(), headerConverter.toConnectHeader(record.topic(), each.key(), each.value()));
+            }
+            cameAs.clear(); // of an earlier try
+            Iterator<org.apache.kafka.common.header.Header> raw = record.headers().iterator();
+            made.forEach(each -> cameAs.put(each, raw.next().value()));
+            return made;
+        }
+
+        /** Returns headers as bytes: as they came where no transform changed them. */
+        private RecordHeaders bytes(SinkRecord out, Map<Header, byte[]> cameAs) {
+            RecordHeaders made = new RecordHeaders();
+            for (Header each : out.headers()) {
+                made.add(each.key(), cameAs.containsKey(each)
+                    ? cameAs.get(each)
+                    : headerConverter.fromConnectHeader(out.topic(), each.key(), each.schema(), each.value()));
+            }
+            return made;
+        }
+    }
+
+    private static List<ConsumerRecord<byte[], byte[]>> records(Frame given) {
+        Map<String, Columns.Column> columns = Columns.readAll(given, name -> null);
+        int count = ((Number) given.about().get("count")).intValue();
+        List<ConsumerRecord<byte[], byte[]>> all = new ArrayList<>(count);
+        for (int row = 0; row < count; row++) {
+            Date stamp = (Date) columns.get("timestamp").get(row);
+            byte[] key = (byte[]) columns.get("key").get(row);
+            byte[] value = (byte[]) columns.get("value").get(row);
+            TimestampType kind = stamp == null ? TimestampType.NO_TIMESTAMP_TYPE : kind(columns.get("timestampType").get(row));
+            all.add(new ConsumerRecord<>(
+                (String) columns.get("topic").get(row),
+                ((Long) columns.get("partition").get(row)).intValue(),
+                (Long) columns.get("offset").get(row),
+                stamp == null ? ConsumerRecord.NO_TIMESTAMP : stamp.getTime(),
+                kind,
+                key == null ? ConsumerRecord.NULL_SIZE : key.length,
+                value == null ? ConsumerRecord.NULL_SIZE : value.length,
+                key,
+                value,
+                headers((List<?>) columns.get("headers").get(row)),
+                Optional.empty()));
+        }
+        return all;
+    }
+
+    /** Returns the type with a number of Kafka's; -1, or none, is that of a record without a timestamp. */
+    private static TimestampType kind(Object number) {
+        long found = number == null ? TimestampType.CREATE_TIME.id : (Long) number;
+        for (TimestampType each : TimestampType.values()) {
+            if (each.id == found) {
+                return each;
+            }
+        }
+        return TimestampType.NO_TIMESTAMP_TYPE;
+    }
+
+    private static RecordHeaders headers(List<?> given) {
+        RecordHeaders made = new RecordHeaders();
+        if (given != null) {
+            for (Object each : given) {
+                Map<String, Object> header = Columns.object(each);
+                made.add((String) header.get("key"), (byte[]) header.get("value"));
+            }
+        }
+        return made;
+    }
+}

@@ -1,0 +1,204 @@
+package kraal.plugins;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.header.ConnectHeaders;
+import org.apache.kafka.connect.header.Header;
+import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.runtime.ConnectMetrics;
+import org.apache.kafka.connect.runtime.errors.ProcessingContext;
+import org.apache.kafka.connect.runtime.errors.Stage;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.storage.Converter;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/** The chain of a source in Python: values come, bytes go. Source: AbstractWorkerSourceTask. */
+final class SourceChain extends Chain<SourceRecord, SourceRecord> {
+    private static final JsonConverter PLAIN = json(false);
+    private static final JsonConverter SCHEMAS = json(true);
+    private static final ObjectMapper MAPPER = new ObjectMapper();
+
+    SourceChain(Plugins plugins, ConnectMetrics metrics, ConnectorTaskId id, Map<String, String> config) {
+        super(plugins, metrics, id, config);
+    }
+
+    private static JsonConverter json(boolean schemas) {
+        JsonConverter made = new JsonConverter();
+        made.configure(Map.of("schemas.enable", schemas, "converter.type", "value"));
+        return made;
+    }
+
+    @Override
+    Frame passed(Frame given) throws Exception {
+        return new Pass(given).run();
+    }
+
+    /** One batch: stops at the first record that fails if {@code stops} is true; with {@code dead}, failed records are returned too. */
+    private final class Pass {
+        private final Map<String, Object> about;
+        private final List<SourceRecord> records;
+        private final Rows rows = new Rows();
+        private final Rows dead = new Rows();
+        private final List<Object> faults = new ArrayList<>();
+        private final boolean stops;
+        private final boolean buries;
+        private int read;
+
+        Pass(Frame given) throws Exception {
+            about = given.about();
+            stops = Boolean.TRUE.equals(about.get("stops"));
+            buries = Boolean.TRUE.equals(about.get("dead"));
+            records = records(given);
+        }
+
+        Frame run() throws Exception {
+            for (SourceRecord record : records) {
+                read++;
+                if (!passed(record) && stops) {
+                    break;
+                }
+            }
+            Map<String, Object> answer = new LinkedHashMap<>();
+            List<ByteBuffer> buffers = new ArrayList<>();
+            answer.put("read", read);
+            answer.put("faults", faults);
+            answer.put("rows", rows.writeTo(buffers));
+            answer.put("dead", dead.writeTo(buffers));
+            return new Frame(answer, buffers);
+        }
+
+        /** Passes a record; returns false if it failed. */
+        private boolean passed(SourceRecord record) throws Exception {
+            Set<Header> given = Collections.newSetFromMap(new IdentityHashMap<>());
+            record.headers().forEach(given::add);
+            ProcessingContext<SourceRecord> context = new ProcessingContext<>(record);
+            SourceRecord out = transforms.apply(context, record);
+            if (out != null && !context.failed()) {
+                convert(context, out, given);
+            }
+            if (context.failed()) {
+                Map<String, Object> fault = fault(context, record.topic());
+                fault.put("record", Boolean.TRUE.equals(about.get("shows")) ? record.toString() : "");
+                faults.add(fault);
+                if (buries) {
+                    dead.add(
+                        record.topic(), null, own(record),
+                        asItWas(keyConverter, record, record.keySchema(), record.key()),
+                        asItWas(valueConverter, record, record.valueSchema(), record.value()));
+                }
+            }
+            return !context.failed();
+        }
+
+        private void convert(ProcessingContext<SourceRecord> context, SourceRecord out, Set<Header> given) {
+            RecordHeaders headers = new RecordHeaders(); // converters may add more
+            step(context, Stage.HEADER_CONVERTER, headerConverter, () -> addHeaders(out, given, headers));
+            byte[] key = context.failed() ? null : step(context, Stage.KEY_CONVERTER, keyConverter,
+                () -> keyConverter.fromConnectData(out.topic(), headers, out.keySchema(), out.key()));
+            byte[] value = context.failed() ? null : step(context, Stage.VALUE_CONVERTER, valueConverter,
+                () -> valueConverter.fromConnectData(out.topic(), headers, out.valueSchema(), out.value()));
+            if (context.failed()) {
+                return;
+            }
+            if (out.topic() == null) {
+                throw new IllegalArgumentException("Topic cannot be null.");
+            }
+            rows.add(out.topic(), out.kafkaPartition(), headers, key, value);
+        }
+
+        /** Converts headers; those that came with the record are bytes already. */
+        private Void addHeaders(SourceRecord out, Set<Header> given, RecordHeaders headers) {
+            for (org.apache.kafka.common.header.Header each : headers.toArray()) {
+                headers.remove(each.key()); // of an earlier try
+            }
+            for (Header header : out.headers()) {
+                headers.add(header.key(), given.contains(header)
+                    ? (byte[]) header.value()
+                    : headerConverter.fromConnectHeader(out.topic(), header.key(), header.schema(), header.value()));
+            }
+            return null;
+        }
+
+        private RecordHeaders own(SourceRecord record) {
+            RecordHeaders found = new RecordHeaders();
+            record.headers().forEach(each -> found.add(each.key(), (byte[]) each.value()));
+            return found;
+        }
+
+        private byte[] asItWas(Converter converter, SourceRecord record, Schema schema, Object value) {
+            if (value == null) {
+                return null;
+            }
+            try {
+                return inLoader(
+                    converter, () -> converter.fromConnectData(record.topic(), new RecordHeaders(), schema, value));
+            } catch (Exception | LinkageError e) {
+                return plain(record.topic(), schema, value);
+            }
+        }
+
+        private byte[] plain(String topic, Schema schema, Object value) {
+            try {
+                return PLAIN.fromConnectData(topic, schema, value);
+            } catch (RuntimeException e) {
+                return String.valueOf(value).getBytes(StandardCharsets.UTF_8);
+            }
+        }
+
+        private List<SourceRecord> records(Frame given) throws Exception {
+            Schema keySchema = schema("key_schema");
+            Schema valueSchema = schema("value_schema");
+            Map<String, Columns.Column> columns = Columns.readAll(
+                given, name -> "key".equals(name) ? keySchema : "value".equals(name) ? valueSchema : null);
+            Columns.Column nothing = row -> null;
+            Columns.Column topics = columns.getOrDefault("topic", row -> about.get("topic"));
+            Columns.Column times = columns.getOrDefault("timestamp", row -> about.get("timestamp"));
+            Columns.Column partitions = columns.getOrDefault("partition", nothing);
+            Columns.Column headers = columns.getOrDefault("headers", nothing);
+            Columns.Column keys = columns.getOrDefault("key", nothing);
+            Columns.Column values = columns.getOrDefault("value", nothing);
+            int count = ((Number) about.get("count")).intValue();
+            List<SourceRecord> all = new ArrayList<>(count);
+            for (int row = 0; row < count; row++) {
+                Long partition = (Long) partitions.get(row);
+                all.add(new SourceRecord(
+                    source("source_partition"), source("source_offset"), (String) topics.get(row),
+                    partition == null ? null : partition.intValue(),
+                    keySchema, keys.get(row), valueSchema, values.get(row), (Long) times.get(row),
+                    bytes((List<?>) headers.get(row))));
+            }
+            return all;
+        }
+
+        private Map<String, Object> source(String name) {
+            return Columns.object(about.get(name));
+        }
+
+        private Iterable<Header> bytes(List<?> headers) {
+            ConnectHeaders made = new ConnectHeaders();
+            if (headers != null) {
+                for (Object each : headers) {
+                    Map<String, Object> header = Columns.object(each);
+                    made.add((String) header.get("key"), header.get("value"), Schema.OPTIONAL_BYTES_SCHEMA);
+                }
+            }
+            return made;
+        }
+
+        private Schema schema(String name) throws Exception {
+            Object text = about.get(name);
+            return text == null ? null : SCHEMAS.asConnectSchema(MAPPER.readTree((String) text));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+"""The transforms and converters of one task in Python, as the plugins' JVM runs them.
+
+The passes have the interface of `kraal.engine.records.source_pass.SourcePass` and `sink_pass.SinkPass`, and settle
+faults, dead letters and topics in the same way; only what happens to each record happens in Java. They run in this
+process, or in Spark's Python processes on the same machine, each over a connection of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kraal.java_plugins.chains.connection import ChainAddress
+from kraal.java_plugins.chains.sink_pass import JavaSinkPass
+from kraal.java_plugins.chains.source_pass import JavaSourcePass
+
+if TYPE_CHECKING:
+    from kraal.engine.records.sink_pass import SinkPass
+    from kraal.engine.records.source_pass import SourcePass
+    from kraal.plugins.api import SourceBatch
+
+
+@dataclass(frozen=True, slots=True)
+class JavaChain:
+    """Implements `kraal.engine.api.RemoteChain`; can be pickled."""
+
+    address: ChainAddress
+
+    def source_pass(
+        self, given: SourcePass, batch: SourceBatch, cancelled: threading.Event | None
+    ) -> JavaSourcePass:
+        """Return the pass of a source's batch."""
+        partition, offset = next(iter(batch.offsets.items()), (None, None))
+        return JavaSourcePass(
+            chain=self.address,
+            given=given,
+            source_partition=None if partition is None else dict(partition.as_dict()),
+            source_offset=None if offset is None else dict(offset),
+            cancelled=cancelled,
+        )
+
+    def sink_pass(self, given: SinkPass, cancelled: threading.Event | None) -> JavaSinkPass:
+        """Return the pass of a sink's batch."""
+        return JavaSinkPass(chain=self.address, given=given, cancelled=cancelled)

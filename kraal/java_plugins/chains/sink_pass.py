@@ -1,0 +1,64 @@
+"""The pass of a sink's batch through a chain in the plugins' JVM (`SinkChain.java`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kraal.engine.records.fault import Fault
+from kraal.engine.records.sink_pass import COLUMNS, OUT, SinkPass, raw_records
+from kraal.engine.records.steps import PassResult, fault_note
+from kraal.java_plugins.chains.connection import ChainAddress, attempts, slices
+from kraal.java_plugins.chains.frames import sink_rows_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JavaSinkPass:
+    """The pass of one batch. Can be pickled unless it has `cancelled`."""
+
+    chain: ChainAddress
+    given: SinkPass
+    """What the sink expects and how faults are settled; its steps are not used."""
+    cancelled: threading.Event | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record.
+
+        Raises ChainLost, ChainCancelled, and PluginFailed for what is not the fault of a record.
+        """
+        given, tolerance = self.given, self.given.steps.tolerance
+        result = PassResult(tolerance)
+        with self.chain.connect(self.cancelled) as connection:
+            for part in slices(batches):
+                if result.over:
+                    continue
+                answer, buffers = connection.pass_on(
+                    part, COLUMNS, stops=not tolerance.all, json=given.shown != "text"
+                )
+                result.counts += attempts(answer)
+                result.read += answer["read"]
+                result.topics.update(answer["topics"])
+                rows = sink_rows_of(answer["rows"], buffers)
+                result.written += rows.num_rows
+                yield rows
+                yield from self._left_out(part, answer["faults"], result)
+        yield pa.RecordBatch.from_pylist([{"note": result.summary().note()}], OUT)
+
+    def _left_out(
+        self, part: pa.RecordBatch, found: list[dict[str, object]], result: PassResult
+    ) -> Iterator[pa.RecordBatch]:
+        """Count the records that failed; yield those that become dead letters, as they came."""
+        if not found:
+            return
+        failed = part.take(pa.array([each.pop("row") for each in found], pa.int64()))
+        notes = []
+        for raw, said in zip(raw_records(failed), found, strict=True):
+            fault = Fault(**said, partition=raw.partition, offset=raw.offset, record=raw.text)  # type: ignore[arg-type]
+            result.give_up(fault, dead_letter=self.given.keeps_dead)
+            notes.append(fault_note(fault))
+        if self.given.keeps_dead:
+            columns = [failed.column(name).cast(OUT.field(name).type) for name in OUT.names[:-1]]
+            yield pa.RecordBatch.from_arrays([*columns, pa.array(notes, pa.string())], schema=OUT)

@@ -1,0 +1,99 @@
+"""The pass of a source's batch through a chain in the plugins' JVM (`SourceChain.java`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kraal.engine.records.fault import Fault, headers_of
+from kraal.engine.records.source_pass import COLUMNS, OUT, DeadTopic, SourcePass, headers_array
+from kraal.engine.records.steps import PassResult
+from kraal.engine.records.topics import trouble_of
+from kraal.java_plugins.chains.connection import ChainAddress, attempts, slices
+from kraal.java_plugins.chains.frames import ROW_BUFFERS, rows_of, schema_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JavaSourcePass:
+    """The pass of one batch. Can be pickled unless it has `cancelled`."""
+
+    chain: ChainAddress
+    given: SourcePass
+    """What the batch is and how faults are settled; its steps are not used."""
+    source_partition: Mapping[str, Any] | None
+    source_offset: Mapping[str, Any] | None
+    cancelled: threading.Event | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record.
+
+        Raises ChainLost, ChainCancelled, and PluginFailed for what is not the fault of a record.
+        """
+        given = self.given
+        result = PassResult(given.steps.tolerance)
+        columns = [name for name in COLUMNS if name != "topic" or given.topic is None]
+        about = self._about()
+        ensure = None if given.gate is None else given.gate.opened()
+        with self.chain.connect(self.cancelled) as connection:
+            for part in slices(batches):
+                if result.over:
+                    continue
+                answer, buffers = connection.pass_on(part, columns, **about)
+                rows = rows_of(answer["rows"], buffers[:ROW_BUFFERS])
+                dead = self._settled(answer, rows_of(answer["dead"], buffers[ROW_BUFFERS:]), result)
+                result.topics.update(rows["topic"].unique().to_pylist())
+                if ensure is not None:
+                    result.trouble = trouble_of(ensure, result.topics)
+                if result.trouble is None:
+                    result.written += rows.num_rows
+                    yield rows
+                    yield from dead
+        yield pa.RecordBatch.from_pylist([{"note": result.summary().note()}], OUT)
+
+    def _about(self) -> dict[str, Any]:
+        given, tolerance = self.given, self.given.steps.tolerance
+        return {
+            "topic": given.topic,
+            "timestamp": given.timestamp_ms,
+            "key_schema": schema_text(given.key_schema),
+            "value_schema": schema_text(given.value_schema),
+            "source_partition": self.source_partition,
+            "source_offset": self.source_offset,
+            "stops": not tolerance.all,
+            "dead": given.dead is not None,
+            "shows": tolerance.shows_records,
+        }
+
+    def _settled(
+        self, answer: Mapping[str, Any], failed: pa.RecordBatch, result: PassResult
+    ) -> list[pa.RecordBatch]:
+        """Count what happened to the records; return the dead letters."""
+        result.counts += attempts(answer)
+        result.read += answer["read"]
+        dead, faults = self.given.dead, [_fault(each) for each in answer["faults"]]
+        for fault in faults:
+            result.give_up(fault, dead_letter=dead is not None)
+        return [] if dead is None or not faults else [_dead_letters(dead, faults, failed)]
+
+
+def _fault(said: Mapping[str, Any]) -> Fault:
+    record = said["record"]
+    return Fault(**{**said, "record": f", where source record is = {record}" if record else ""})
+
+
+def _dead_letters(dead: DeadTopic, faults: list[Fault], failed: pa.RecordBatch) -> pa.RecordBatch:
+    headers = [
+        [
+            *((each["key"], each["value"]) for each in own or ()),
+            *(headers_of(fault, dead.connector, dead.task) if dead.with_context else ()),
+        ]
+        or None
+        for own, fault in zip(failed["headers"].to_pylist(), faults, strict=True)
+    ]
+    count = failed.num_rows
+    columns = [pa.array([dead.name] * count, pa.string()), failed["partition"], headers_array(headers)]
+    return pa.RecordBatch.from_arrays([*columns, failed["key"], failed["value"], failed["note"]], schema=OUT)

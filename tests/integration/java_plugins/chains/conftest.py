@@ -1,0 +1,52 @@
+"""Chains of Java transforms and converters in a JVM of their own, without a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from kraal.jars.jars import ensure
+from kraal.jars.java import find_java
+from kraal.jars.java_module import compile_jar, java_class_path
+from kraal.java_plugins.chains.chain import JavaChain
+from kraal.java_plugins.chains.connection import ChainAddress
+
+Serve = Callable[[str, dict[str, str]], AbstractContextManager[JavaChain]]
+
+TESTS = Path(__file__).parents[4] / "java" / "src" / "test"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@pytest.fixture(scope="package")
+def serve(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
+    """Starts a JVM with the chain of a source or a sink with a config; JsonConverter is the default."""
+    jars = [*java_class_path(), *ensure("junit")]
+    tests = tmp_path_factory.mktemp("chain") / "tests.jar"
+    compile_jar(TESTS, jars, tests)
+
+    @contextmanager
+    def served(kind: str, config: dict[str, str]) -> Iterator[JavaChain]:
+        known = {
+            "name": "c",
+            "connector.class": "kraal",
+            "key.converter": JSON,
+            "value.converter": JSON,
+            "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        }
+        command = [str(find_java()), "-cp", os.pathsep.join(map(str, [tests, *jars]))]
+        command += ["kraal.plugins.ChainProcess", str(plugin_path), json.dumps(known | config), kind]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            line = next(each for each in process.stdout if each.startswith('{"'))
+            try:
+                yield JavaChain(ChainAddress(number=1, **json.loads(line)))
+            finally:
+                process.kill()
+
+    return served

@@ -1,0 +1,182 @@
+"""Batches of a sink in Python through Java converters and transforms: values, headers, faults."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraal.engine.records.sink_pass import COLUMNS, OUT, SinkPass
+from kraal.engine.records.source_pass import HEADERS
+from kraal.engine.records.steps import Summary, summed
+from kraal.engine.records.tolerance import Tolerance
+from kraal.java_plugins.chains.chain import JavaChain
+from tests.fakes.spark.passes import ALL, steps
+from tests.integration.java_plugins.chains.conftest import JSON, Serve
+
+pytestmark = pytest.mark.ci
+
+MOODY = {
+    "transforms": "m",
+    "transforms.m.type": "kraal.testing.Moody",
+    "transforms.m.prefix": "-",
+    "key.converter": "kraal.testing.Shouting",
+    "value.converter": "kraal.testing.Shouting",
+}
+TIME = dt.datetime(2026, 1, 2, 3, 4, 5, 6000, tzinfo=dt.UTC)
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"field": "n", "type": "int32"},
+        {"field": "raw", "type": "bytes"},
+        {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "version": 1},
+        {"field": "many", "type": "array", "items": {"type": "double"}},
+        {
+            "field": "money",
+            "type": "bytes",
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "2"},
+        },
+        {"field": "none", "type": "string", "optional": True},
+    ],
+}
+PAYLOAD = {"n": 1, "raw": "AAE=", "at": 1500, "many": [0.5, 2.0], "money": "BNI=", "none": None}
+
+
+@pytest.fixture(scope="module")
+def moody(serve: Serve) -> Iterator[JavaChain]:
+    """A chain that several tests share; its transform counts on."""
+    with serve("sink", MOODY | {"errors.retry.timeout": "5000"}) as chain:
+        yield chain
+
+
+def table(*values: bytes | None, **columns: list[Any]) -> pa.Table:
+    """Return records of partition 3 from offset 10 on."""
+    count = len(values)
+    found = {
+        "topic": ["t"] * count,
+        "partition": [3] * count,
+        "offset": list(range(10, 10 + count)),
+        "timestamp": [TIME] * count,
+        "timestampType": [0] * count,
+        "headers": [None] * count,
+        "key": [None] * count,
+        "value": list(values),
+    } | columns
+    types = {name: OUT.field(name).type for name in OUT.names} | {"timestampType": pa.int32()}
+    return pa.table({name: pa.array(found[name], types[name]) for name in COLUMNS})
+
+
+def passed(
+    chain: JavaChain, records: pa.Table, *, tolerance: Tolerance | None = None, **how: Any
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Summary]:
+    """Take records through, as a job in Spark would; return the rows, the dead letters and the summary."""
+    given = SinkPass(steps=steps(tolerance), **({"shown": "text"} | how))
+    one = pickle.loads(pickle.dumps(chain.sink_pass(given, None)))  # noqa: S301 - made here
+    found = pa.Table.from_batches(list(one(records.to_batches(2))), OUT)
+    rows = found.to_pylist()
+    summary, _ = summed(found["note"].to_pylist())
+    written = [row for row in rows if row["note"] is None]
+    dead = [row for row in rows if row["note"] is not None and row["topic"] is not None]
+    return written, dead, summary
+
+
+def test_records_are_converted_and_transformed_in_order(moody: JavaChain) -> None:
+    rows, _, summary = passed(moody, table(b"a", b"drop", "é".encode(), key=[b"k", None, None]))
+    assert [row["value"].decode().partition(":")[2] for row in rows] == ["a", "é"]
+    first = rows[0]
+    place = (first["topic"], first["partition"], first["offset"], first["timestamp"], first["key"])
+    assert place == ("t", 3, 10, TIME, b"k")
+    assert rows[1]["offset"] == 12
+    assert [each["key"] for each in first["headers"]] == ["count"]
+    assert (summary.read, summary.written, summary.topics) == (3, 2, frozenset({"t"}))
+
+
+def test_a_transform_keeps_its_state_between_batches(moody: JavaChain) -> None:
+    def number(row: dict[str, Any]) -> int:
+        return int(row["value"].decode().partition(":")[0].removeprefix("-"))
+
+    first, second = passed(moody, table(b"a", b"b"))[0], passed(moody, table(b"c"))[0]
+    assert [number(row) - number(first[0]) for row in (*first, *second)] == [0, 1, 2]
+
+
+def test_the_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaChain) -> None:
+    rows, _, summary = passed(moody, table(b"a", b"bad one", b"b", b"c", b"d"))
+    assert [row["offset"] for row in rows] == [10]
+    fatal = summary.fatal
+    assert fatal is not None
+    assert (fatal.stage, fatal.class_name) == ("TRANSFORMATION", "kraal.testing.Moody")
+    assert (fatal.topic, fatal.partition, fatal.offset, fatal.message) == ("t", 3, 11, "bad one")
+    assert fatal.stack.startswith(
+        "org.apache.kafka.connect.errors.DataException: bad one\n\tat kraal.testing.Moody"
+    )
+    assert (summary.counts.failures, summary.counts.errors, summary.counts.skipped) == (1, 1, 0)
+
+
+def test_dead_letters_are_the_records_as_they_came(moody: JavaChain) -> None:
+    headers = [None, [{"key": "own", "value": b"\xff"}], None]
+    records = table(b"a", b"bad", b"c", headers=headers, key=[None, b"k", None])
+    rows, dead, summary = passed(moody, records, tolerance=ALL, keeps_dead=True)
+    assert [row["offset"] for row in rows] == [10, 12]
+    (letter,) = dead
+    note = json.loads(letter.pop("note"))["fault"]
+    assert letter == records.select(list(OUT.names[:-1])).to_pylist()[1]
+    assert (note["partition"], note["offset"], note["exception"]) == (
+        3, 11, "org.apache.kafka.connect.errors.DataException",
+    )  # fmt: skip
+    assert "topic='t', partition=3, offset=11, timestamp=" in note["record"]
+    assert (summary.written, summary.counts.dead_letters, summary.counts.skipped) == (2, 1, 1)
+
+
+def test_a_retriable_error_is_tried_again(moody: JavaChain) -> None:
+    rows, _, summary = passed(moody, table(b"later"))
+    assert len(rows) == 1
+    assert (summary.counts.failures, summary.counts.retries, summary.counts.errors) == (1, 1, 0)
+
+
+def test_headers_that_no_transform_changes_keep_their_bytes(moody: JavaChain) -> None:
+    own = [
+        {"key": "own", "value": b"\xff\x00"},
+        {"key": "number", "value": b"1.0"},
+        {"key": "none", "value": None},
+    ]
+    rows, _, _ = passed(moody, table(b"a", headers=[own]))
+    assert rows[0]["headers"][:3] == own
+    assert pa.array([rows[0]["headers"]], HEADERS).null_count == 0
+
+
+def test_a_record_without_a_timestamp_stays_without(moody: JavaChain) -> None:
+    rows, _, _ = passed(moody, table(b"a", b"b", timestamp=[None, TIME], timestampType=[-1, 1]))
+    assert [row["timestamp"] for row in rows] == [None, TIME]
+
+
+def test_a_converter_that_fails_is_named_and_its_topic_does_not_count(serve: Serve) -> None:
+    with serve("sink", {}) as chain:
+        rows, _, summary = passed(chain, table(b"{no json"), tolerance=Tolerance(all=True, logs=True))
+    assert not rows
+    assert summary.topics == frozenset()
+    assert [(each.stage, each.class_name) for each in summary.faults] == [("VALUE_CONVERTER", JSON)]
+
+
+def test_values_are_printed_as_java_does_or_written_as_json(serve: Serve) -> None:
+    value = json.dumps({"schema": SCHEMA, "payload": PAYLOAD}).encode()
+    with serve("sink", {}) as chain:
+        (printed,), _, _ = passed(chain, table(value))
+        (written,), _, _ = passed(chain, table(value), shown="json")
+        (nothing,), _, _ = passed(chain, table(None), shown="json")
+    assert printed["value"].startswith(b"Struct{n=1,raw=")
+    assert json.loads(written["value"]) == PAYLOAD | {"money": "12.34"}
+    assert nothing["value"] is None
+
+
+def test_bytes_stay_bytes_in_text(serve: Serve) -> None:
+    with serve(
+        "sink", {"value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"}
+    ) as chain:
+        (row,), _, _ = passed(chain, table(b"\x00\xff"))
+    assert row["value"] == b"\x00\xff"
