@@ -81,6 +81,8 @@ ALONE = {
     "junit": ("org.junit.platform:junit-platform-console-standalone:1.13.4",),
     # For tests of Java plugins.
     "connect-tests": (f"org.apache.kafka:connect-runtime:jar:test:{KAFKA}",),
+    # Kafka's verifiable connectors, which are not released any more.
+    "connect-tools": ("org.apache.kafka:connect-runtime:3.4.1", "org.apache.kafka:kafka-tools:3.4.1"),
     "debezium": (
         "io.debezium:debezium-connector-postgres:tar.gz:plugin:3.7.0.Final",
         "io.debezium:debezium-connector-jdbc:tar.gz:plugin:3.6.0.Final",

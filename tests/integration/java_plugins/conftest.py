@@ -15,7 +15,7 @@ from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import VERSIONS, java_worker, kraal_worker
-from tests.integration.java_plugins.kafka_tests import move_connectors
+from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 from tests.integration.java_plugins.test_transforms import TRANSFORMS
 
 JAVA = Path(__file__).parents[3] / "java" / "src"
@@ -36,6 +36,8 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # plugins bring clients of other versions along, which must not be used
     (tests,) = ensure("connect-tests")
     move_connectors(tests, made / "tests" / "moved.jar")
+    for number, jar in enumerate(ensure("connect-tools")):
+        move_connectors(jar, made / "tests" / f"tools-{number}.jar", {} if number else TOOLS)
     for jar in (jars["kafka-server-common"], *ensure("junit")):  # what they need
         shutil.copy(jar, made / "tests")
     for jar in ensure("transforms"):

@@ -1,4 +1,4 @@
-"""The connectors of Kafka's own tests as plugins.
+"""The connectors of Kafka's own tests as plugins, and its verifiable ones.
 
 They are in `org.apache.kafka.connect`, where Connect isolates only its own plugins, so it would look for them on the
 class path. Here they are moved to another package, as a build does when it shades a library: their code is unchanged.
@@ -21,9 +21,14 @@ NAUGHTY: Final = f"{PACKAGE}.ExactlyOnceSourceIntegrationTest$NaughtyConnector"
 EMPTY_CONFIGS: Final = f"{PACKAGE}.ConnectWorkerIntegrationTest$EmptyTaskConfigsConnector"
 FAULTY_TRANSFORM: Final = f"{PACKAGE}.ErrorHandlingIntegrationTest$FaultyPassthrough"
 
+VERIFIABLE_SOURCE: Final = f"{PACKAGE}.tools.VerifiableSourceConnector"
+VERIFIABLE_SINK: Final = f"{PACKAGE}.tools.VerifiableSinkConnector"
+
 _FROM: Final = "org/apache/kafka/connect/integration/"
 _MOVES: Final = {
     _FROM.encode(): f"{PACKAGE.replace('.', '/')}/".encode(),
+    b"org/apache/kafka/connect/tools/": f"{PACKAGE.replace('.', '/')}/tools/".encode(),
+    b"org/apache/kafka/tools/Throughput": f"{PACKAGE.replace('.', '/')}/tools/Throughput".encode(),
     b"org/apache/kafka/connect/runtime/Sample": f"{PACKAGE.replace('.', '/')}/Sample".encode(),
 }
 _SOURCES: Final = [
@@ -40,6 +45,8 @@ _SINKS: Final = [
     f"{BLOCKING}BlockingSinkConnector",
     f"{BLOCKING}TaskInitializeBlockingSinkConnector",
 ]
+TOOLS: Final = {"source.SourceConnector": [VERIFIABLE_SOURCE], "sink.SinkConnector": [VERIFIABLE_SINK]}
+"""Those of `connect-tools`."""
 MANIFESTS: Final = {
     "source.SourceConnector": _SOURCES,
     "sink.SinkConnector": _SINKS,
@@ -69,7 +76,7 @@ _SIZES: Final = {
 
 
 def move_connectors(jar: Path, made: Path, plugins: Mapping[str, Sequence[str]] = MANIFESTS) -> None:
-    """Write the connectors of `connect-runtime`'s test jar to the jar `made`, with manifests of some plugins."""
+    """Write the connectors of one of the two jars to the jar `made`, with manifests of some plugins."""
     with zipfile.ZipFile(jar) as given, zipfile.ZipFile(made, "w") as moved:
         for name in given.namelist():
             target = _moved(name.encode())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from tests.integration.java_plugins.flows import (
 
 pytestmark = pytest.mark.ci
 
+VERSIONS = ("3.6.1.Final", "3.7.0.Final")
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 TYPES = """
     CREATE TABLE kinds (
@@ -50,8 +53,7 @@ CHANGES = """
 @pytest.fixture(scope="module")
 def database() -> Iterator[PostgreSQL]:
     """A server whose changes can be followed."""
-    with postgresql("wal_level=logical") as server:
-        server.ask(TYPES)
+    with postgresql("wal_level=logical", "max_replication_slots=20", "max_wal_senders=20") as server:
         yield server
 
 
@@ -109,6 +111,24 @@ def source(database: PostgreSQL, name: str, table: str) -> dict[str, str]:
     }
 
 
+def sink(database: PostgreSQL, topic: str, table: str) -> dict[str, str]:
+    """Return the config of a sink that updates and deletes the rows of a table, which it creates."""
+    return {
+        "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
+        "topics": topic,
+        "connection.url": database.url,
+        "connection.username": USER,
+        "connection.password": PASSWORD,
+        "insert.mode": "upsert",
+        "delete.enabled": "true",
+        "primary.key.mode": "record_key",
+        "schema.evolution": "basic",
+        "collection.name.format": table,
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+
+
 def without_moments(value: Any) -> Any:
     """Return a record without what differs from run to run: times, positions and transaction numbers."""
     if isinstance(value, dict):
@@ -128,27 +148,96 @@ def wait_for_records(side: ProcessCluster, topic: str, count: int) -> None:
     side.alive[0].wait_until(f"{topic} had {count} records", lambda: len(side.records(topic)) == count)
 
 
+def last_offset(side: ProcessCluster, name: str) -> tuple[bytes, bytes]:
+    """Return the form of the last stored offset of a source: without its name, positions and times."""
+    stored = [
+        (each.key.replace(name.encode(), b"NAME"), re.sub(rb"\d+", b"0", each.value or b""))
+        for each in side.records(side.alive[0].properties["offset.storage.topic"])
+        if each.key is not None and name.encode() in each.key
+    ]
+    return stored[-1] if stored else (b"", b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_snapshot_and_changes_are_those_of_a_java_worker(
-    kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL
+    kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL, version: str
 ) -> None:
+    table = f"kinds_{VERSIONS.index(version)}"
+    database.ask(TYPES.replace("kinds", table))
     names = {side: a_name("dbz") for side in (kraal, java)}
     for side, name in names.items():
-        side.create(name, source(database, name, "kinds"))
+        side.create(name, source(database, name, table) | {"connector.plugin.version": version})
     for side, name in names.items():
         side.alive[0].wait_for_states(name, RUNNING)
-        wait_for_records(side, f"{name}.public.kinds", 2)
-    database.ask(CHANGES)
+        wait_for_records(side, f"{name}.public.{table}", 2)
+    database.ask(CHANGES.replace("kinds", table))
     found = []
     for side, name in names.items():
-        topic = f"{name}.public.kinds"
+        topic = f"{name}.public.{table}"
         wait_for_records(side, topic, 6)  # an update, an insertion, and a deletion with its tombstone
         found.append(json.loads(json.dumps(records(side, topic)).replace(name, "NAME")))
     assert found[0] == found[1]
+    assert found[0][0][1]["payload"]["source"]["version"] == version
+    for side, name in names.items():
+        side.alive[0].wait_until("the last offset was stored", partial(has_stored_a_deletion, side, name))
+    assert last_offset(kraal, names[kraal]) == last_offset(java, names[java])
     lags = scrape(kraal.alive[0]).all_of("debezium_metrics_MilliSecondsBehindSource")
     labels = {("plugin", "postgres"), ("name", names[kraal]), ("context", "streaming")}
     assert len([lag for known, lag in lags.items() if labels <= known]) == 1
     for side, name in names.items():
         side.delete(name)
+
+
+def has_stored_a_deletion(side: ProcessCluster, name: str) -> bool:
+    return b"DELETE" in last_offset(side, name)[1]
+
+
+UNWRAPPED = {
+    "transforms": "unwrap",
+    "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+    "transforms.unwrap.delete.tombstone.handling.mode": "tombstone",
+    "transforms.unwrap.add.fields": "op,table",
+}
+
+
+def test_flat_rows_and_the_database_in_the_end_are_those_of_a_java_worker(
+    kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL
+) -> None:
+    database.ask(
+        "CREATE TABLE flat (id int PRIMARY KEY, name text, amount numeric(8, 2));"
+        "ALTER TABLE flat REPLICA IDENTITY FULL"
+    )
+    database.ask("INSERT INTO flat VALUES (1, 'one', 1.10), (2, 'two', NULL), (3, 'déjà', -3)")
+    names = {side: a_name("flat") for side in (kraal, java)}
+    for side, name in names.items():
+        side.create(name, source(database, name, "flat") | UNWRAPPED)
+        side.create(f"{name}-sink", sink(database, f"{name}.public.flat", copy_of(name)))
+    for side, name in names.items():
+        wait_for_records(side, f"{name}.public.flat", 3)
+    database.ask(
+        "UPDATE flat SET amount = 7 WHERE id = 1; DELETE FROM flat WHERE id = 2; INSERT INTO flat VALUES (4, NULL, 4)"
+    )
+    topics, ends = [], []
+    for side, name in names.items():
+        wait_for_records(side, f"{name}.public.flat", 6)
+        topics.append(records(side, f"{name}.public.flat"))
+        side.alive[0].wait_until("all was copied", partial(has_ids, database, copy_of(name), ["1", "3", "4"]))
+        ends.append(database.ask(f"SELECT * FROM {copy_of(name)} ORDER BY id"))  # noqa: S608
+    assert json.dumps(topics[0]).replace(names[kraal], "N") == json.dumps(topics[1]).replace(names[java], "N")
+    assert ends[0] == ends[1]
+    for side, name in names.items():
+        for each in (f"{name}-sink", name):
+            side.delete(each)
+
+
+def copy_of(name: str) -> str:
+    """Return the table that a sink fills."""
+    return f"copy_{name.replace('-', '_')}"
+
+
+def has_ids(database: PostgreSQL, table: str, ids: list[str]) -> bool:
+    known = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
+    return known and database.ask(f"SELECT id FROM {table} ORDER BY id") == ids  # noqa: S608
 
 
 def answers(side: ProcessCluster, config: Mapping[str, str], version: str) -> list[Any]:
@@ -174,7 +263,7 @@ def test_two_versions_run_next_to_each_other(
     kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL
 ) -> None:
     database.ask("CREATE TABLE both_versions (id int PRIMARY KEY); INSERT INTO both_versions VALUES (1)")
-    names = {version: a_name("dbz") for version in ("3.6.1.Final", "3.7.0.Final")}
+    names = {version: a_name("dbz") for version in VERSIONS}
     for version, name in names.items():
         wanted = {"connector.plugin.version": version}
         kraal.create(name, source(database, name, "both_versions") | wanted)
@@ -193,35 +282,21 @@ def test_two_versions_run_next_to_each_other(
         kraal.delete(name)
 
 
-def slot_position(database: PostgreSQL, name: str) -> str:
+def slot_position(database: PostgreSQL, name: str) -> int:
+    """Return up to where a source has said that it needs no changes any more, as a number."""
     slot = f"s_{name.replace('-', '_')}"
     (position,) = database.ask(
         f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
     )
-    return position
+    high, low = position.split("/")
+    return (int(high, 16) << 32) + int(low, 16)
 
 
 def test_changes_reach_a_second_table_whatever_is_killed(kraal: ProcessCluster, database: PostgreSQL) -> None:
     database.ask("CREATE TABLE people (id int PRIMARY KEY, name text); INSERT INTO people VALUES (1, 'one')")
     name, worker = a_name("copy"), kraal.alive[0]
     kraal.create(name, source(database, name, "people") | {"slot.drop.on.stop": "false"})
-    kraal.create(
-        f"{name}-sink",
-        {
-            "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
-            "topics": f"{name}.public.people",
-            "connection.url": database.url,
-            "connection.username": USER,
-            "connection.password": PASSWORD,
-            "insert.mode": "upsert",
-            "delete.enabled": "true",
-            "primary.key.mode": "record_key",
-            "schema.evolution": "basic",
-            "collection.name.format": "copies",
-            "key.converter": JSON,
-            "value.converter": JSON,
-        },
-    )
+    kraal.create(f"{name}-sink", sink(database, f"{name}.public.people", "copies"))
 
     def copied(*rows: str) -> None:
         def done() -> bool:

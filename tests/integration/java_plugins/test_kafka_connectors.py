@@ -17,6 +17,8 @@ from tests.integration.java_plugins.kafka_tests import (
     ERRANT_SINK,
     MONITORABLE_SINK,
     MONITORABLE_SOURCE,
+    VERIFIABLE_SINK,
+    VERIFIABLE_SOURCE,
 )
 
 ONLY_CONNECTOR = ["RUNNING"]
@@ -187,3 +189,27 @@ def test_errors_are_reported_as_by_a_java_worker(
 def first_lines(trace: str) -> str:
     """Return what was thrown, and where in the plugin."""
     return "\n".join(trace.splitlines()[:2])
+
+
+def test_the_verifiable_connectors_do_what_they_do_on_a_java_worker(
+    cluster: ProcessCluster, java: MixedCluster
+) -> None:
+    def verified(side: ProcessCluster) -> list[object]:
+        name, worker = a_name("verifiable"), side.alive[0]
+        config = {"topic": name, "throughput": "200", "id": "7"}
+        side.create(name, {"connector.class": VERIFIABLE_SOURCE} | config)
+        side.create(f"{name}-sink", {"connector.class": VERIFIABLE_SINK, "topics": name, "id": "8"})
+        worker.wait_until("there were 300 records", lambda: len(side.records(name)) >= 300)
+        worker.wait_until("the sink had read 300", lambda: read(side, f"{name}-sink") >= 300)
+        found = [(each.key, each.value, each.headers) for each in side.records(name)[:300]]
+        for connector in (name, f"{name}-sink"):
+            side.delete(connector)
+        return [*found]
+
+    assert verified(cluster) == verified(java)
+
+
+def read(side: ProcessCluster, sink: str) -> int:
+    """Return how many records of the only partition a sink has committed."""
+    offsets = side.alive[0].get(f"/connectors/{sink}/offsets").body["offsets"]
+    return sum(each["offset"]["kafka_offset"] for each in offsets)

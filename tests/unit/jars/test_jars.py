@@ -73,6 +73,7 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
         *(
             "compiler",
             "connect-tests",
+            "connect-tools",
             "debezium",
             "debezium-earlier",
             "junit",
