@@ -15,13 +15,13 @@ from kraal.client.status_tables import Statuses
 from kraal.client.target import parse_target
 from kraal.client.text import table
 from kraal.client.wait import fetch
-from kraal.config.worker.keys import JAVA_PLUGINS, PLUGINS_LOCK
+from kraal.config.connector.java_plugins import PATH
+from kraal.config.worker.keys import PLUGINS_LOCK
 from kraal.core.errors import KraalError
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import plugin_path
 from kraal.plugin_lock.lock import DEFAULT, Lock, PluginsUnfit, check_files, is_coordinates, read_lock
 
-PLUGIN_PATH, *_ = JAVA_PLUGINS
 _lock = click.option(
     "--lock",
     "path",
@@ -157,7 +157,7 @@ def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -
     if set(done.new) & set(done.lock.java):
         say(
             "For the Java plugins, also put this line into the properties of the workers before the "
-            f"restart: {PLUGIN_PATH}={plugin_path(path)}"
+            f"restart: {PATH}={plugin_path(path)}"
         )
     if worker is None:
         say("Use --worker URL to show which tasks a restart stops.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kraal.config.connector.java_plugins import PATH
 from kraal.config.properties_file import read_properties
 from kraal.jars.class_archive import archive_path
 from kraal.jars.jars import ensure
@@ -48,7 +49,7 @@ def _archive() -> None:
 
 
 def _list_plugins(file: Path) -> None:
-    from kraal.java_plugins.discovery import PATH, plugin_path  # noqa: PLC0415 - as above
+    from kraal.java_plugins.discovery import plugin_path  # noqa: PLC0415 - as above
     from kraal.java_plugins.parts import prepare_plugins  # noqa: PLC0415 - as above
 
     worker = read_properties(file, WHAT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -34,99 +35,121 @@ if TYPE_CHECKING:
     from kraal.core.offsets import Offset, SourcePartition, TopicPartition
     from kraal.java_plugins.catalog import JavaPlugin
     from kraal.java_plugins.host import PluginHost
+    from kraal.java_plugins.hosts import PluginHosts
     from kraal.plugins.api import ConnectorContext
     from kraal.plugins.registry import PluginVersion
 
 log = logging.getLogger(__name__)
 
 JAVA: Final = "java"
-"""The attribute `runtime` of classes that the JVM of Java plugins runs."""
+"""The attribute `runtime` of classes that a JVM of Java plugins runs."""
 
 
 class JavaConnector(Connector):
-    """A connector whose class is Java. The process keeps it while it is started, also if the process is replaced."""
+    """A connector whose class is Java. Its process keeps it while it is started, also if the process is replaced.
 
-    host: ClassVar[PluginHost]
+    The shared process answers what is asked of the class.
+    """
+
+    hosts: ClassVar[PluginHosts]
     class_name: ClassVar[str]
 
     def __init__(self) -> None:
         self._name = ""
         self._config: Mapping[str, str] = {}
-        self._number = 0
-        """Of this start; 0: not started, or stopped."""
+        self._host = self.hosts.shared
+        """Of the last start."""
+        self._lock = threading.Lock()
+        self._started: _Following | None = None
+        """The start that was not stopped and has not failed. Guarded by `_lock`."""
 
     @override
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
         """Start the Java connector; blocks until its `start` returns. Raises PluginFailed.
 
-        While the JVM is not up it is started later: `task_configs` raises PluginsAway until then, and is tried again.
+        While its JVM is not up it is started later: `task_configs` raises PluginsAway until then, and is tried again.
         """
-        number = self.host.next_number()
-        self._name, self._config, self._number = config["name"], dict(config), number
-        following = _Following(self, number, context)
-        self.host.follow(number, following)
+        self._name, self._config = config["name"], dict(config)
+        self._host = host = self.hosts.take(self._name, config)
+        self._started = started = _Following(self, host, host.next_number(), context)
+        host.follow(started.number, started)
         try:
-            self.ask_to_start(number)
+            self.ask_to_start(started)
         except PluginsAway:
-            following.lost = True
-            if self.host.why_away is None:  # it came up meanwhile
-                following.up()
+            started.lost = True
+            if host.why_away is None:  # it came up meanwhile
+                started.up()
         except BaseException:
-            self.forget(following.number)
+            self.forget(started)
             raise
 
     @override
     def stop(self) -> None:
         """Stop the Java connector; waits five seconds for it. Raises PluginFailed with what its `stop` threw."""
-        number, self._number = self._number, 0
-        if not number:
+        started = self._started
+        if started is None or not self._has_ended(started):
             return
-        self.host.forget(number)
+        started.host.forget(started.number)
         try:
-            _raised(self.host.ask("stopConnector", self._name, number))
+            _raised(started.host.ask("stopConnector", self._name, started.number))
         except PluginsAway:
-            log.debug("Connector %s has ended with the JVM of Java plugins", self._name)
+            log.debug("Connector %s has ended with its JVM", self._name)
+        finally:
+            self.hosts.give_back(started.host)
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """Return what the Java connector's `taskConfigs` returns; `max_tasks` is in its config."""
         del max_tasks
-        answer = json.loads(self.host.ask("taskConfigs", self._name, json.dumps(self._config)))
+        answer = json.loads(self._host.ask("taskConfigs", self._name, json.dumps(self._config)))
         _raised(answer.get("trace"))
         return [{key: text for key, text in each.items() if text is not None} for each in answer["configs"]]
 
-    def ask_to_start(self, number: int) -> None:
+    def ask_to_start(self, started: _Following) -> None:
         """Start the Java connector in the present process. Raises PluginFailed, PluginsAway."""
-        _raised(self.host.ask("startConnector", self._name, number, json.dumps(self._config)))
+        _raised(started.host.ask("startConnector", self._name, started.number, json.dumps(self._config)))
 
-    def again(self, number: int, context: ConnectorContext) -> None:
+    def again(self, started: _Following, context: ConnectorContext) -> None:
         """Repeat a start in a new process, unless it was stopped; its tasks may be configured again."""
-        if self._number != number:
+        if self._started is not started:
             return
         try:
-            self.ask_to_start(number)
+            self.ask_to_start(started)
         except PluginsAway:
             return  # the next process starts it
         except Exception as exc:  # noqa: BLE001 - the border to plugin code
-            self.forget(number)
-            context.raise_error(exc)
+            if self._started is started:  # else it was stopped before it had started
+                self.forget(started)
+                context.raise_error(exc)
             return
-        if self._number == number:
+        if self._started is started:
             context.request_task_reconfiguration()
         else:  # it was stopped meanwhile
-            self.host.ask("stopConnector", self._name, number)
+            with suppress(PluginsAway):
+                started.host.ask("stopConnector", self._name, started.number)
 
-    def forget(self, number: int) -> None:
+    def forget(self, started: _Following) -> None:
         """Follow a start no more: it has failed. Its remains in the process are stopped."""
-        if self._number == number:
-            self._number = 0
-        self.host.forget(number)
+        was_present = self._has_ended(started)
+        started.host.forget(started.number)
 
         def stop() -> None:
-            with suppress(PluginsAway):
-                self.host.ask("stopConnector", self._name, number)
+            try:
+                with suppress(PluginsAway):
+                    started.host.ask("stopConnector", self._name, started.number)
+            finally:
+                if was_present:
+                    self.hosts.give_back(started.host)
 
-        self.host.submit(stop, may_block=True)
+        started.host.submit(stop, may_block=True)
+
+    def _has_ended(self, started: _Following) -> bool:
+        """Note the end of a start; return whether nobody has noted it before."""
+        with self._lock:
+            if self._started is not started:
+                return False
+            self._started = None
+            return True
 
     @classmethod
     @override
@@ -134,7 +157,9 @@ class JavaConnector(Connector):
         """Return what the Java connector's `validate` says; from its declared keys alone while the JVM is not up."""
         given = {key: text for key, text in config.items() if text is not None}
         try:
-            text = cls.host.ask("validate", cls.class_name, given.get(CONNECTOR_VERSION), json.dumps(given))
+            text = cls.hosts.shared.ask(
+                "validate", cls.class_name, given.get(CONNECTOR_VERSION), json.dumps(given)
+            )
         except PluginsAway as exc:
             log.info("Checked a config of %s by its declared keys only: %s", cls.class_name, exc)
             return super().validate(config)
@@ -180,7 +205,7 @@ class JavaConnector(Connector):
     def _altered(self, config: Mapping[str, str], pairs: Sequence[object], *, source: bool) -> bool:
         asked = ("alterOffsets", self.class_name, config.get(CONNECTOR_VERSION), source)
         try:
-            return bool(self.host.ask(*asked, json.dumps(dict(config)), json.dumps(pairs)))
+            return bool(self.hosts.shared.ask(*asked, json.dumps(dict(config)), json.dumps(pairs)))
         except PluginsAway:
             raise
         except Exception as exc:
@@ -191,7 +216,7 @@ class JavaConnector(Connector):
 
     def _asked(self, method: str, config: Mapping[str, str]) -> str | None:
         try:
-            answer = self.host.ask(
+            answer = self.hosts.shared.ask(
                 method, self.class_name, config.get(CONNECTOR_VERSION), json.dumps(dict(config))
             )
         except PluginsAway:
@@ -202,10 +227,13 @@ class JavaConnector(Connector):
 
 
 class _Following:
-    """Follows the process for a started connector. Implements `Listener`."""
+    """One start of a connector; follows its process. Implements `Listener`."""
 
-    def __init__(self, connector: JavaConnector, number: int, context: ConnectorContext) -> None:
+    def __init__(
+        self, connector: JavaConnector, host: PluginHost, number: int, context: ConnectorContext
+    ) -> None:
         self._connector, self._context = connector, context
+        self.host = host
         self.number = number
         """Of the start."""
         self.lost = False
@@ -215,9 +243,7 @@ class _Following:
         """Start the connector in a new process."""
         if self.lost:
             self.lost = False
-            self._connector.host.submit(
-                lambda: self._connector.again(self.number, self._context), may_block=True
-            )
+            self.host.submit(lambda: self._connector.again(self, self._context), may_block=True)
 
     def down(self, why: str) -> None:
         """Remember that the connector has ended."""
@@ -229,7 +255,7 @@ class _Following:
         if event["what"] == "reconfigure":
             self._context.request_task_reconfiguration()
         else:
-            self._connector.forget(self.number)
+            self._connector.forget(self)
             self._context.raise_error(PluginFailed("the connector raised an error", event["detail"]))
 
     def tick(self) -> None:
@@ -249,7 +275,7 @@ class _MadeInJvm:
         )
 
 
-def classes_of(found: Iterable[JavaPlugin], host: PluginHost) -> Mapping[str, Sequence[PluginVersion]]:
+def classes_of(found: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
     """Return the versions of each Java plugin, by its full name and ascending, with their kinds and classes."""
     by_place: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
     for each in found:
@@ -257,14 +283,14 @@ def classes_of(found: Iterable[JavaPlugin], host: PluginHost) -> Mapping[str, Se
         places.setdefault((each.version, each.location), []).append(each)
     return {
         name: [
-            (tuple(role.kind for role in roles), _class_of(roles[0], host))
+            (tuple(role.kind for role in roles), _class_of(roles[0], hosts))
             for _, roles in sorted(places.items(), key=lambda place: ascending(place[0][0]))
         ]
         for name, places in by_place.items()
     }
 
 
-def _class_of(plugin: JavaPlugin, host: PluginHost) -> type[Any]:
+def _class_of(plugin: JavaPlugin, hosts: PluginHosts) -> type[Any]:
     members: dict[str, Any] = {
         "class_name": plugin.class_name,
         "runtime": JAVA,
@@ -277,7 +303,7 @@ def _class_of(plugin: JavaPlugin, host: PluginHost) -> type[Any]:
     match plugin.kind:
         case PluginKind.SOURCE | PluginKind.SINK:
             task = SourceTask if plugin.kind is PluginKind.SOURCE else SinkTask
-            members["kind"], members["host"] = str(plugin.kind), host
+            members["kind"], members["hosts"] = str(plugin.kind), hosts
             members["task_class"] = type(f"{name}Task", (task,), {"class_name": plugin.task_class or None})
             return type(name, (JavaConnector,), members)
         case PluginKind.TRANSFORMATION:

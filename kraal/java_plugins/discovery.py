@@ -7,16 +7,15 @@ are the same; also those that replace one that has ended, so that tasks continue
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from kraal.config.connector.java_plugins import DEFAULT_DISCOVERY, DISCOVERY, PATH
 from kraal.config.values import split_list
-from kraal.config.worker.keys import JAVA_PLUGINS
 from kraal.java_plugins.catalog import digest_of, is_marked, mark
 
-PATH, DISCOVERY, OPTIONS = JAVA_PLUGINS
-DEFAULT: Final = "hybrid_warn"
 _MANIFESTS: Final = "service_load"
 _HYBRID: Final = ("hybrid_warn", "hybrid_fail")
 
@@ -30,25 +29,37 @@ def plugin_path(worker: Mapping[str, str]) -> Sequence[str]:
 
 
 class Discovery:
-    """The properties `plugin.path` and `plugin.discovery` of the next process. One thread after another."""
+    """The properties `plugin.path` and `plugin.discovery` of the next process. Any thread."""
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         """`worker`: the worker's properties. Reads the names of all files in `plugin.path`."""
-        mode = worker.get(DISCOVERY) or DEFAULT
+        mode = worker.get(DISCOVERY) or DEFAULT_DISCOVERY
         entries = plugin_path(worker)
         self._path = ",".join(entries)
         self._is_hybrid = mode.lower() in _HYBRID
         self.digest: Final = digest_of(entries, mode)
         """Of all that decides which plugins there are."""
         self._mode = _MANIFESTS if self._is_hybrid and is_marked(self.digest) else mode
+        self._is_known = threading.Event()
+        if not self._asks:
+            self._is_known.set()
 
     @property
     def properties(self) -> dict[str, str]:
         """What the next process is given."""
         return {PATH: self._path, DISCOVERY: self._mode}
 
+    @property
+    def _asks(self) -> bool:
+        return self._is_hybrid and self._mode != _MANIFESTS
+
     def scanned(self, process: Any) -> None:
         """Ask a process that has found all plugins whether manifests are enough from now on. Raises py4j's errors."""
-        if self._is_hybrid and self._mode != _MANIFESTS and process.hasAllManifests():
+        if self._asks and process.hasAllManifests():
             self._mode = _MANIFESTS
             mark(self.digest)
+        self._is_known.set()
+
+    def wait(self) -> None:
+        """Wait until a first process has scanned, if it is not known yet whether manifests are enough."""
+        self._is_known.wait()

@@ -1,9 +1,10 @@
-"""The engine of a worker with Java plugins: their tasks run in the plugins' JVM, all others in another engine."""
+"""The engine of a worker with Java plugins: their tasks run in the plugins' JVMs, all others in another engine."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kraal.config.connector.keys import CONNECTOR_VERSION
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, EngineState, Run, RunEvent, TaskSpec
     from kraal.java_plugins.host import PluginHost
+    from kraal.java_plugins.hosts import PluginHosts
     from kraal.metrics.thread_pools import PoolState
     from kraal.plugins.registry import Registry
 
@@ -27,12 +29,14 @@ if TYPE_CHECKING:
 class JavaPluginEngine:
     """Implements `kraal.engine.api.Engine`."""
 
-    def __init__(self, inner: Engine, host: PluginHost, registry: Registry, worker: WorkerConfig) -> None:
+    def __init__(
+        self, inner: Engine, hosts: PluginHosts, registry: Registry, worker: WorkerConfig
+    ) -> None:
         """Add Java plugins to `inner`, the engine of plugins in Python."""
-        self._inner, self._host, self._registry, self._worker = inner, host, registry, worker.raw
+        self._inner, self._hosts, self._registry, self._worker = inner, hosts, registry, worker.raw
         self._graceful_s = worker.graceful_timeout_s
-        self.metrics = JavaMetrics(host)
-        """The numbers of the plugins' JVM and of the tasks in it."""
+        self.metrics = JavaMetrics(hosts)
+        """The numbers of the plugins' JVMs and of the tasks in it."""
         self._lock = threading.Lock()
         self._runs: dict[TaskId, JavaRun] = {}
         self._chained: dict[TaskId, ChainedRun] = {}
@@ -58,16 +62,17 @@ class JavaPluginEngine:
         if found is None:
             self.metrics.forget(spec.task)
             return self._open_python(spec, offsets, report)
+        host = self._hosts.take(spec.task.connector, spec.connector_config)
         run = JavaRun(
-            self._host,
+            host,
             spec,
-            number=self._host.next_number(),
+            number=host.next_number(),
             version=found.version,
             is_source=found.kind == "source",
             graceful_s=self._graceful_s,
             report=report,
             measured=self.metrics.measured,
-            over=self._over,
+            over=partial(self._over, host),
         )
         self.metrics.opened(spec.task, run.number)
         with self._lock:
@@ -87,8 +92,8 @@ class JavaPluginEngine:
         self._inner.abandon(task)
 
     def close(self, timeout_s: float) -> None:
-        """End the plugins' JVM, then the other engine."""
-        self._host.close()
+        """End the plugins' JVMs, then the other engine."""
+        self._hosts.close()
         self.metrics.close()
         self._inner.close(timeout_s)
 
@@ -99,15 +104,16 @@ class JavaPluginEngine:
         kind = self._chained_kind(spec)
         if kind is None:
             return self._inner.open(spec, offsets, report)
+        host = self._hosts.take(spec.task.connector, spec.connector_config)
         run = ChainedRun(
-            self._host,
+            host,
             spec,
             chain_config(self._registry, self._worker, spec.connector_config),
             kind=kind,
-            number=self._host.next_number(),
+            number=host.next_number(),
             open_inner=lambda chained, told: self._inner.open(chained, offsets, told),
             report=report,
-            over=self._chain_over,
+            over=partial(self._chain_over, host),
         )
         with self._lock:
             older, self._chained[spec.task] = self._chained.get(spec.task), run
@@ -135,13 +141,15 @@ class JavaPluginEngine:
             return None
         return found if issubclass(found, JavaConnector) else None
 
-    def _chain_over(self, run: ChainedRun) -> None:
+    def _chain_over(self, host: PluginHost, run: ChainedRun) -> None:
         with self._lock:
             if self._chained.get(run.spec.task) is run:
                 del self._chained[run.spec.task]
+        self._hosts.give_back(host)
 
-    def _over(self, run: JavaRun) -> None:
+    def _over(self, host: PluginHost, run: JavaRun) -> None:
         self.metrics.over(run.spec.task, run.number)
         with self._lock:
             if self._runs.get(run.spec.task) is run:
                 del self._runs[run.spec.task]
+        self._hosts.give_back(host)

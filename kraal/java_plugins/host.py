@@ -53,8 +53,11 @@ class Listener(Protocol):
         """Called at least every `TICK_MS` while the process is up."""
 
 
+_number: Final = itertools.count(1).__next__
+
+
 class PluginHost:
-    """The process of Java plugins of one worker. Methods may be called on any thread."""
+    """One process of Java plugins. Methods may be called on any thread."""
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class PluginHost:
         options: Sequence[str] = (),
         silence_s: float = 5.0,
         standalone: bool = False,
+        connector: str = "",
     ) -> None:
         """Describe the process; `start` starts it.
 
@@ -75,7 +79,11 @@ class PluginHost:
             options: options of the JVM.
             silence_s: seconds without a call after which the process ends, because other workers may run its tasks.
             standalone: whether the properties are those of a standalone worker; something follows its offsets.
+            connector: the only connector in the process; empty if it is the worker's shared one, which has the catalog.
         """
+        self.connector: Final = connector
+        self._jvm_name = f"the JVM of the connector {connector}" if connector else "the JVM of Java plugins"
+        self._plugins = f"Java plugins of the connector {connector}" if connector else "Java plugins"
         self._discovery, self._worker = discovery, dict(worker)
         self._class_path, self._options = class_path, tuple(options)
         self._silence_ms = int(silence_s * 1000)
@@ -85,7 +93,7 @@ class PluginHost:
         self._levels: dict[str, str] = {}
         self._jvm: Jvm | None = None
         self._starting: Jvm | None = None
-        self._why = "the JVM of Java plugins is starting"
+        self._why = f"{self._jvm_name} is starting"
         self.starts = 0
         """How often the process was started."""
         self._described: str | None = None
@@ -95,8 +103,8 @@ class PluginHost:
         self._thread = threading.Thread(target=self._run, name="kraal-java-events", daemon=True)
         self._heard_s: float | None = None
         """The start of the call for events that is under way, in monotonic seconds."""
-        self.next_number = itertools.count(1).__next__
-        """Returns a number that no other run, and no other start of a connector, has."""
+        self.next_number = _number
+        """Returns a number that no other run, and no other start of a connector, has on this worker."""
 
     def start(self) -> None:
         """Start the host's threads; returns at once."""
@@ -131,7 +139,7 @@ class PluginHost:
             if type(exc).__name__ == _THROWN and jvm.alive:
                 raise
             jvm.wait(_ENDS_S)  # connections close before the process ends
-            raise PluginsAway(f"the JVM of Java plugins ended while it was asked ({jvm.end})") from exc
+            raise PluginsAway(f"{self._jvm_name} ended while it was asked ({jvm.end})") from exc
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
         """Run `work` on a thread of the host; dropped when the host is closed. `may_block`: it calls a plugin.
@@ -173,7 +181,7 @@ class PluginHost:
             for namespace, level in levels.items():
                 self.ask("setLogLevel", namespace, level)
         except PluginsAway:
-            log.debug("The next JVM of Java plugins gets the levels of loggers")
+            log.debug("The next process gets the levels of loggers")
 
     @property
     def why_away(self) -> str | None:
@@ -184,7 +192,7 @@ class PluginHost:
         """End the process, so that nothing in it writes or commits; another one starts."""
         jvm = self._jvm
         if jvm is not None and jvm.alive:
-            log.error("Ending the JVM of Java plugins: %s", why)
+            log.error("Ending %s: %s", self._jvm_name, why)
             jvm.kill()
 
     def close(self) -> None:
@@ -193,7 +201,7 @@ class PluginHost:
         for jvm in (self._jvm, self._starting):
             if jvm is not None:
                 jvm.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False)  # what waits ends at once, but for claims that are given up
         if self._thread.is_alive():
             self._thread.join(5.0)
 
@@ -207,7 +215,7 @@ class PluginHost:
                     failures = 0
                     self._read(jvm)
             except Exception as exc:  # noqa: BLE001 - py4j's, Java's, those of the system
-                self._why = f"Java plugins are not available: {_first_line(exc)}"
+                self._why = f"{self._plugins} are not available: {_first_line(exc)}"
                 if not self._closing.is_set():
                     log.error("%s", self._why)  # noqa: TRY400 - the text says it all
             self._scanned.set()
@@ -219,7 +227,8 @@ class PluginHost:
         self.starts += 1
         if self._closing.is_set():
             raise PluginsAway("the worker ends")
-        self._described = str(jvm.entry.describe())
+        if self._described is None and not self.connector:
+            self._described = str(jvm.entry.describe())
         self._scanned.set()
         self._discovery.scanned(jvm.entry)
         return jvm
@@ -233,12 +242,12 @@ class PluginHost:
                 break
             except Exception as exc:  # noqa: BLE001 - py4j's, whatever it was
                 attempt += 1
-                self._why = f"Java plugins wait for Kafka: {_first_line(exc)}"
+                self._why = f"{self._plugins} wait for Kafka: {_first_line(exc)}"
                 log.warning("%s", self._why)
                 self._closing.wait(_BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)])
         if not jvm.alive or self._closing.is_set():
             return False
-        log.info("Java plugins are ready")
+        log.info("%s are ready", self._plugins)
         with self._lock:
             self._jvm = jvm
         _logged(self._set_levels)
@@ -254,7 +263,7 @@ class PluginHost:
             except Exception as exc:  # noqa: BLE001 - the process has ended, or is of no use
                 jvm.wait(_ENDS_S)
                 if not self._closing.is_set():
-                    log.error("Lost the JVM of Java plugins: %s", jvm.end or _first_line(exc))  # noqa: TRY400
+                    log.error("Lost %s: %s", self._jvm_name, jvm.end or _first_line(exc))  # noqa: TRY400
                 return
             finally:
                 self._heard_s = None
@@ -286,7 +295,7 @@ class PluginHost:
         with self._lock:
             was_up, self._jvm, self._starting = self._jvm is not None, None, None
         if was_up and not self._closing.is_set():
-            self._why = f"the JVM of Java plugins ended ({jvm.end}), and starts again"
+            self._why = f"{self._jvm_name} ended ({jvm.end}), and starts again"
             for listener in self._all():
                 _logged(partial(listener.down, self._why))
 

@@ -1,6 +1,6 @@
-"""Reads the numbers of the plugins' JVM for scrapes: one call at a time, on a thread of its own, and only when asked.
+"""Reads the numbers of the plugins' JVMs for scrapes: one call at a time, on a thread for each, and only when asked.
 
-The call returns a JSON object: `tasks`, pairs of a run's number and its values by Connect's attributes; `jvm`, see
+A call returns a JSON object: `tasks`, pairs of a run's number and its values by Connect's attributes; `jvm`, see
 `Measurements.java`; `own`, see `PluginNumbers.java`, null if code of a plugin did not return in time.
 """
 
@@ -10,26 +10,36 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.java_plugins.jvm import PluginsAway
-from kraal.metrics.java_plugins import JavaNumbers, jvm_families, plugin_families
+from kraal.metrics.java_plugins import (
+    JavaNumbers,
+    JvmState,
+    Rendered,
+    jvm_families,
+    merged,
+    plugin_families,
+    rendered,
+)
 from kraal.metrics.scrape import GATHER_S
-from kraal.metrics.text import render
 
 if TYPE_CHECKING:
     from kraal.core.ids import Instance, TaskId
     from kraal.java_plugins.host import PluginHost
+    from kraal.java_plugins.hosts import PluginHosts
     from kraal.metrics.java_plugins import TaskValues
 
 log = logging.getLogger(__name__)
 
 PLUGINS_MS: Final = 500
 """How long code of plugins may compute their metrics; less than a scrape waits."""
+
+Keep = Callable[[Iterable[tuple[int, Mapping[str, Any]]]], None]
 
 
 @dataclass(slots=True)
@@ -44,18 +54,15 @@ class _Run:
 
 
 class JavaMetrics:
-    """The latest numbers of the plugins' JVM. Any thread; `gather` and `numbers` return at once."""
+    """The latest numbers of the plugins' JVMs. Any thread; `gather` and `numbers` return at once."""
 
-    def __init__(self, host: PluginHost) -> None:
-        self._host = host
-        self._thread = ThreadPoolExecutor(1, "kraal-java-metrics")
+    def __init__(self, hosts: PluginHosts) -> None:
+        self._hosts = hosts
         self._lock = threading.Lock()
         self._runs: dict[TaskId, _Run] = {}
-        self._text = ""
-        self._text_of = 0
-        """The start of the JVM that gave `_text`."""
-        self._under_way: Future[bool] | None = None
-        self._asked_s = 0.0
+        self._jvms: dict[PluginHost, _Jvm] = {}
+        """Those that were there at the last scrape, by their hosts."""
+        self._is_closed = False
 
     # --- runs -----------------------------------------------------------------------------------------------
 
@@ -87,11 +94,88 @@ class JavaMetrics:
 
     # --- scrapes --------------------------------------------------------------------------------------------
 
-    def gather(self) -> Future[bool] | None:
-        """Ask the JVM for its numbers, unless it has not answered an earlier scrape.
+    def gather(self) -> Sequence[Future[bool]]:
+        """Ask each JVM for its numbers, unless it has not answered an earlier scrape.
 
-        Return what to wait for, at most `GATHER_S`; None if there is nothing to wait for.
+        Return what to wait for, at most `GATHER_S`.
         """
+        with self._lock:
+            if self._is_closed:
+                return []
+            hosts = {host: connector for connector, host in self._hosts.all().items()}
+            for host in self._jvms.keys() - hosts.keys():
+                self._jvms.pop(host).close()
+            for host in hosts.keys() - self._jvms.keys():
+                self._jvms[host] = _Jvm(host, hosts[host], self._keep)
+            jvms = list(self._jvms.values())
+        return [asked for jvm in jvms if (asked := jvm.gather()) is not None]
+
+    def numbers(self, living: Container[Instance]) -> JavaNumbers:
+        """Return what is known; runs that are over are dropped unless their tasks are among the `living`."""
+        with self._lock:
+            for task in [task for task, run in self._runs.items() if run.is_over and task not in living]:
+                del self._runs[task]
+            jvms = sorted(self._jvms.values(), key=lambda jvm: jvm.connector)
+            return JavaNumbers(
+                tasks={task: run.values for task, run in self._runs.items()},
+                jvms=[JvmState(connector=jvm.connector, up=jvm.is_up, starts=jvm.starts) for jvm in jvms],
+                text=merged(jvm.families for jvm in jvms),
+            )
+
+    def close(self) -> None:
+        """Ask no more."""
+        with self._lock:
+            self._is_closed = True
+            for jvm in self._jvms.values():
+                jvm.close()
+
+    def _keep(self, answered: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+        """Keep the values of tasks, by the numbers of their runs."""
+        with self._lock:
+            by_number = {run.number: run for run in self._runs.values()}
+            for number, values in answered:
+                run = by_number.get(number)
+                if run is not None and not run.is_over and not run.is_last:
+                    run.values = _numbers(values)
+
+
+class _Jvm:
+    """The latest numbers of one JVM. Any thread."""
+
+    def __init__(self, host: PluginHost, connector: str, keep: Keep) -> None:
+        """`connector`: the only one in the JVM, or empty; `keep` takes values of tasks."""
+        self.connector = connector
+        self._host, self._keep = host, keep
+        self._thread = ThreadPoolExecutor(1, "kraal-java-metrics")
+        self._lock = threading.Lock()
+        self._families: Rendered = {}
+        self._families_of = 0
+        """The start of the JVM that gave `_families`."""
+        self._under_way: Future[bool] | None = None
+        self._asked_s = 0.0
+
+    @property
+    def starts(self) -> int:
+        """How often the JVM was started."""
+        return self._host.starts
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has answered the last scrape."""
+        asked = self._under_way
+        if self._host.why_away is not None or asked is None or not asked.done() or asked.cancelled():
+            return False
+        return asked.result()
+
+    @property
+    def families(self) -> Rendered:
+        """Its last answer; empty if it was that of an earlier process."""
+        with self._lock:
+            is_present = self._host.why_away is None and self._families_of == self._host.starts
+            return self._families if is_present else {}
+
+    def gather(self) -> Future[bool] | None:
+        """Ask for numbers; None if there is nothing to wait for."""
         if self._host.why_away is not None:
             return None
         with self._lock:
@@ -99,24 +183,10 @@ class JavaMetrics:
             if self._under_way is None or self._under_way.done():
                 try:
                     self._under_way = self._thread.submit(self._ask)
-                except RuntimeError:  # the worker ends
+                except RuntimeError:  # closed meanwhile
                     return None
                 self._asked_s = now_s
             return self._under_way if now_s - self._asked_s < GATHER_S else None
-
-    def numbers(self, living: Container[Instance]) -> JavaNumbers:
-        """Return what is known; runs that are over are dropped unless their tasks are among the `living`."""
-        is_up, starts = self._host.why_away is None, self._host.starts
-        with self._lock:
-            for task in [task for task, run in self._runs.items() if run.is_over and task not in living]:
-                del self._runs[task]
-            asked = self._under_way
-            return JavaNumbers(
-                tasks={task: run.values for task, run in self._runs.items()},
-                up=is_up and asked is not None and asked.done() and not asked.cancelled() and asked.result(),
-                starts=starts,
-                text=self._text if is_up and self._text_of == starts else "",
-            )
 
     def close(self) -> None:
         """Ask no more."""
@@ -128,23 +198,17 @@ class JavaMetrics:
             start = self._host.starts
             answer = json.loads(self._host.ask("measure", PLUGINS_MS))
             own = answer["own"]
-            found = chain(jvm_families(answer["jvm"]), () if own is None else plugin_families(own))
-            text = "".join(map(render, found))
+            of_plugins = () if own is None else plugin_families(own)
+            families = rendered(chain(jvm_families(answer["jvm"], self.connector), of_plugins))
+            self._keep(answer["tasks"])
         except PluginsAway:
             return False
         except Exception:
-            log.warning("Failed to read the metrics of the JVM of Java plugins", exc_info=True)
+            log.warning("Failed to read the metrics of a JVM of Java plugins", exc_info=True)
             return False
         with self._lock:
-            self._text, self._text_of = text, start
-            self._keep(answer["tasks"])
+            self._families, self._families_of = families, start
         return True
-
-    def _keep(self, answered: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
-        by_number = dict(answered)
-        for run in self._runs.values():
-            if not run.is_over and not run.is_last and run.number in by_number:
-                run.values = _numbers(by_number[run.number])
 
 
 def _numbers(values: Mapping[str, Any]) -> TaskValues:

@@ -1,17 +1,20 @@
-"""Makes the parts of Java plugins for a worker from its properties: the host of their process, and their classes."""
+"""Makes the parts of Java plugins for a worker from its properties: the hosts of their processes, and their classes."""
 
 from __future__ import annotations
 
 import logging
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kraal.config.connector.java_plugins import DEFAULT_OPTIONS, OPTIONS, jvm_of
 from kraal.jars.java_module import java_class_path
 from kraal.java_plugins.catalog import JavaPlugin, cached, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
-from kraal.java_plugins.discovery import OPTIONS, Discovery, plugin_path
+from kraal.java_plugins.discovery import Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.hosts import PluginHosts
 from kraal.java_plugins.jvm import Jvm, PluginsAway
 from kraal.java_plugins.offsets import StandaloneOffsets
 from kraal.plugins.registry import Registry
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DEFAULT_OPTIONS: Final = "-Xms256M -Xmx2G"
 TUNING: Final = (
     "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent "
     "-XX:MaxInlineLevel=15 -Djava.awt.headless=true"
@@ -46,13 +48,13 @@ def with_plugin_path(
     session_timeout_s: float,
     offsets: OffsetStore | None = None,
     told: Callable[[], bool],
-) -> tuple[Registry, PluginHost | None]:
-    """Start the process of Java plugins, and return the registry with them; without `plugin.path` as it is.
+) -> tuple[Registry, PluginHosts | None]:
+    """Start the shared process of Java plugins, and return the registry with them; without `plugin.path` as it is.
 
     Args:
         registry: Kraal's own plugins.
         worker: the worker's properties.
-        session_timeout_s: the process ends before the group can have noticed that the worker is silent.
+        session_timeout_s: the processes end before the group can have noticed that the worker is silent.
         offsets: the store of a standalone worker; None: Java sources use the offset topic of a distributed one.
         told: whether the worker was asked to end.
 
@@ -61,21 +63,35 @@ def with_plugin_path(
     if not plugin_path(worker):
         return registry, None
     discovery = Discovery(worker)
-    host = PluginHost(
-        discovery=discovery,
-        worker=worker_properties(worker),
-        class_path=java_class_path,
-        options=_options(worker),
-        silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
-        standalone=offsets is not None,
-    )
-    host.start()
-    if offsets is not None:
-        StandaloneOffsets(host, offsets)
+
+    def make(class_path: Callable[[], Sequence[Path]], connector: str = "") -> PluginHost:
+        made = PluginHost(
+            discovery=discovery,
+            worker=worker_properties(worker),
+            class_path=class_path,
+            options=_options(worker),
+            silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
+            standalone=offsets is not None,
+            connector=connector,
+        )
+        if offsets is not None:
+            StandaloneOffsets(made, offsets)
+        return made
+
+    def make_own(connector: str, before: Callable[[], None]) -> PluginHost:
+        def class_path() -> Sequence[Path]:
+            discovery.wait()
+            before()
+            return java_class_path()
+
+        return make(class_path, connector)
+
+    hosts = PluginHosts(make(java_class_path), make_own, jvm_of(worker))
+    hosts.shared.start()
     try:
-        return _with_java_plugins(registry, host, discovery, told), host
+        return _with_java_plugins(registry, hosts, discovery, told), hosts
     except PluginsAway:
-        host.close()
+        hosts.close()
         if told():
             return registry, None
         raise
@@ -122,18 +138,18 @@ def _options(worker: Mapping[str, str]) -> Sequence[str]:
 
 
 def _with_java_plugins(
-    registry: Registry, host: PluginHost, discovery: Discovery, give_up: Callable[[], bool]
+    registry: Registry, hosts: PluginHosts, discovery: Discovery, give_up: Callable[[], bool]
 ) -> Registry:
     """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.
 
     Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
     Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or when `give_up` returns True.
     """
-    everything = _catalog(discovery, lambda: host.describe(give_up))
+    everything = _catalog(discovery, lambda: hosts.shared.describe(give_up))
     log.info("Found %d Java plugins in plugin.path", len(everything))
     found = [
         each
         for each in everything
         if each.is_connector or registry.resolve(each.class_name) != each.class_name
     ]
-    return registry.with_java(classes_of(found, host), {each.class_name for each in everything})
+    return registry.with_java(classes_of(found, hosts), {each.class_name for each in everything})

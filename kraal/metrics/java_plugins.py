@@ -1,4 +1,4 @@
-"""Metric families of the plugins' JVM: its state and memory, and the metrics that Java plugins keep themselves. Pure.
+"""Metric families of the plugins' JVMs: state, memory, and the metrics that Java plugins keep themselves. Pure.
 
 Plugins' own metrics have the names that the JMX exporter gives to `kafka.connect:type=plugins,connector=X,task=N,…`;
 Debezium's those of the rules that its documentation and dashboards use.
@@ -8,13 +8,13 @@ Source: KIP-877, PluginMetricsImpl (Kafka 4.3.0).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from kraal.core.ids import TaskId
 from kraal.metrics import connect_attributes as names
-from kraal.metrics.text import Family, labels
+from kraal.metrics.text import Family, labels, render
 
 TaskValues = Mapping[str, float]
 """Attribute of Connect's task metrics → value, as the JVM measures them."""
@@ -23,6 +23,9 @@ _GROUP: Final = "plugins"
 _DEBEZIUM: Final = "debezium_metrics_"
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
 _JVM: Final = ("jvm", "plugins")
+
+Rendered = Mapping[str, tuple[str, Mapping[str, str]]]
+"""Families by their names: the lines that describe each, and the line of each series."""
 
 HELP: Final[Mapping[str, str]] = {
     "kraal_jvm_up": "1 if the JVM answered this scrape, else 0; the numbers of one that does not answer are its last.",
@@ -41,31 +44,47 @@ HELP: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JvmState:
+    """Whether a JVM works."""
+
+    connector: str = ""
+    """The connector that has the JVM for itself; empty for the shared one."""
+    up: bool
+    """Whether it answered this scrape."""
+    starts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JavaNumbers:
-    """What is known of the plugins' JVM at one moment."""
+    """What is known of the plugins' JVMs at one moment."""
 
     tasks: Mapping[TaskId, TaskValues | None] = field(default_factory=dict)
-    """The tasks that run in the JVM; None while nothing is known of one."""
-    up: bool = False
-    """Whether the JVM answered this scrape."""
-    starts: int = 0
+    """The tasks that run in them; None while nothing is known of one."""
+    jvms: Sequence[JvmState] = ()
     text: str = ""
-    """Other families, rendered: those of the JVM's last answer."""
+    """Other families, rendered: those of the JVMs' last answers."""
 
 
 def state_families(numbers: JavaNumbers) -> Iterator[Family]:
-    """Yield whether the JVM is up, and how often it was started."""
-    yield _family("kraal_jvm_up", [((), int(numbers.up))])
-    yield _family("kraal_jvm_starts_total", [((), numbers.starts)])
+    """Yield whether each JVM is up, and how often it was started."""
+    of = [(_of(jvm.connector), jvm) for jvm in numbers.jvms]
+    yield _family("kraal_jvm_up", [(labels, int(jvm.up)) for labels, jvm in of])
+    yield _family("kraal_jvm_starts_total", [(labels, jvm.starts) for labels, jvm in of])
 
 
-def jvm_families(jvm: Mapping[str, Any]) -> Iterator[Family]:
-    """Yield the JVM's memory, threads, collections and files; `jvm` is what `Measurements.ofJvm` returns."""
-    areas = [((("area", area),), jvm[area]) for area in ("heap", "nonheap")]
+def jvm_families(jvm: Mapping[str, Any], connector: str = "") -> Iterator[Family]:
+    """Yield a JVM's memory, threads, collections and files.
+
+    Args:
+        jvm: what `Measurements.ofJvm` returns.
+        connector: the connector that has the JVM for itself.
+    """
+    own = _of(connector)
+    areas = [((*own, ("area", area)), jvm[area]) for area in ("heap", "nonheap")]
     for what in ("used", "committed", "max"):
         rows = [(label, found[what]) for label, found in areas if what in found]
         yield _family(f"kraal_jvm_memory_{what}_bytes", rows)
-    collectors = [((("gc", name),), found) for name, found in jvm["collectors"].items()]
+    collectors = [((*own, ("gc", name)), found) for name, found in jvm["collectors"].items()]
     yield _family("kraal_jvm_gc_collections_total", [(label, found["count"]) for label, found in collectors])
     yield _family("kraal_jvm_gc_seconds_total", [(label, found["ms"] / 1000) for label, found in collectors])
     for name, key, unit in (
@@ -75,7 +94,7 @@ def jvm_families(jvm: Mapping[str, Any]) -> Iterator[Family]:
         ("kraal_jvm_open_files", "open_files", 1),
         ("kraal_jvm_max_files", "max_files", 1),
     ):
-        yield _family(name, [((), jvm[key] / unit)] if key in jvm else [])
+        yield _family(name, [(own, jvm[key] / unit)] if key in jvm else [])
 
 
 def plugin_families(own: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
@@ -87,6 +106,33 @@ def plugin_families(own: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
         _merge(merged, _DEBEZIUM + _cleaned(name), found, lower=False)
     for name, (text, rows) in merged.items():
         yield Family(name, _kind(name), text, list(rows.items()))
+
+
+def rendered(families: Iterable[Family]) -> Rendered:
+    """Render the families of one JVM, to be merged with those of others."""
+    found: dict[str, tuple[str, Mapping[str, str]]] = {}
+    for family in families:
+        about, kind, *rows = render(family).split("\n")[:-1] or ("", "")
+        if rows:
+            found[family.name] = f"{about}\n{kind}\n", {row.rpartition(" ")[0]: f"{row}\n" for row in rows}
+    return found
+
+
+def merged(jvms: Iterable[Rendered]) -> str:
+    """Return the text of the families of several JVMs: each family once, and of equal series the first."""
+    heads: dict[str, str] = {}
+    series: dict[str, dict[str, str]] = {}
+    for families in jvms:
+        for name, (head, lines) in families.items():
+            heads.setdefault(name, head)
+            into = series.setdefault(name, {})
+            for key, line in lines.items():
+                into.setdefault(key, line)
+    return "".join(heads[name] + "".join(lines.values()) for name, lines in series.items())
+
+
+def _of(connector: str) -> tuple[tuple[str, str], ...]:
+    return (("connector", connector),) if connector else ()
 
 
 def _merge(

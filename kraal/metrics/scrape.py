@@ -33,7 +33,7 @@ class Scrape:
     load: Callable[[], LoadNumbers] | None = None
     """Returns the worker's load; None if it is not measured."""
     java: Callable[[Container[Instance]], JavaNumbers] | None = None
-    """Returns the numbers of the plugins' JVM for these instances; None if the worker has no Java plugins."""
+    """Returns the numbers of the plugins' JVMs for these instances; None if the worker has no Java plugins."""
 
     def __call__(self) -> Iterator[str]:
         """Yield the text in pieces that describe one moment, each rendered in a few milliseconds; some are empty."""

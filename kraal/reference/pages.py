@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from kraal.config.clients.keys import Client, client_def
 from kraal.config.connector.auto_restart import SUPERVISION
 from kraal.config.connector.batches import BATCHES, SQL_FAMILY
+from kraal.config.connector.java_plugins import CONNECTOR_JAVA
 from kraal.config.connector.keys import CONNECTOR, CONNECTOR_FAMILIES
 from kraal.config.connector.sink import SINK, SINK_FAMILIES
 from kraal.config.connector.source import SOURCE, SOURCE_FAMILIES
@@ -42,6 +43,10 @@ _NOTE_OF_SUPERVISION = (
 _NOTE_OF_BATCHES = (
     "How a connector's batches are made. Java's workers do not know these keys either. A task's next batch is not read "
     "before the one at work is written, so whatever is slow holds its own source back, and nothing piles up."
+)
+_NOTE_OF_JAVA = (
+    "Where a Java connector runs ([JVMs](../connectors/java-plugins.md#shared-or-own)). Java's workers do not know "
+    "this key either."
 )
 
 
@@ -149,6 +154,7 @@ def _connectors() -> Page:
             Section(title="Sources and sinks", keys=tuple(CONNECTOR), families=CONNECTOR_FAMILIES),
             Section(title="Supervision", text=_NOTE_OF_SUPERVISION, keys=tuple(SUPERVISION)),
             Section(title="Batches", text=_NOTE_OF_BATCHES, keys=tuple(BATCHES), families=(SQL_FAMILY,)),
+            Section(title="Java connectors", text=_NOTE_OF_JAVA, keys=tuple(CONNECTOR_JAVA)),
             Section(
                 title="Sources", keys=_without(SOURCE, CONNECTOR), families=SOURCE_FAMILIES, slug="source-"
             ),

@@ -47,7 +47,7 @@ from kraal.worker.process import START_FAILED, Process
 
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
-    from kraal.java_plugins.host import PluginHost
+    from kraal.java_plugins.hosts import PluginHosts
     from kraal.plugins.worker_plugins import ProvidedPlugins
     from kraal.stores.group_api import Group
     from web.settings import Settings
@@ -116,7 +116,7 @@ class DistributedProcess(Process[DistributedConfig]):
         )
 
     @override
-    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHost | None]:
+    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
         return with_plugin_path(
             registry,
             self._worker_settings(),

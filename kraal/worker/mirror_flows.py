@@ -14,8 +14,8 @@ from typing import Final, Self
 from typing_extensions import override
 
 from kraal.config.clients.keys import client_names
+from kraal.config.connector.java_plugins import DISCOVERY, JAVA_PLUGINS, PATH
 from kraal.config.values import split_list
-from kraal.config.worker.keys import JAVA_PLUGINS
 from kraal.core.errors import BadRequest
 
 CLUSTERS: Final = "clusters"
@@ -161,10 +161,9 @@ def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str
         if not key.startswith("replication.policy") and key != "tasks.max"  # the connectors' own
     }
     found |= {key: text for key, text in raw.items() if key.startswith(_OWN)}
-    path, discovery, _ = JAVA_PLUGINS
-    if path not in raw:
-        found.setdefault(discovery, "service_load")
-    found[path] = ",".join([*plugins, *split_list(raw.get(path, ""))])
+    if PATH not in raw:
+        found.setdefault(DISCOVERY, "service_load")
+    found[PATH] = ",".join([*plugins, *split_list(raw.get(PATH, ""))])
     if not _is_true(raw.get(INTERNAL_REST, "false")):
         return {**found, "listeners": LOOPBACK}
     given = {key: text for key, text in raw.items() if key.startswith(_LISTENERS)}

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from kraal.config.worker.listeners import Listener as ConfiguredListener
     from kraal.engine.api import Engine
-    from kraal.java_plugins.host import PluginHost
+    from kraal.java_plugins.hosts import PluginHosts
     from kraal.java_plugins.metrics import JavaMetrics
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
 
@@ -308,8 +308,8 @@ class Process(ABC, Generic[C]):
             None if java is None else java.numbers,
         )
 
-    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHost | None]:
-        """Return the registry with the plugins of `plugin.path`, and the host of their process, if there are any."""
+    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
+        """Return the registry with the plugins of `plugin.path`, and the hosts of their processes, if there are any."""
         return registry, None
 
     def _engine(self, registry: Registry, *, at_once: bool) -> Engine:

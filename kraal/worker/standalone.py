@@ -34,7 +34,7 @@ from kraal.worker.process import CONNECTOR_FAILED, Process
 
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
-    from kraal.java_plugins.host import PluginHost
+    from kraal.java_plugins.hosts import PluginHosts
     from kraal.plugins.worker_plugins import ProvidedPlugins
     from kraal.stores.api import Log
 
@@ -86,7 +86,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
         return self.config.data_dir / "scratch"
 
     @override
-    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHost | None]:
+    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
         settings = {**self._worker_settings(), OFFSET_FILE: str(self.config.offset_file)}
         return with_plugin_path(
             registry, settings, session_timeout_s=math.inf, offsets=self._offsets, told=self._told.is_set

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Scrape = Callable[[], Iterator[str]]
 """Starts a scrape; each piece is rendered on demand, in a few milliseconds."""
 
-Gather = Callable[[], Future[Any] | None]
-"""Asks for numbers that a scrape shows, without blocking; None if there is nothing to wait for."""
+Gather = Callable[[], Sequence[Future[Any]]]
+"""Asks for numbers that a scrape shows, without blocking; returns what to wait for."""
 
 
 def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpoint]:
@@ -60,9 +60,9 @@ def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpo
 
 
 async def _rendered(scrape: Scrape, gather: Gather | None) -> bytes:
-    asked = None if gather is None else gather()
-    if asked is not None:
-        await asyncio.wait([asyncio.wrap_future(asked)], timeout=GATHER_S)
+    asked = [] if gather is None else gather()
+    if asked:
+        await asyncio.wait([asyncio.wrap_future(each) for each in asked], timeout=GATHER_S)
     pieces: list[bytes] = []
     for piece in scrape():
         pieces.append(piece.encode())

@@ -22,6 +22,16 @@ from kraal.config.clients.overrides import OverridePolicy
 from kraal.config.clients.restrictions import ALLOWED_URLS
 from kraal.config.connector.auto_restart import WORKER_SUPERVISION
 from kraal.config.connector.batches import WORKER_BATCHES
+from kraal.config.connector.java_plugins import (
+    DEFAULT_DISCOVERY,
+    DEFAULT_OPTIONS,
+    DISCOVERY,
+    JVM,
+    JVM_DOC,
+    OPTIONS,
+    PATH,
+    PluginsJvm,
+)
 from kraal.config.java_regex import compiled
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.key_families import Family
@@ -41,8 +51,6 @@ SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
 _CONVERTER_VERSIONS: Final = tuple(f"{role}.converter.plugin.version" for role in ("key", "value", "header"))
-JAVA_PLUGINS: Final = ("plugin.path", "plugin.discovery", "plugins.jvm.options")
-"""The keys of Java plugins."""
 
 
 def worker_key(
@@ -119,14 +127,16 @@ _WORK = [
     worker_key("offset.flush.timeout.ms", _LONG, _LOW,
          "Maximum time to write offsets, in milliseconds.",
          default=5_000, check=at_least(0), no_effect=_EACH_BATCH),
-    worker_key("plugin.path", _LIST, _LOW,
+    worker_key(PATH, _LIST, _LOW,
          "Directories of Java plugins, separated by commas: each contains jars, or directories with the jars of one "
          "plugin. Workers run them in a separate JVM.", check=unless_null(distinct_entries)),
-    worker_key("plugin.discovery", _STRING, _LOW, "How the plugins in `plugin.path` are found.", default="hybrid_warn",
+    worker_key(DISCOVERY, _STRING, _LOW, "How the plugins in `plugin.path` are found.", default=DEFAULT_DISCOVERY,
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
-    worker_key("plugins.jvm.options", _STRING, _LOW,
-         "Options of the JVM that runs the plugins in `plugin.path`. Every user of the machine can read them.",
-         default="-Xms256M -Xmx2G", source="Kraal"),
+    worker_key(OPTIONS, _STRING, _LOW,
+         "Options of each JVM that runs plugins in `plugin.path`. Every user of the machine can read them.",
+         default=DEFAULT_OPTIONS, source="Kraal"),
+    worker_key(JVM, _STRING, _LOW, f"{JVM_DOC} Connectors can override it.",
+         default=PluginsJvm.SHARED.value, check=one_of(*PluginsJvm), source="Kraal"),
     *(worker_key(name, _STRING, _LOW, "Required version of this converter, for Java connectors (KIP-891).")
       for name in _CONVERTER_VERSIONS),
     worker_key("config.providers", _LIST, _LOW, "Names of the config providers that resolve variables in configs.",

@@ -9,11 +9,13 @@ errors. Source: AbstractHerder.validateConnectorConfig, ConnectorPluginsResource
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 from kraal.config.clients.keys import Client, client_def
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.config.connector.auto_restart import supervision_keys
 from kraal.config.connector.batches import batch_keys
+from kraal.config.connector.java_plugins import java_keys
 from kraal.config.connector.keys import (
     ADMIN_OVERRIDE,
     CONNECTOR,
@@ -29,7 +31,7 @@ from kraal.config.connector.keys import (
 from kraal.config.connector.sink import SINK, check_topics, has_dead_letter_topic
 from kraal.config.connector.source import SOURCE, TOPIC_CREATION
 from kraal.config.converter import CONVERTER_TYPE
-from kraal.config.key import ConfigValue, Key
+from kraal.config.key import ConfigDef, ConfigValue, Key
 from kraal.config.values import java_text, parse_value, trim
 from kraal.core.errors import BadRequest, NotFound, PluginFailed
 from kraal.core.ids import Config
@@ -73,7 +75,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     connector = registry.connector_class(plugin.name, wanted)
     is_sink = plugin.kind is PluginKind.SINK
     base = with_worker(SINK if is_sink else SOURCE, registry, worker, config, plugin)
-    keys = base.merge(supervision_keys(config)).merge(batch_keys(config, base))
+    keys = _with_own_keys(base, config)
     keys = with_aliases(keys, registry, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
     between_keys = _converter_errors(registry, config, values, near=plugin.location) + (
@@ -137,6 +139,12 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
     return [ConfigKeyInfo(key) for key in keys]
 
 
+def _with_own_keys(base: ConfigDef, config: Config) -> ConfigDef:
+    """Add Kraal's own keys that the config has."""
+    own = (supervision_keys(config), java_keys(config), batch_keys(config, base))
+    return reduce(ConfigDef.merge, own, base)
+
+
 def _refuse_nulls(config: Config, values: dict[str, ConfigValue]) -> None:
     """Add an error to each key with a null value, known or not."""
     for name in (name for name, value in config.items() if value is None):
@@ -148,7 +156,7 @@ def _wrong_version(
 ) -> ConfigInfos:
     """Report that the requested version is not available; the plugin's own keys are not validated then."""
     base = with_hidden_versions(with_version(CONNECTOR, registry.versions(plugin.name)))
-    keys = base.merge(supervision_keys(config)).merge(batch_keys(config, base))
+    keys = _with_own_keys(base, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
     others = _converter_errors(registry, config, values, near=plugin.location)
     for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *others):

@@ -1,4 +1,4 @@
-"""The registry of a worker with the plugins of a catalog, and a host without a process."""
+"""The registry of a worker with the plugins of a catalog, and hosts without processes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from kraal.java_plugins.catalog import parse_catalog
 from kraal.java_plugins.connector import classes_of
-from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.hosts import PluginHosts
 from kraal.plugins.registry import Registry
 from tests.unit.java_plugins.catalogs import CATALOG
-from tests.unit.java_plugins.fake_host import FakeHost
+from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
 
 @pytest.fixture
@@ -20,5 +20,10 @@ def host() -> FakeHost:
 
 
 @pytest.fixture
-def registry(host: FakeHost) -> Registry:
-    return Registry.of({}).with_java(classes_of(parse_catalog(CATALOG), cast("PluginHost", host)))
+def hosts(host: FakeHost) -> FakeHosts:
+    return FakeHosts(host)
+
+
+@pytest.fixture
+def registry(hosts: FakeHosts) -> Registry:
+    return Registry.of({}).with_java(classes_of(parse_catalog(CATALOG), cast("PluginHosts", hosts)))

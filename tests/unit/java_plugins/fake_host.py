@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kraal.java_plugins.host import Listener
@@ -81,3 +81,26 @@ class FakeHost:
             work()
         else:
             self.later.append(work)
+
+
+class FakeHosts:
+    """Implements what others use of `PluginHosts`: connectors have a host of their own if their config says so."""
+
+    def __init__(self, shared: FakeHost | None = None) -> None:
+        self.shared = FakeHost() if shared is None else shared
+        self.own: dict[str, FakeHost] = {}
+        self.given_back: list[FakeHost] = []
+
+    def take(self, connector: str, config: Mapping[str, str]) -> FakeHost:
+        """Return the host of a connector."""
+        return (
+            self.own.setdefault(connector, FakeHost()) if config.get("plugins.jvm") == "own" else self.shared
+        )
+
+    def give_back(self, host: FakeHost) -> None:
+        """Note it."""
+        self.given_back.append(host)
+
+    def all(self) -> Mapping[str, FakeHost]:
+        """Return all hosts."""
+        return {"": self.shared, **self.own}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from kraal.java_plugins.jvm import PluginsAway
 from kraal.plugins.registry import PluginKind, Registry
 from kraal.plugins.transform_chain import make_chain
 from tests.unit.java_plugins.catalogs import CATALOG
-from tests.unit.java_plugins.fake_host import FakeHost
+from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
 
 class Context:
@@ -235,3 +236,66 @@ def test_catalogs_that_were_not_used_for_long_are_removed_when_one_is_written(
             assert cached(name)
     store("new", CATALOG)
     assert sorted(path.stem for path in (tmp_path / "plugins").iterdir()) == ["new", "used"]
+
+
+def with_own_jvm(hosts: FakeHosts, registry: Registry) -> tuple[JavaConnector, FakeHost, dict[str, str]]:
+    """Return a connector that has a host for itself, the host, which is up, and the config."""
+    connector, config = registry.connector_class("OldSource")(), {"name": "c", "plugins.jvm": "own"}
+    assert isinstance(connector, JavaConnector)
+    host = hosts.take("c", config)
+    host.up()
+    return connector, host, config
+
+
+def test_a_connector_with_its_own_jvm_uses_it_from_start_to_stop(
+    hosts: FakeHosts, registry: Registry
+) -> None:
+    hosts.shared.up()
+    connector, own, config = with_own_jvm(hosts, registry)
+    own.answers["taskConfigs"] = json.dumps({"configs": []})
+    connector.start(config, Context())
+    connector.task_configs(1)
+    assert hosts.given_back == []
+    connector.stop()
+    connector.stop()
+    assert [each[0] for each in own.asked] == ["startConnector", "taskConfigs", "stopConnector"]
+    assert (hosts.shared.asked, hosts.given_back) == ([], [own])
+
+
+@pytest.mark.parametrize("what", ["start", "raised", "stop"])
+def test_a_connector_that_fails_gives_its_jvm_back_once(
+    hosts: FakeHosts, registry: Registry, what: str
+) -> None:
+    connector, own, config = with_own_jvm(hosts, registry)
+    own.answers[f"{what}Connector"] = "java.lang.Error: no"
+    with suppress(PluginFailed):
+        connector.start(config, Context())
+        if what == "raised":
+            following = own.listeners[1]
+            for _ in range(2):
+                following.event({"what": "raised", "detail": "java.lang.Error: late"})
+    with suppress(PluginFailed):
+        connector.stop()
+    assert hosts.given_back == [own]
+
+
+def test_a_start_that_is_stopped_before_it_returns_is_no_error_of_the_connector(
+    host: FakeHost, registry: Registry
+) -> None:
+    connector, context = registry.connector_class("OldSource")(), Context()
+    connector.start({"name": "c"}, context)
+    host.later = []
+    host.up()
+    host.answers["startConnector"] = "The connector was stopped before it had started"
+    (again,) = host.later
+    ask = host.ask
+
+    def stopped_meanwhile(method: str, *arguments: object) -> Any:
+        if method == "startConnector":
+            connector.stop()
+        return ask(method, *arguments)
+
+    host.ask = stopped_meanwhile  # type: ignore[method-assign]
+    again()
+    assert context.errors == []
+    assert [each[0] for each in host.asked] == ["stopConnector", "startConnector"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,3 +71,16 @@ def test_a_mode_that_was_chosen_stays(place: Path) -> None:
     found = discovery(place, "ONLY_SCAN")
     found.scanned(process)
     assert (mode(found), process.asked) == ("ONLY_SCAN", 0)
+
+
+def test_processes_of_connectors_wait_for_the_first_scan_unless_it_decides_nothing(place: Path) -> None:
+    found = discovery(place)
+    waiting = threading.Thread(target=found.wait, daemon=True)
+    waiting.start()
+    assert waiting.is_alive()
+    found.scanned(Process(has_all=False))
+    waiting.join(10)
+    assert not waiting.is_alive()
+    discovery(place, "ONLY_SCAN").wait()
+    discovery(place).scanned(Process(has_all=True))
+    discovery(place).wait()

@@ -17,6 +17,7 @@ from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.jvm import PluginsAway
 
 PATIENCE_S = 10.0
+THREADS = 16
 
 
 class Py4JJavaError(Exception):
@@ -31,6 +32,7 @@ class FakeJvm:
         self.levels: list[tuple[str, str]] = []
         self.died = threading.Event()
         self.start_errors: list[Exception] = []
+        self.described = 0
 
     # What the host uses of `Jvm`.
 
@@ -64,6 +66,7 @@ class FakeJvm:
 
     def describe(self) -> str:
         """Return an empty catalog."""
+        self.described += 1
         return "[]"
 
     def hasAllManifests(self) -> bool:  # noqa: N802 - Java's name
@@ -160,9 +163,14 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 @pytest.fixture
 def host(machine: Machine) -> Iterator[PluginHost]:
     del machine
-    made = PluginHost(discovery=Discovery({"plugin.path": "nowhere"}), worker={"a": "b"}, class_path=list)
+    made = host_of()
     yield made
     made.close()
+
+
+def host_of(connector: str = "") -> PluginHost:
+    discovery = Discovery({"plugin.path": "nowhere"})
+    return PluginHost(discovery=discovery, worker={"a": "b"}, class_path=list, connector=connector)
 
 
 def never() -> bool:
@@ -256,3 +264,46 @@ def test_a_closed_host_drops_calls(host: PluginHost) -> None:
     host.close()
     host.submit(call)
     assert done == []
+
+
+def test_calls_that_were_submitted_before_the_end_are_made(host: PluginHost) -> None:
+    listener, may_end, done = following(host), threading.Event(), threading.Semaphore(0)
+    host.start()
+    listener.next()
+    for _ in range(THREADS):
+        host.submit(lambda: may_end.wait(PATIENCE_S))
+    host.submit(done.release)  # such as a claim that is given up
+    host.close()
+    may_end.set()
+    assert done.acquire(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize(("connector", "described"), [("", [1, 0]), ("c", [0, 0])])
+def test_plugins_are_described_once_by_the_shared_process(
+    machine: Machine, connector: str, described: list[int]
+) -> None:
+    host = host_of(connector)
+    listener = following(host)
+    host.start()
+    assert listener.next() == "up"
+    first = machine.next()
+    first.kill()
+    listener.next()
+    assert listener.next() == "up"
+    assert [first.described, machine.next().described] == described
+    host.close()
+
+
+def test_messages_name_the_connector_that_has_the_process_for_itself(machine: Machine) -> None:
+    host = host_of("c")
+    assert host.why_away == "the JVM of the connector c is starting"
+    listener = following(host)
+    host.start()
+    assert listener.next() == "up"
+    machine.next().kill()
+    assert listener.next() == "the JVM of the connector c ended (exit code -9), and starts again"
+    host.close()
+
+
+def test_numbers_of_runs_differ_between_processes() -> None:
+    assert len({host_of(name).next_number() for name in "abc"}) == 3

@@ -1,4 +1,4 @@
-"""Scrapes ask the plugins' JVM once each, never while an earlier question is open, and show what is known."""
+"""Scrapes ask the plugins' JVMs once each, never while an earlier question is open, and show what is known."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.java_plugins import metrics as module
-from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.hosts import PluginHosts
 from kraal.java_plugins.metrics import PLUGINS_MS, JavaMetrics
-from tests.unit.java_plugins.fake_host import FakeHost
+from kraal.metrics.java_plugins import JvmState
+from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
-TASK = TaskId(ConnectorName("c"), 0)
+TASK, OTHER = TaskId(ConnectorName("c"), 0), TaskId(ConnectorName("d"), 0)
 PATIENCE_S = 10.0
 JVM = {"heap": {"used": 1}, "nonheap": {"used": 1}, "collectors": {}}
 
@@ -50,7 +51,7 @@ def host() -> FakeHost:
 @pytest.fixture
 def metrics(host: FakeHost) -> Iterator[JavaMetrics]:
     """Return the metrics of the host."""
-    made = JavaMetrics(cast("PluginHost", host))
+    made = JavaMetrics(cast("PluginHosts", FakeHosts(host)))
     yield made
     made.close()
 
@@ -62,9 +63,13 @@ def up(host: FakeHost) -> FakeHost:
 
 
 def scrape(metrics: JavaMetrics) -> None:
-    asked = metrics.gather()
-    assert asked is not None
+    (asked,) = metrics.gather()
     asked.result(PATIENCE_S)
+
+
+def is_up(metrics: JavaMetrics) -> bool:
+    (jvm,) = metrics.numbers([]).jvms
+    return jvm.up
 
 
 def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
@@ -72,7 +77,8 @@ def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
     assert metrics.numbers([]).tasks == {TASK: None}
     scrape(metrics)
     found = metrics.numbers([])
-    assert (found.tasks, found.up, found.starts) == ({TASK: {"total": 5.0}}, True, 1)
+    assert found.tasks == {TASK: {"total": 5.0}}
+    assert found.jvms == [JvmState(up=True, starts=1)]
     assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in found.text
     assert host.asked == [("measure", PLUGINS_MS)]
 
@@ -80,9 +86,8 @@ def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
 def test_a_jvm_that_is_away_is_not_asked(host: FakeHost, metrics: JavaMetrics) -> None:
     scrape(metrics)
     host.down()
-    assert metrics.gather() is None
-    found = metrics.numbers([])
-    assert (found.up, found.text) == (False, "")
+    assert metrics.gather() == []
+    assert (is_up(metrics), metrics.numbers([]).text) == (False, "")
 
 
 def test_the_text_of_an_earlier_jvm_is_not_shown(host: FakeHost, metrics: JavaMetrics) -> None:
@@ -94,22 +99,21 @@ def test_the_text_of_an_earlier_jvm_is_not_shown(host: FakeHost, metrics: JavaMe
 
 def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Hung()
-    metrics = JavaMetrics(cast("PluginHost", up(host)))
+    metrics = JavaMetrics(cast("PluginHosts", FakeHosts(up(host))))
     metrics.opened(TASK, 1)
     host.let.set()
     scrape(metrics)
     host.let.clear()
-    first = metrics.gather()
-    assert first is not None
-    assert metrics.gather() is first
+    (first,) = metrics.gather()
+    assert metrics.gather() == [first]
     monkeypatch.setattr(module, "GATHER_S", -1.0)
-    assert metrics.gather() is None, "nobody waits for long twice"
+    assert metrics.gather() == [], "nobody waits for long twice"
     found = metrics.numbers([TASK])
-    assert (found.tasks, found.up) == ({TASK: {"total": 5.0}}, False)
+    assert (found.tasks, is_up(metrics)) == ({TASK: {"total": 5.0}}, False)
     assert found.text
     host.let.set()
     first.result(PATIENCE_S)
-    assert metrics.numbers([TASK]).up
+    assert is_up(metrics)
     assert len(host.asked) == 2
     metrics.close()
 
@@ -120,7 +124,7 @@ def test_a_jvm_that_answers_wrongly_counts_as_down(
 ) -> None:
     host.answers["measure"] = wrong
     scrape(metrics)
-    assert not metrics.numbers([]).up
+    assert not is_up(metrics)
 
 
 def test_values_of_an_earlier_run_are_not_those_of_the_next(metrics: JavaMetrics) -> None:
@@ -159,4 +163,32 @@ def test_a_task_whose_connector_is_no_longer_java_s_is_forgotten(metrics: JavaMe
 
 def test_nothing_is_asked_after_the_end(metrics: JavaMetrics) -> None:
     metrics.close()
-    assert metrics.gather() is None
+    assert metrics.gather() == []
+
+
+def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone() -> None:
+    hosts, hung = FakeHosts(up(FakeHost())), Hung()
+    hosts.own["c"] = up(hung)
+    hung.answers["measure"] = answer(run=2)
+    metrics = JavaMetrics(cast("PluginHosts", hosts))
+    metrics.opened(OTHER, 1)
+    metrics.opened(TASK, 2)
+    first, second = metrics.gather()
+    first.result(PATIENCE_S)
+    assert metrics.numbers([]).tasks == {OTHER: {"total": 5.0}, TASK: None}
+    assert metrics.numbers([]).jvms == [
+        JvmState(up=True, starts=1),
+        JvmState(connector="c", up=False, starts=1),
+    ]
+    hung.let.set()
+    second.result(PATIENCE_S)
+    found = metrics.numbers([])
+    assert found.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
+    used = 'kraal_jvm_memory_used_bytes{jvm="plugins",%sarea="heap"} 1\n'
+    assert used % "" in found.text
+    assert used % 'connector="c",' in found.text
+    assert found.text.count("# TYPE kraal_jvm_memory_used_bytes") == 1
+    del hosts.own["c"]
+    metrics.gather()
+    assert [jvm.connector for jvm in metrics.numbers([]).jvms] == [""]
+    metrics.close()

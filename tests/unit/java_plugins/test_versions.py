@@ -11,11 +11,11 @@ from kraal.converters.primitive.string import StringConverter
 from kraal.core.errors import BadRequest
 from kraal.java_plugins.catalog import parse_catalog
 from kraal.java_plugins.connector import classes_of
-from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.hosts import PluginHosts
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import describe_plugin, validate_connector
 from tests.unit.java_plugins.catalogs import CATALOG, plugin
-from tests.unit.java_plugins.fake_host import FakeHost
+from tests.unit.java_plugins.fake_host import FakeHosts
 from tests.unit.plugins.shipped import Worker
 
 NAMED: dict[str, str | None] = {
@@ -36,9 +36,9 @@ def test_a_connector_has_the_version_that_its_config_wants(registry: Registry) -
         registry.connector_class("OldSource", "3")
 
 
-def test_the_same_version_in_two_places_is_two_plugins(host: FakeHost) -> None:
+def test_the_same_version_in_two_places_is_two_plugins(hosts: FakeHosts) -> None:
     twice = json.dumps([plugin("com.example.A", "sink", location=f"file:/{at}/") for at in "ab"])
-    found = Registry.of({}).with_java(classes_of(parse_catalog(twice), cast("PluginHost", host)))
+    found = Registry.of({}).with_java(classes_of(parse_catalog(twice), cast("PluginHosts", hosts)))
     assert found.versions("com.example.A") == ("2.0", "2.0")
 
 
@@ -73,8 +73,8 @@ def test_configs_are_checked_by_the_keys_of_the_version(
         )
 
 
-def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(host: FakeHost) -> None:
-    java = classes_of(parse_catalog(CATALOG), cast("PluginHost", host))
+def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(hosts: FakeHosts) -> None:
+    java = classes_of(parse_catalog(CATALOG), cast("PluginHosts", hosts))
     own = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
     registry = Registry.of(own).with_java(java)
     config = NAMED | {"key.converter": next(iter(own)), "key.converter.plugin.version": "4.3.0"}

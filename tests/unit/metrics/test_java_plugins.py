@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from kraal.cluster.views.snapshot import Published
 from kraal.core.ids import ConnectorName, State, TaskId
-from kraal.metrics.java_plugins import JavaNumbers, TaskValues, jvm_families, plugin_families
+from kraal.metrics.java_plugins import (
+    JavaNumbers,
+    JvmState,
+    TaskValues,
+    jvm_families,
+    merged,
+    plugin_families,
+    rendered,
+)
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.task import TaskMeter
@@ -35,7 +43,7 @@ def worker(*, is_source: bool = True) -> MetricsRegistry:
 
 def scrape(metrics: MetricsRegistry, tasks: Mapping[TaskId, TaskValues | None], text: str = "") -> Scraped:
     found = snapshot({JAVA.connector: [State.RUNNING] * 2, PYTHON.connector: [State.RUNNING] * 2})
-    numbers = JavaNumbers(tasks=tasks, up=True, starts=2, text=text)
+    numbers = JavaNumbers(tasks=tasks, jvms=[JvmState(up=True, starts=2)], text=text)
     made = Scrape(Published(found), metrics, IDENTITY, str, java=lambda _: numbers)
     return scraped("".join(made()))
 
@@ -144,3 +152,24 @@ def test_names_that_are_equal_in_prometheus_make_one_family_without_equal_series
     values = [found.value("kafka_connect_plugins_a_b", task=task) for task in "012"]
     assert [values[0], values[2]] == [1, 3]
     assert len(found.values) == 3
+
+
+def test_families_of_several_jvms_are_one_family_each_without_equal_series() -> None:
+    def own(value: int, **tags: str) -> dict[str, dict[str, object]]:
+        return {"plugins": {"rows": family([[{"connector": "c"}, value], [tags, value]])}, "debezium": {}}
+
+    parts = [rendered(plugin_families(each)) for each in (own(1, task="0"), own(2, task="a b\u2028c"))]
+    found = scraped(merged(parts))
+    assert found.value("kafka_connect_plugins_rows", connector="c") == 1
+    assert found.value("kafka_connect_plugins_rows", task="0") == 1
+    assert found.value("kafka_connect_plugins_rows", task="a b\u2028c") == 2
+    assert merged(parts).count("# TYPE") == 1
+
+
+def test_a_jvm_of_one_connector_names_it() -> None:
+    area = {"used": 1, "committed": 2}
+    jvm = {"heap": area, "nonheap": area, "collectors": {}, "threads": 4}
+    found = scraped(merged([rendered(jvm_families(jvm)), rendered(jvm_families(jvm, "c"))]))
+    assert found.value("kraal_jvm_threads", jvm="plugins") == 4
+    assert found.value("kraal_jvm_threads", jvm="plugins", connector="c") == 4
+    assert found.value("kraal_jvm_memory_used_bytes", jvm="plugins", connector="c", area="heap") == 1

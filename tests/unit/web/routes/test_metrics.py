@@ -85,10 +85,10 @@ def test_it_can_be_switched_off(api: Api) -> None:
 def test_a_scrape_waits_for_the_numbers_that_it_asks_for(api: Api) -> None:
     asked: list[Future[None]] = []
 
-    def gather() -> Future[None]:
+    def gather() -> list[Future[None]]:
         asked.append(Future())
         threading.Timer(0.01, asked[-1].set_result, [None]).start()
-        return asked[-1]
+        return asked[-1:]
 
     def numbers() -> Iterator[str]:
         return iter([f"answered {sum(each.done() for each in asked)}\n"])
@@ -99,8 +99,8 @@ def test_a_scrape_waits_for_the_numbers_that_it_asks_for(api: Api) -> None:
 
 def test_a_scrape_does_not_wait_for_ever(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GATHER_S", 0.01)
-    assert client_of(api, scrape, Future).get("/metrics").text == "".join(TEXT)
+    assert client_of(api, scrape, lambda: [Future()]).get("/metrics").text == "".join(TEXT)
 
 
 def test_a_scrape_that_has_nothing_to_wait_for_does_not_wait(api: Api) -> None:
-    assert client_of(api, scrape, lambda: None).get("/metrics").text == "".join(TEXT)
+    assert client_of(api, scrape, list).get("/metrics").text == "".join(TEXT)

@@ -1,0 +1,121 @@
+"""The processes of Java plugins of one worker: a shared one, and one for each connector that has its own.
+
+A connector's own process starts with the first start of the connector or of one of its tasks on this worker, and ends
+when none of them is left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kraal.config.connector.java_plugins import PluginsJvm, jvm_of
+
+if TYPE_CHECKING:
+    from kraal.java_plugins.host import PluginHost
+
+_CLOSE_S: Final = 10.0
+"""How long the worker's end waits for the end of all processes."""
+
+MakeHost = Callable[[str, Callable[[], None]], "PluginHost"]
+"""Makes the host of a connector's own process, by the connector's name; calls the function before a process starts."""
+
+
+@dataclass(slots=True)
+class _Own:
+    host: PluginHost
+    users: int = 0
+    """How many starts of the connector and runs of its tasks use it."""
+
+
+class PluginHosts:
+    """Methods may be called on any thread, and return at once, but for `close`."""
+
+    def __init__(self, shared: PluginHost, make: MakeHost, by_default: PluginsJvm) -> None:
+        """`by_default`: where connectors run that do not say so."""
+        self.shared: Final = shared
+        """The host of what has no process of its own: also lists plugins and checks configs."""
+        self._make, self._by_default = make, by_default
+        self._lock = threading.Lock()
+        self._own: dict[str, _Own] = {}
+        self._ending: dict[str, threading.Thread] = {}
+        """What ends the last process of a connector, until it has ended."""
+        self._levels: dict[str, str] = {}
+        self._is_closed = False
+
+    def take(self, connector: str, config: Mapping[str, str]) -> PluginHost:
+        """Return the host for a start of a connector or for a run of one of its tasks; `give_back` follows."""
+        if jvm_of(config, self._by_default) is PluginsJvm.SHARED:
+            return self.shared
+        with self._lock:
+            if self._is_closed:
+                return self.shared
+            own = self._own.get(connector)
+            if own is None:
+                own = self._own[connector] = _Own(self._started(connector))
+            own.users += 1
+            return own.host
+
+    def give_back(self, host: PluginHost) -> None:
+        """End the process of a host that nothing uses any more."""
+        with self._lock:
+            own = self._own.get(host.connector)
+            if own is None or own.host is not host:
+                return
+            own.users -= 1
+            if not own.users:
+                del self._own[host.connector]
+                self._end(host)
+
+    def all(self) -> Mapping[str, PluginHost]:
+        """Return all hosts, by their connectors; that of the shared process has an empty name."""
+        with self._lock:
+            return {"": self.shared, **{name: own.host for name, own in self._own.items()}}
+
+    def set_log_level(self, namespace: str, level: str) -> None:
+        """Set the level of Java's loggers below a namespace in all processes, also in later ones."""
+        with self._lock:
+            self._levels.pop(namespace, None)
+            self._levels[namespace] = level
+            for host in (self.shared, *(own.host for own in self._own.values())):
+                host.set_log_level(namespace, level)
+
+    def close(self) -> None:
+        """End all processes; returns when they have ended, or after ten seconds."""
+        with self._lock:
+            self._is_closed = True
+            for own in self._own.values():
+                self._end(own.host)
+            self._own.clear()
+            ending = list(self._ending.values())
+        self.shared.close()
+        for each in ending:
+            each.join(_CLOSE_S)
+
+    def _started(self, connector: str) -> PluginHost:
+        last = self._ending.get(connector)
+
+        def before() -> None:
+            if last is not None:
+                last.join()  # tasks in the last process may still write
+
+        host = self._make(connector, before)
+        for namespace, level in self._levels.items():
+            host.set_log_level(namespace, level)
+        host.start()
+        return host
+
+    def _end(self, host: PluginHost) -> None:
+        """End a process on a thread of its own: the caller may be one of the host's."""
+
+        def end() -> None:
+            host.close()
+            with self._lock:
+                if self._ending.get(host.connector) is thread:
+                    del self._ending[host.connector]
+
+        thread = threading.Thread(target=end, name="kraal-java-end", daemon=True)
+        self._ending[host.connector] = thread
+        thread.start()
