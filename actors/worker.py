@@ -66,7 +66,7 @@ class Worker:
         clock: Clock,
         make_child: MakeChild,
         slots: dict[Instance, Slot],
-        abandon: Callable[[TaskId], None],
+        abandon: Callable[[Instance], None],
         graceful_s: float,
         metrics: MetricsRegistry,
     ) -> None:
@@ -79,7 +79,8 @@ class Worker:
             clock: for deadlines.
             make_child: makes an instance's behaviour.
             slots: outlives the actor, so that a restarted worker takes over running instances.
-            abandon: ends what a task leaves in the engine after its actor has exhausted its restart budget.
+            abandon: ends what a task leaves in the engine after its actor has exhausted its restart budget, or a
+                connector whose plugin does not return.
             graceful_s: how long an instance has to stop.
             metrics: records running instances and startup results; outlives the actor.
         """
@@ -260,6 +261,8 @@ class Worker:
             slot.address.tell(CancelInstance())
             return
         log.error("Abandoning %s, which did not end after it was cancelled", message.instance)
+        if not isinstance(message.instance, TaskId):
+            self._abandon(message.instance)
         self._on_stopped(message.instance, slot, _stopped(message.instance, message.incarnation))
 
     def _gave_up(self, message: ChildGaveUp) -> None:

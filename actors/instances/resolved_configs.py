@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kraal.config.variables import Resolved
-    from kraal.core.ids import Config, TaskId
+    from kraal.core.ids import Config, Instance
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, EngineState, Run, RunEvent, TaskSpec
     from kraal.metrics.thread_pools import PoolState
@@ -60,9 +60,9 @@ class ResolvingEngine:
             return _NoRun()
         return self._engine.open(known, offsets, report)
 
-    def abandon(self, task: TaskId) -> None:
-        """Cancel open runs of a task."""
-        self._engine.abandon(task)
+    def abandon(self, instance: Instance) -> None:
+        """End what an instance leaves."""
+        self._engine.abandon(instance)
 
     def close(self, timeout_s: float) -> None:
         """Close the engine."""

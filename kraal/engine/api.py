@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kraal.core.ids import TaskId, TopicName
+from kraal.core.ids import Instance, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.thread_pools import PoolState
@@ -233,8 +233,8 @@ class Engine(Protocol):
         An open run of the same task, whose actor has died, is cancelled and over before this one opens.
         """
 
-    def abandon(self, task: TaskId) -> None:
-        """Cancel the open runs of a task whose actor has died; returns at once."""
+    def abandon(self, instance: Instance) -> None:
+        """End what a task leaves whose actor has died, or a connector whose plugin does not return; returns at once."""
 
     def close(self, timeout_s: float) -> None:
         """Cancel all runs and end Spark; blocks at most `timeout_s`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
-from kraal.core.ids import TaskId
+from kraal.core.ids import Instance, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
 from kraal.engine.context import ExecutorContext, Leave
@@ -158,11 +158,13 @@ class SparkEngine:
             run.start()
         return run
 
-    def abandon(self, task: TaskId) -> None:
+    def abandon(self, instance: Instance) -> None:
         """Cancel the open runs of a task whose actor has died, and clear the task's memory quarantine."""
-        self.quarantine.forget(task)
+        if not isinstance(instance, TaskId):
+            return
+        self.quarantine.forget(instance)
         with self._lock:
-            left = list(self._runs.get(task, ()))
+            left = list(self._runs.get(instance, ()))
         for each in left:
             each.cancel()
 

@@ -72,6 +72,7 @@ class JavaConnector(Connector):
         self._name, self._config = config["name"], dict(config)
         self._host = host = self.hosts.take(self._name, config)
         self._started = started = _Following(self, host, host.next_number(), context)
+        self.hosts.started(self._name, self._abandon)
         host.follow(started.number, started)
         try:
             self.ask_to_start(started)
@@ -149,7 +150,14 @@ class JavaConnector(Connector):
             if self._started is not started:
                 return False
             self._started = None
-            return True
+        self.hosts.stopped(self._name, self._abandon)
+        return True
+
+    def _abandon(self) -> None:
+        try:
+            self.stop()
+        except PluginFailed as exc:
+            log.warning("Failed to stop the connector %s: %s", self._name, exc)
 
     @classmethod
     @override

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.core.errors import KraalError
+from kraal.core.ids import TaskId
 from kraal.java_plugins.chains.run import ChainedRun
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
@@ -17,7 +18,7 @@ from kraal.plugins.java_chain import chain_config, needs_java
 
 if TYPE_CHECKING:
     from kraal.config.worker.config import WorkerConfig
-    from kraal.core.ids import TaskId
+    from kraal.core.ids import Instance
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, EngineState, Run, RunEvent, TaskSpec
     from kraal.java_plugins.host import PluginHost
@@ -82,14 +83,17 @@ class JavaPluginEngine:
         run.open(older)
         return run
 
-    def abandon(self, task: TaskId) -> None:
-        """Cancel the open run of a task."""
-        with self._lock:
-            runs = (self._runs.get(task), self._chained.get(task))
-        for run in runs:
-            if run is not None:
-                run.cancel()
-        self._inner.abandon(task)
+    def abandon(self, instance: Instance) -> None:
+        """Cancel the open run of a task; stop a connector."""
+        if isinstance(instance, TaskId):
+            with self._lock:
+                runs = (self._runs.get(instance), self._chained.get(instance))
+            for run in runs:
+                if run is not None:
+                    run.cancel()
+        else:
+            self._hosts.abandon(instance)
+        self._inner.abandon(instance)
 
     def close(self, timeout_s: float) -> None:
         """End the plugins' JVMs, then the other engine."""

@@ -222,7 +222,7 @@ class PluginHost:
             self._lost()
 
     def _started(self) -> Jvm:
-        jvm = Jvm(self._class_path(), self._options, self._discovery.properties)
+        jvm = Jvm(self._class_path(), self._options, self._discovery.properties, self.connector)
         self._starting = jvm
         self.starts += 1
         if self._closing.is_set():

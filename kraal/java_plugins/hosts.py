@@ -42,6 +42,8 @@ class PluginHosts:
         self._own: dict[str, _Own] = {}
         self._ending: dict[str, threading.Thread] = {}
         """What ends the last process of a connector, until it has ended."""
+        self._stops: dict[str, Callable[[], None]] = {}
+        """What stops each connector that was started."""
         self._levels: dict[str, str] = {}
         self._is_closed = False
 
@@ -68,6 +70,24 @@ class PluginHosts:
             if not own.users:
                 del self._own[host.connector]
                 self._end(host)
+
+    def started(self, connector: str, stop: Callable[[], None]) -> None:
+        """Remember what stops a connector; it blocks as long as the plugin does."""
+        with self._lock:
+            self._stops[connector] = stop
+
+    def stopped(self, connector: str, stop: Callable[[], None]) -> None:
+        """Forget it, unless the connector was started by another object since."""
+        with self._lock:
+            if self._stops.get(connector) == stop:
+                del self._stops[connector]
+
+    def abandon(self, connector: str) -> None:
+        """Stop a connector although a call of it has not returned."""
+        with self._lock:
+            stop = self._stops.pop(connector, None)
+        if stop is not None:
+            self.shared.submit(stop, may_block=True)
 
     def all(self) -> Mapping[str, PluginHost]:
         """Return all hosts, by their connectors; that of the shared process has an empty name."""

@@ -40,12 +40,16 @@ class Jvm:
     """One running process. Any thread."""
 
     def __init__(
-        self, class_path: Sequence[Path], options: Sequence[str], plugins: Mapping[str, str]
+        self,
+        class_path: Sequence[Path],
+        options: Sequence[str],
+        plugins: Mapping[str, str],
+        connector: str = "",
     ) -> None:
-        """Start it. Raises PluginsAway, JavaMissing, OSError."""
+        """Start it; `connector` is shown in lists of processes. Raises PluginsAway, JavaMissing, OSError."""
         self._token = token = secrets.token_hex(16)
         command = [str(find_java()), "-Djava.security.manager=allow", "-XX:+ExitOnOutOfMemoryError", *options]
-        command += ["-cp", os.pathsep.join(map(str, class_path)), _MAIN]
+        command += ["-cp", os.pathsep.join(map(str, class_path)), _MAIN, *([connector] if connector else ())]
         self.process: subprocess.Popen[str] = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -105,8 +105,9 @@ class JavaMetrics:
             hosts = {host: connector for connector, host in self._hosts.all().items()}
             for host in self._jvms.keys() - hosts.keys():
                 self._jvms.pop(host).close()
-            for host in hosts.keys() - self._jvms.keys():
-                self._jvms[host] = _Jvm(host, hosts[host], self._keep)
+            for host, connector in hosts.items():
+                if host not in self._jvms:
+                    self._jvms[host] = _Jvm(host, connector, self._keep)
             jvms = list(self._jvms.values())
         return [asked for jvm in jvms if (asked := jvm.gather()) is not None]
 

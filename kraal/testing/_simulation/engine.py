@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from actors.instances.plugin_calls import trace_of
 from kraal.core.errors import Fenced, KraalError
-from kraal.core.ids import ConnectorName, TaskId, TopicName
+from kraal.core.ids import ConnectorName, Instance, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.engine.api import (
     BatchDone,
@@ -165,9 +165,9 @@ class FakeEngine:
         run.begin()
         return run
 
-    def abandon(self, task: TaskId) -> None:
-        """Cancel the task's open run."""
-        run = self._runs.get(task)
+    def abandon(self, instance: Instance) -> None:
+        """Cancel a task's open run."""
+        run = self._runs.get(instance) if isinstance(instance, TaskId) else None
         if run is not None:
             run.cancel()
 

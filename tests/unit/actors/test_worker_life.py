@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.connector import Connector
 from actors.messages.herder import (
     CreateConnector,
     DeleteConnector,
@@ -27,6 +28,7 @@ from kraal.core.errors import (
 )
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.stores.memory import MemoryLog
+from kraal.testing._simulation.engine import FakeEngine
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -314,6 +316,19 @@ def test_a_task_that_does_not_stop_in_time_is_cancelled(monkeypatch: pytest.Monk
     worker.advance(2)
     assert worker.fake.run_of(T0) is None
     assert worker.states(NAME) == ["STOPPED"]
+
+
+def test_a_connector_that_does_not_return_is_abandoned_to_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    abandoned: list[object] = []
+    monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned.append(instance))
+    worker = EmbeddedWorker()
+    worker.create(NAME, config())
+    monkeypatch.setattr(Connector, "_end", lambda _: None)  # its plugin has the thread
+    worker.ask(DeleteConnector(name=NAME))
+    worker.advance(9)
+    assert NAME not in abandoned
+    worker.advance(2)
+    assert abandoned.count(NAME) == 1
 
 
 def test_failed_write_is_an_error_without_data_loss() -> None:

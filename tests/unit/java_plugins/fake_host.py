@@ -90,6 +90,7 @@ class FakeHosts:
         self.shared = FakeHost() if shared is None else shared
         self.own: dict[str, FakeHost] = {}
         self.given_back: list[FakeHost] = []
+        self.stops: dict[str, Callable[[], None]] = {}
 
     def take(self, connector: str, config: Mapping[str, str]) -> FakeHost:
         """Return the host of a connector."""
@@ -100,6 +101,14 @@ class FakeHosts:
     def give_back(self, host: FakeHost) -> None:
         """Note it."""
         self.given_back.append(host)
+
+    def started(self, connector: str, stop: Callable[[], None]) -> None:
+        """Remember what stops a connector."""
+        self.stops[connector] = stop
+
+    def stopped(self, connector: str, stop: Callable[[], None]) -> None:
+        """Forget it."""
+        assert self.stops.pop(connector) == stop
 
     def all(self) -> Mapping[str, FakeHost]:
         """Return all hosts."""

@@ -299,3 +299,14 @@ def test_a_start_that_is_stopped_before_it_returns_is_no_error_of_the_connector(
     again()
     assert context.errors == []
     assert [each[0] for each in host.asked] == ["stopConnector", "startConnector"]
+
+
+def test_a_connector_that_does_not_return_can_be_stopped_by_others(
+    hosts: FakeHosts, registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    connector, own, config = with_own_jvm(hosts, registry)
+    connector.start(config, Context())
+    own.answers["stopConnector"] = "java.lang.Error: still busy"
+    hosts.stops["c"]()
+    assert "Failed to stop the connector c: java.lang.Error: still busy" in caplog.text
+    assert (hosts.given_back, hosts.stops) == ([own], {})

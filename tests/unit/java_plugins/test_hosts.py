@@ -45,6 +45,11 @@ class Host:
         """Note."""
         self.levels.append((namespace, level))
 
+    def submit(self, work: Callable[[], object], *, may_block: bool) -> None:
+        """Do it, as it were on a thread."""
+        assert may_block
+        work()
+
     def next(self) -> str:
         """Return what has happened next."""
         return self.events.get(timeout=PATIENCE_S)
@@ -138,3 +143,24 @@ def test_the_worker_s_end_ends_all_processes_and_starts_no_more(machine: Machine
     machine.hosts.give_back(host)
     assert machine.hosts.take("c", OWN) is machine.hosts.shared
     assert len(machine.made) == 2
+
+
+def test_a_connector_is_abandoned_once_and_not_after_it_was_stopped(machine: Machine) -> None:
+    done: list[str] = []
+
+    def earlier() -> None:
+        done.append("earlier")
+
+    def present() -> None:
+        done.append("present")
+
+    machine.hosts.started("c", earlier)
+    machine.hosts.started("c", present)
+    machine.hosts.stopped("c", earlier)
+    for _ in range(2):
+        machine.hosts.abandon("c")
+    assert done == ["present"]
+    machine.hosts.started("c", present)
+    machine.hosts.stopped("c", present)
+    machine.hosts.abandon("c")
+    assert done == ["present"]

@@ -12,7 +12,7 @@ import sun.misc.Signal;
  *
  * <p>The first line of standard input is a JSON object: {@code token}, the secret of the gateway, and {@code plugins},
  * the properties {@code plugin.path} and {@code plugin.discovery}. The process prints a line with its port when it listens on
- * the loopback interface, and ends when standard input does.
+ * the loopback interface, and ends when standard input does. An argument only tells people which connector it runs.
  */
 public final class PluginProcess {
     private static final String PORT = "kraal.plugins listens on port ";

@@ -229,6 +229,7 @@ public final class PluginWorker {
         }
         found.detach();
         worker.stopAndAwaitConnector(name);
+        found.started.complete("The connector was stopped before it had started"); // whoever waits for it
         return found.stopTrace();
     }
 

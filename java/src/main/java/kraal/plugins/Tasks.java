@@ -39,20 +39,28 @@ final class Tasks {
     private final Map<ConnectorTaskId, RunningTask> starting = new ConcurrentHashMap<>();
     /** The tasks of {@code starting} that were asked to stop. */
     private final Set<ConnectorTaskId> stopped = ConcurrentHashMap.newKeySet();
-    private final Executor starters = Executors.newCachedThreadPool(work -> {
-        Thread thread = new Thread(work, "kraal-start-task");
-        thread.setDaemon(true);
-        return thread;
-    });
+    private final Executor starters;
     private final Map<ConnectorTaskId, Object> locks = new ConcurrentHashMap<>();
     /** The topics that tasks of each connector have reported since one of them started last. */
     private final Map<String, Set<String>> topics = new ConcurrentHashMap<>();
 
     Tasks(Worker worker, WorkerPlugins plugins, Events events) throws ReflectiveOperationException {
+        this(worker, tasksOf(worker), plugins, events, Executors.newCachedThreadPool(work -> {
+            Thread thread = new Thread(work, "kraal-start-task");
+            thread.setDaemon(true);
+            return thread;
+        }));
+    }
+
+    /** {@code known} are the tasks of the worker; {@code starters} makes the plugins of each run. */
+    Tasks(
+        Worker worker, ConcurrentMap<ConnectorTaskId, Object> known, WorkerPlugins plugins, Events events,
+        Executor starters) {
         this.worker = worker;
+        this.known = known;
         this.plugins = plugins;
         this.events = events;
-        known = tasksOf(worker);
+        this.starters = starters;
     }
 
     @SuppressWarnings("unchecked")
@@ -129,7 +137,13 @@ final class Tasks {
                 id, run, source, events, () -> Measurements.ofTask(worker.metrics().metrics(), id));
             running.put(id, made);
             starting.put(id, made);
-            starters.execute(() -> start(id, made, config, own, source));
+            try {
+                starters.execute(() -> start(id, made, config, own, source));
+            } catch (RuntimeException | Error e) { // no thread could be made; a later start may have one
+                starting.remove(id, made);
+                running.remove(id, made);
+                throw e;
+            }
         }
     }
 

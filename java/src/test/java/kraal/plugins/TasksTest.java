@@ -1,0 +1,45 @@
+package kraal.plugins;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.junit.jupiter.api.Test;
+
+/** Starts of tasks. */
+final class TasksTest {
+    private final Events events = new Events();
+    private final List<Runnable> accepted = new ArrayList<>();
+    private boolean exhausted = true;
+    private final Tasks tasks = new Tasks(null, new ConcurrentHashMap<>(), null, events, work -> {
+        if (exhausted) {
+            throw new OutOfMemoryError("unable to create native thread");
+        }
+        accepted.add(work);
+    });
+
+    @Test
+    void aTaskThatGotNoThreadStartsLater() throws Exception {
+        assertThrows(OutOfMemoryError.class, () -> start(1));
+        exhausted = false;
+        start(2);
+        assertEquals(List.of(), events.take(0));
+        assertEquals(1, accepted.size());
+    }
+
+    @Test
+    void aTaskWaitsForAnEarlierRunThatStillStarts() throws Exception {
+        exhausted = false;
+        start(1);
+        start(2);
+        assertEquals("waiting", events.take(0).get(0).get("what"));
+        assertEquals(1, accepted.size());
+    }
+
+    private void start(long run) throws Exception {
+        tasks.start("name", 0, run, Map.of(), Map.of(), true);
+    }
+}
