@@ -36,6 +36,8 @@ With the producer's own default of 16 KiB, a request has four records of Debeziu
 request after another: requests then cost more than records. A topic may still allow less than a batch; the producer
 splits one that is refused (KAFKA-8350).
 """
+JMX_PORTS: Final = ("-Dcom.sun.management.jmxremote.port=", "-Dcom.sun.management.jmxremote.rmi.port=")
+"""Options that only the shared JVM gets: another one would not start, because the port is taken."""
 MOST_SILENCE_S: Final = 5.0
 _RESOLVED: Final = "config.providers"
 """Providers have resolved all configs before they reach the process."""
@@ -69,7 +71,7 @@ def with_plugin_path(
             discovery=discovery,
             worker=worker_properties(worker),
             class_path=class_path,
-            options=_options(worker),
+            options=options_of(worker, is_shared=not connector),
             silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
             standalone=offsets is not None,
             connector=connector,
@@ -110,7 +112,7 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
     discovery = Discovery(worker)
 
     def describe() -> str:
-        jvm = Jvm(java_class_path(), _options(worker), discovery.properties)
+        jvm = Jvm(java_class_path(), options_of(worker), discovery.properties)
         try:
             text = str(jvm.entry.describe())
             discovery.scanned(jvm.entry)
@@ -133,8 +135,10 @@ def _catalog(discovery: Discovery, describe: Callable[[], str]) -> list[JavaPlug
     return found
 
 
-def _options(worker: Mapping[str, str]) -> Sequence[str]:
-    return shlex.split(f"{TUNING} {worker.get(OPTIONS) or DEFAULT_OPTIONS}")
+def options_of(worker: Mapping[str, str], *, is_shared: bool = True) -> Sequence[str]:
+    """Return the options of a JVM."""
+    options = shlex.split(f"{TUNING} {worker.get(OPTIONS) or DEFAULT_OPTIONS}")
+    return [each for each in options if is_shared or not each.startswith(JMX_PORTS)]
 
 
 def _with_java_plugins(

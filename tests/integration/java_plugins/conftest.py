@@ -14,9 +14,8 @@ from kraal.jars.jars import ensure
 from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import VERSIONS, java_worker, kraal_worker
+from tests.integration.java_plugins.flows import TRANSFORMS, VERSIONS, java_worker, kraal_worker
 from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
-from tests.integration.java_plugins.test_transforms import TRANSFORMS
 
 JAVA = Path(__file__).parents[3] / "java" / "src"
 
@@ -68,9 +67,19 @@ def worker_properties(plugin_path: Path) -> dict[str, str]:
 def cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """A cluster of one worker that tests share."""
+    """A cluster of one worker that tests share; they leave no plugin blocked."""
     properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M"}
     with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def blocked_cluster(
+    kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
+) -> Iterator[ProcessCluster]:
+    """Another cluster of one worker, for tests that leave blocked plugins behind."""
+    properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M"}
+    with kraal_worker(tmp_path_factory.mktemp("blocked"), kafka.bootstrap, properties) as made:
         yield made
 
 

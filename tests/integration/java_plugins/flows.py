@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -15,10 +15,20 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.fakes.workers.prometheus import Scraped, scraped
 
+PROCESS = "kraal.plugins.PluginProcess"
+"""The main class of the JVMs of Java plugins."""
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 FAULTY = "kraal.testing.FaultySource"
 FAULTY_SINK = "kraal.testing.FaultySink"
+TRANSFORMS_PACKAGE = "com.github.jcustenborder.kafka.connect.transform.common"
+TRANSFORMS_OF_BOTH = ("BytesToString", "ChangeCase", "ExtractNestedField", "PatternRename", "ToJSON")
+TRANSFORMS = [
+    f"{TRANSFORMS_PACKAGE}.ChangeTopicCase",
+    f"{TRANSFORMS_PACKAGE}.ExtractTimestamp$Value",
+    *(f"{TRANSFORMS_PACKAGE}.{name}${of}" for name in TRANSFORMS_OF_BOTH for of in ("Key", "Value")),
+]
+"""All of `kafka-connect-transform-common`."""
 VERSIONED = "kraal.testing.Versioned"
 VERSIONS = ("1.0", "2.0")
 """The versions of the plugins whose names start with `VERSIONED`."""
@@ -48,16 +58,18 @@ def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> 
 
 @contextmanager
 def kraal_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[ProcessCluster]:
-    """Run a Kraal worker with Java plugins in a group of its own; at the end it must end well."""
+    """Run a Kraal worker with Java plugins in a group of its own; it must end well, and its JVMs with it."""
     made = ProcessCluster(directory=place, bootstrap=bootstrap, properties=properties)
     try:
         made.start(1)
         wait_for_plugins(made.alive[0])
         yield made
+        jvms = [jvm for worker in made.alive for jvm in plugin_jvms(worker).values()]
         codes = [worker.end() for worker in made.alive]
     finally:
         made.close()
     assert codes == [0] * len(codes), made.workers[0].log_text()
+    assert not any(jvm.is_running() for jvm in jvms)
 
 
 @contextmanager
@@ -84,15 +96,33 @@ def wait_for_values(cluster: ProcessCluster, topic: str, values: Sequence[str]) 
     )
 
 
-def plugin_jvm(worker: WorkerProcess) -> psutil.Process:
-    """Return the JVM that runs Java plugins; fails the test if none runs."""
+def plugin_jvms(worker: WorkerProcess) -> dict[str, psutil.Process]:
+    """Return the JVMs that run Java plugins, by their connectors; the shared one has an empty name."""
+    found = {}
     for process in worker.tree():
-        try:
-            if any("kraal.plugins.PluginProcess" in each for each in process.cmdline()):
-                return process
-        except psutil.NoSuchProcess:
-            continue
-    raise AssertionError("the worker has no JVM of Java plugins")
+        with suppress(psutil.NoSuchProcess):
+            _, main, connector = " ".join(process.cmdline()).partition(PROCESS)
+            if main:
+                found[connector.strip()] = process
+    return found
+
+
+def plugin_jvm(worker: WorkerProcess, connector: str = "") -> psutil.Process:
+    """Return a connector's own JVM, or the shared one; fails the test if there is none."""
+    found = plugin_jvms(worker)
+    assert connector in found, f"only {list(found)} have a JVM"
+    return found[connector]
+
+
+def numbers(cluster: ProcessCluster, topic: str) -> list[int]:
+    """Return what the faulty source has written."""
+    return [int(each) for each in cluster.values(topic) if each is not None]
+
+
+def wait_for_more(cluster: ProcessCluster, topic: str) -> None:
+    """Wait until numbers come that were not there before."""
+    last = max(numbers(cluster, topic), default=0)
+    cluster.alive[0].wait_until("it went on", lambda: max(numbers(cluster, topic), default=0) > last + 50)
 
 
 def wait_for_plugins(worker: WorkerProcess) -> None:

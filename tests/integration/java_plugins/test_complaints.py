@@ -5,21 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from tests.integration.java_plugins.flows import (
     FAULTY_SINK,
-    RUNNING,
     a_name,
     faulty_config,
-    kraal_worker,
-    plugin_jvm,
 )
 from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
-
-SMALL_HEAP = {"plugins.jvm.options": "-Xms32M -Xmx96M"}
 
 
 def sink(topic: str, file: Path, behind: int) -> dict[str, str]:
@@ -124,23 +116,3 @@ def test_restarts_register_no_bean_twice(cluster: ProcessCluster) -> None:
         worker.wait_until("it went on", lambda seen=seen: len(cluster.records(name)) > seen)  # type: ignore[misc]
     assert "InstanceAlreadyExistsException" not in worker.log_text()
     cluster.delete(name)
-
-
-@pytest.mark.ci
-def test_an_exhausted_heap_is_told_and_others_continue(
-    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
-) -> None:
-    """risingwavelabs/risingwave#24285 and #22708."""
-    with kraal_worker(tmp_path, kafka.bootstrap, worker_properties | SMALL_HEAP) as own:
-        worker, name, healthy = own.alive[0], a_name("exhausts"), a_name("healthy")
-        own.create(healthy, faulty_config(healthy))
-        worker.wait_for_states(healthy, RUNNING)
-        first = plugin_jvm(worker)
-        own.create(name, faulty_config(name, "exhaust", "task.poll"))
-        worker.wait_until("the JVM ended", lambda: not first.is_running())
-        own.delete(name)
-        worker.wait_until("it was told", lambda: "java.lang.OutOfMemoryError" in worker.log_text())
-        worker.wait_for_states(healthy, RUNNING)
-        seen = len(own.records(healthy))
-        worker.wait_until("the other continued", lambda: len(own.records(healthy)) > seen)
-        assert "Lost the JVM of Java plugins: exit code 3" in worker.log_text()

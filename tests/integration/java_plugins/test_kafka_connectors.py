@@ -76,7 +76,8 @@ def test_connectors_that_block_show_what_a_java_worker_shows(
         block(java)
 
 
-def test_connectors_that_block_leave_others_alone(cluster: ProcessCluster) -> None:
+def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluster) -> None:
+    cluster = blocked_cluster
     names, worker = block(cluster), cluster.alive[0]
     for where in BLOCKED:
         cluster.delete(names[where])

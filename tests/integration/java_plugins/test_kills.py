@@ -16,8 +16,11 @@ from tests.integration.java_plugins.flows import (
     a_name,
     append,
     faulty_config,
+    numbers,
     plugin_jvm,
+    plugin_jvms,
     source_config,
+    wait_for_more,
     wait_for_values,
 )
 
@@ -76,16 +79,6 @@ def test_a_stopped_source_commits_no_more(cluster: ProcessCluster) -> None:
     cluster.delete(name)
 
 
-def numbers(cluster: ProcessCluster, topic: str) -> list[int]:
-    return [int(each) for each in cluster.values(topic) if each is not None]
-
-
-def wait_for_more(cluster: ProcessCluster, topic: str) -> None:
-    """Wait until numbers come that were not there before."""
-    last = max(numbers(cluster, topic), default=0)
-    cluster.alive[0].wait_until("it went on", lambda: max(numbers(cluster, topic), default=0) > last + 50)
-
-
 def test_no_number_is_lost_by_kills(cluster: ProcessCluster) -> None:
     name = a_name("counted")
     worker = cluster.alive[0]
@@ -100,28 +93,26 @@ def test_no_number_is_lost_by_kills(cluster: ProcessCluster) -> None:
     cluster.delete(name)
 
 
-def test_a_killed_worker_takes_its_jvm_along(
+def test_a_killed_worker_takes_its_jvms_along(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    with ProcessCluster(
-        1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=worker_properties
-    ) as own:
-        worker = own.alive[0]
-        worker.wait_until(
-            "its JVM was there", lambda: any("PluginProcess" in str(p.cmdline()) for p in worker.tree())
-        )
-        jvm = plugin_jvm(worker)
+    properties = worker_properties | {"plugins.jvm": "own"}
+    with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as own:
+        worker, name = own.alive[0], a_name("own")
+        own.create(name, faulty_config(name))
+        worker.wait_until("its JVMs were there", lambda: plugin_jvms(worker).keys() == {"", name})
+        jvms = list(plugin_jvms(worker).values())
         worker.kill()
-        gone, _ = psutil.wait_procs([jvm], 10)
-        assert gone == [jvm]
+        _, left = psutil.wait_procs(jvms, 10)
+        assert left == []
 
 
+@pytest.mark.parametrize("jvm", ["shared", pytest.param("own", marks=pytest.mark.slow)])
 def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
-    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str], jvm: str
 ) -> None:
-    with ProcessCluster(
-        1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=worker_properties
-    ) as own:
+    properties = worker_properties | {"plugins.jvm": jvm}
+    with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as own:
         worker, name = own.alive[0], a_name("frozen")
         own.create(name, faulty_config(name))
         worker.wait_for_states(name, RUNNING)

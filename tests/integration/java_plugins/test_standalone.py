@@ -94,3 +94,44 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
     plugin_jvm(worker).kill()
     append(file, "five")
     wait_for("one", "two", "three", "four", "five")
+
+
+@pytest.mark.slow
+def test_each_connector_has_its_jvm_and_all_use_one_offset_file(
+    worker: WorkerProcess, kafka: Broker, tmp_path: Path
+) -> None:
+    worker.properties["plugins.jvm"] = "own"
+    names = {a_name("own"): tmp_path / f"{number}.txt" for number in range(2)}
+
+    def wait_for(*values: str) -> None:
+        for name, file in names.items():
+            append(file, values[-1])
+            worker.wait_until(
+                "all lines were there",
+                lambda name=name: (  # type: ignore[misc]
+                    [each.value for each in read_topic(kafka.bootstrap, name, timeout_s=10)]
+                    == [value.encode() for value in values]
+                ),
+            )
+
+    def start() -> None:
+        worker.start()
+        wait_for_plugins(worker)
+        for name, file in names.items():
+            worker.create(name, source_config(file, name))
+
+    start()
+    wait_for("one")
+    for name, file in names.items():
+        path, stored = f"/connectors/{name}/offsets", {"filename": str(file)}
+        worker.wait_until(
+            "the offset was stored",
+            lambda path=path, stored=stored: (  # type: ignore[misc]
+                [each["partition"] for each in worker.get(path).body["offsets"]] == [stored]
+            ),
+        )
+        plugin_jvm(worker, name).kill()
+    wait_for("one", "two")
+    assert worker.end() == 0
+    start()
+    wait_for("one", "two", "three")

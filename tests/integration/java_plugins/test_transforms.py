@@ -9,17 +9,9 @@ import pytest
 
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name
+from tests.integration.java_plugins.flows import RUNNING, TRANSFORMS_PACKAGE, a_name
 from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
 
-_PACKAGE: Final = "com.github.jcustenborder.kafka.connect.transform.common"
-_BOTH: Final = ("BytesToString", "ChangeCase", "ExtractNestedField", "PatternRename", "ToJSON")
-TRANSFORMS: Final = [
-    f"{_PACKAGE}.ChangeTopicCase",
-    f"{_PACKAGE}.ExtractTimestamp$Value",
-    *(f"{_PACKAGE}.{name}${of}" for name in _BOTH for of in ("Key", "Value")),
-]
-"""All of `kafka-connect-transform-common`."""
 _KAFKA: Final = "org.apache.kafka.connect.transforms"
 
 Step = tuple[str, Mapping[str, str]]
@@ -28,7 +20,7 @@ Step = tuple[str, Mapping[str, str]]
 def both(name: str, **settings: str) -> list[Step]:
     """Return a transform of keys and the same one of values."""
     return [
-        (f"{_PACKAGE}.{name}${of}", {_key(key): text for key, text in settings.items()})
+        (f"{TRANSFORMS_PACKAGE}.{name}${of}", {_key(key): text for key, text in settings.items()})
         for of in ("Key", "Value")
     ]
 
@@ -43,7 +35,7 @@ CHAINS: Final[dict[str, Sequence[Step]]] = {
         *HOISTED,
         *both("PatternRename", field_pattern="^the", field_replacement="inner"),
         *both("ChangeCase", **{"from": "LOWER_CAMEL", "to": "UPPER_UNDERSCORE"}),
-        (f"{_PACKAGE}.ChangeTopicCase", {"from": "LOWER_HYPHEN", "to": "LOWER_UNDERSCORE"}),
+        (f"{TRANSFORMS_PACKAGE}.ChangeTopicCase", {"from": "LOWER_HYPHEN", "to": "LOWER_UNDERSCORE"}),
     ],
     "nested": [
         *HOISTED,
@@ -64,7 +56,7 @@ CHAINS: Final[dict[str, Sequence[Step]]] = {
         *HOISTED,
         (f"{_KAFKA}.InsertField$Value", {"static.field": "at", "static.value": "1700000000000"}),
         (f"{_KAFKA}.Cast$Value", {"spec": "at:int64"}),
-        (f"{_PACKAGE}.ExtractTimestamp$Value", {"field.name": "at"}),
+        (f"{TRANSFORMS_PACKAGE}.ExtractTimestamp$Value", {"field.name": "at"}),
     ],
 }
 

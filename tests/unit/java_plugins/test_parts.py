@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraal.java_plugins.parts import worker_properties
+from kraal.java_plugins.parts import options_of, worker_properties
 
 
 def test_producers_of_java_tasks_have_larger_batches_than_java_s_default() -> None:
@@ -16,3 +16,12 @@ def test_the_worker_s_own_batch_size_wins() -> None:
 def test_config_providers_stay_with_the_python_worker() -> None:
     given = {"config.providers": "file", "config.providers.file.class": "x", "producer.batch.size": "1"}
     assert worker_properties(given) == {"producer.batch.size": "1"}
+
+
+def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for_jmx() -> None:
+    port = [f"-Dcom.sun.management.jmxremote.{name}=9999" for name in ("port", "rmi.port")]
+    worker = {"plugins.jvm.options": " ".join(["-Xmx1G", *port, "-Da.b=c"])}
+    assert list(options_of(worker))[-4:] == ["-Xmx1G", *port, "-Da.b=c"]
+    assert list(options_of(worker, is_shared=False))[-2:] == ["-Xmx1G", "-Da.b=c"]
+    assert not {*port} & {*options_of(worker, is_shared=False)}
+    assert list(options_of({}))[-2:] == ["-Xms256M", "-Xmx2G"]
