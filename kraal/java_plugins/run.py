@@ -278,11 +278,9 @@ class JavaRun:
         try:
             with self._calls:
                 return bool(self._host.ask("endTask", task.connector, task.task, self.number))
-        except PluginsAway as exc:
-            log.debug("%s: The Java task has ended with its process: %s", task, exc)
-            return False
         except Exception as exc:  # noqa: BLE001 - as above
-            log.warning("%s: The Java task could not be ended: %s", task, exc)
+            level = logging.DEBUG if isinstance(exc, PluginsAway) else logging.WARNING
+            log.log(level, "%s: The Java task could not be ended: %s", task, exc)
             return False
 
     def _remove(self) -> None:
