@@ -242,7 +242,7 @@ class _Maker:
             keeper=self.offsets,
             groups=self._parts.group_offsets,
             make_plugin=self._parts.plugins.make,
-            resolve=self._values,
+            resolve=lambda config: _present(self._parts.plugins.resolve_soon(config).config),
             transactions=None if self._parts.cluster is None else self._parts.cluster.transactions,
         )
         return OffsetService(address=self.actors.offset_service, system=self._parts.system, context=context)

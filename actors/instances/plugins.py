@@ -25,7 +25,10 @@ class Plugins(Protocol):
         """Return the version of the plugin; None if its class is not found; never raises."""
 
     def resolve(self, config: Config) -> Resolved:
-        """Replace variables by their values; may block. Raises ProviderFailed."""
+        """Replace variables by their values; may block. Raises ProviderFailed, BadRequest."""
+
+    def resolve_soon(self, config: Config) -> Resolved:
+        """Do the same for a request. Raises also Unavailable, if a config provider is away."""
 
     def check(self, config: Config) -> ConfigInfos:
         """Validate a connector config. Raises BadRequest for an unknown class, ProviderFailed."""

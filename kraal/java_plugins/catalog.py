@@ -1,8 +1,9 @@
 """The catalog of Java plugins: what the process found in `plugin.path`, cached so that REST can list it at once.
 
 Shape: a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?}`; each key is a
-`ConfigKeyInfo` of the REST API. The cache's file name is a digest of `plugin.path`, `plugin.discovery` and of the
-names, sizes and times of all files there. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.3.0).
+`ConfigKeyInfo` of the REST API. Config providers and override policies, which REST does not list, have no keys.
+The cache's file name is a digest of `plugin.path`, `plugin.discovery` and of the names, sizes and times of all files
+there. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +30,21 @@ log = logging.getLogger(__name__)
 
 UNUSED_S: Final = 30 * 24 * 3600
 """How long a cached catalog is kept after its last use, in seconds."""
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 """Part of the digest; changes with the shape."""
+
+
+class ServiceKind(StrEnum):
+    """The kinds of Java plugins that workers use, and connectors do not. Source: PluginType (Kafka 4.3.0)."""
+
+    CONFIG_PROVIDER = "configprovider"
+    POLICY = "connector_client_config_override_policy"
+
+
+_ENDINGS: Final = {
+    ServiceKind.CONFIG_PROVIDER: "ConfigProvider",
+    ServiceKind.POLICY: "ConnectorClientConfigOverridePolicy",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +52,7 @@ class JavaPlugin:
     """One class in one role."""
 
     class_name: str
-    kind: PluginKind
+    kind: PluginKind | ServiceKind
     version: str
     location: str
     config_def: ConfigDef
@@ -48,6 +63,19 @@ class JavaPlugin:
     def is_connector(self) -> bool:
         """Whether it is a source or a sink."""
         return self.kind in (PluginKind.SOURCE, PluginKind.SINK)
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it is a config provider or a policy."""
+        return isinstance(self.kind, ServiceKind)
+
+    @property
+    def service_names(self) -> frozenset[str]:
+        """The full and the short names of a config provider or policy. Source: PluginUtils.simpleName, prunedName."""
+        simple = self.class_name.replace("$", ".").rpartition(".")[2]
+        return frozenset(
+            {self.class_name, simple, simple.removesuffix(_ENDINGS[ServiceKind(self.kind)]) or simple}
+        )
 
 
 def parse_catalog(text: str) -> list[JavaPlugin]:
@@ -146,12 +174,17 @@ def _plugin(found: Mapping[str, Any]) -> JavaPlugin:
         )
     return JavaPlugin(
         class_name=found["class"],
-        kind=PluginKind(found["kind"]),
+        kind=_kind(found["kind"]),
         version=found["version"],
         location=found["location"],
         config_def=ConfigDef({key["name"]: _key(key) for key in found["keys"]}.values()),
         task_class=found.get("task_class", ""),
     )
+
+
+def _kind(text: str) -> PluginKind | ServiceKind:
+    services = {str(kind): kind for kind in ServiceKind}
+    return services.get(text) or PluginKind(text)
 
 
 def _key(info: Mapping[str, Any]) -> Key:

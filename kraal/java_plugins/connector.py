@@ -172,8 +172,8 @@ class JavaConnector(Connector):
             log.info("Checked a config of %s by its declared keys only: %s", cls.class_name, exc)
             return super().validate(config)
         except Exception as exc:
-            raise _refusal(exc) from exc
-        return [_value(each) for each in json.loads(text)]
+            raise refusal(exc) from exc
+        return [config_value(each) for each in json.loads(text)]
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
@@ -217,7 +217,7 @@ class JavaConnector(Connector):
         except PluginsAway:
             raise
         except Exception as exc:
-            name, text = _thrown(exc)
+            name, text = thrown(exc)
             if name == "java.lang.UnsupportedOperationException":
                 raise OffsetsNotSupported(text) from exc
             raise ValueError(text) from exc
@@ -230,7 +230,7 @@ class JavaConnector(Connector):
         except PluginsAway:
             raise
         except Exception as exc:
-            raise RuntimeError(_thrown(exc)[1]) from exc
+            raise RuntimeError(thrown(exc)[1]) from exc
         return None if answer is None else str(answer)
 
 
@@ -291,7 +291,10 @@ def classes_of(found: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, 
         places.setdefault((each.version, each.location), []).append(each)
     return {
         name: [
-            (tuple(role.kind for role in roles), _class_of(roles[0], hosts))
+            (
+                tuple(role.kind for role in roles if isinstance(role.kind, PluginKind)),
+                _class_of(roles[0], hosts),
+            )
             for _, roles in sorted(places.items(), key=lambda place: ascending(place[0][0]))
         ]
         for name, places in by_place.items()
@@ -327,12 +330,13 @@ def _raised(trace: str | None) -> None:
         raise PluginFailed(trace.partition("\n")[0], trace)
 
 
-def _refusal(error: Exception) -> Exception:
-    name, text = _thrown(error)
+def refusal(error: Exception) -> Exception:
+    """Return the error for a call in which Java threw something."""
+    name, text = thrown(error)
     return PluginFailed(text, f"{name}: {text}")
 
 
-def _thrown(error: Exception) -> tuple[str, str]:
+def thrown(error: Exception) -> tuple[str, str]:
     """Return the class and the message of what Java threw."""
     java = getattr(error, "java_exception", None)
     if java is None:
@@ -344,7 +348,8 @@ def _supported(answer: str | None) -> bool | None:
     return None if answer is None else answer == "SUPPORTED"
 
 
-def _value(info: Mapping[str, Any]) -> ConfigValue:
+def config_value(info: Mapping[str, Any]) -> ConfigValue:
+    """Return what a `ConfigValueInfo` of the process says."""
     return ConfigValue(
         name=info["name"],
         value=info["value"],

@@ -15,10 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kraal.java_plugins.discovery import Discovery
 from kraal.java_plugins.jvm import Jvm, PluginsAway
+
+if TYPE_CHECKING:
+    from kraal.java_plugins.catalog import JavaPlugin
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +101,9 @@ class PluginHost:
         """How often the process was started."""
         self._described: str | None = None
         self._scanned = threading.Event()
+        self._is_up = threading.Event()
+        self.services: Sequence[JavaPlugin] = ()
+        """The config providers and override policies in `plugin.path`; set once, before anybody asks."""
         self._closing = threading.Event()
         self._pool = ThreadPoolExecutor(_THREADS, "kraal-java")
         self._thread = threading.Thread(target=self._run, name="kraal-java-events", daemon=True)
@@ -188,6 +194,10 @@ class PluginHost:
         """Why the process is not up; None if it is."""
         return None if self._jvm is not None else self._why
 
+    def wait_until_up(self, timeout_s: float) -> bool:
+        """Wait until the process is up; return whether it is."""
+        return self._is_up.wait(timeout_s)
+
     def end_process(self, why: str) -> None:
         """End the process, so that nothing in it writes or commits; another one starts."""
         jvm = self._jvm
@@ -250,6 +260,7 @@ class PluginHost:
         log.info("%s are ready", self._plugins)
         with self._lock:
             self._jvm = jvm
+            self._is_up.set()
         _logged(self._set_levels)
         for listener in self._all():
             _logged(listener.up)
@@ -294,6 +305,7 @@ class PluginHost:
         jvm.kill()
         with self._lock:
             was_up, self._jvm, self._starting = self._jvm is not None, None, None
+            self._is_up.clear()
         if was_up and not self._closing.is_set():
             self._why = f"{self._jvm_name} ended ({jvm.end}), and starts again"
             for listener in self._all():

@@ -40,7 +40,7 @@ JMX_PORTS: Final = ("-Dcom.sun.management.jmxremote.port=", "-Dcom.sun.managemen
 """Options that only the shared JVM gets: another one would not start, because the port is taken."""
 MOST_SILENCE_S: Final = 5.0
 _RESOLVED: Final = "config.providers"
-"""Providers have resolved all configs before they reach the process."""
+"""Providers, also those in the process, have resolved all configs before these reach Kafka's worker."""
 
 
 def with_plugin_path(
@@ -121,10 +121,10 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
         return text
 
     java_class_path()
-    return len(_catalog(discovery, describe))
+    return len(read_catalog(discovery, describe))
 
 
-def _catalog(discovery: Discovery, describe: Callable[[], str]) -> list[JavaPlugin]:
+def read_catalog(discovery: Discovery, describe: Callable[[], str]) -> list[JavaPlugin]:
     """Return the catalog from the cache, or else what `describe` returns."""
     found = cached(discovery.digest)
     if found is None:
@@ -149,11 +149,14 @@ def _with_java_plugins(
     Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
     Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or when `give_up` returns True.
     """
-    everything = _catalog(discovery, lambda: hosts.shared.describe(give_up))
+    everything = read_catalog(discovery, lambda: hosts.shared.describe(give_up))
     log.info("Found %d Java plugins in plugin.path", len(everything))
+    hosts.shared.services = [each for each in everything if each.is_service]
     found = [
         each
         for each in everything
-        if each.is_connector or registry.resolve(each.class_name) != each.class_name
+        if each.is_connector or (not each.is_service and registry.resolve(each.class_name) != each.class_name)
     ]
-    return registry.with_java(classes_of(found, hosts), {each.class_name for each in everything})
+    chains = {each.class_name for each in everything if not each.is_service}
+    services = frozenset().union(*(each.service_names for each in hosts.shared.services))
+    return registry.with_java(classes_of(found, hosts), chains, services)

@@ -1,17 +1,18 @@
 """The config providers of a worker: find and configure them, and resolve the variables in configs.
 
-Classes come from entry points, like other plugins. Configs name them by full name, by its last part, or by the last
-part without the suffix `ConfigProvider`. The worker's own config is resolved first, by providers configured with the
-raw config; the providers for connectors are configured with the resolved config, so one provider's parameters may
-refer to another's values. Every value that a provider returns is treated as a secret afterwards.
+Classes come from entry points, like other plugins, and from `plugin.path`. Configs name them by full name, by its last
+part, or by the last part without the suffix `ConfigProvider`. The worker's own config is resolved first, by providers
+configured with the raw config; the providers for connectors are configured with the resolved config, so one provider's
+parameters may refer to another's values. Every value that a provider returns is treated as a secret afterwards.
 Source: Plugins.newConfigProvider, WorkerConfigTransformer, ConfigTransformer (Kafka 4.3.0); contract 12.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +35,14 @@ _ENDING: Final = "ConfigProvider"
 _NEVER_RESOLVED: Final = ("plugin.path",)
 
 
+class RemoteProvider(ConfigProvider):
+    """A provider in another process, which may be away. `get` waits for it until the worker ends."""
+
+    @abstractmethod
+    def get_soon(self, path: str, keys: Collection[str]) -> ConfigData:
+        """Do the same for a request, which waits only for some time. Raises Unavailable."""
+
+
 class ProviderClasses:
     """The classes of config providers, by full and short name; imported on first use."""
 
@@ -51,6 +60,10 @@ class ProviderClasses:
     def load() -> ProviderClasses:
         """Find the installed classes."""
         return ProviderClasses({entry.name: entry.load for entry in installed(PROVIDERS_GROUP)})
+
+    def with_others(self, loaders: Mapping[str, Callable[[], object]]) -> ProviderClasses:
+        """Return these classes and others, by full name; of two with the same name, this object's stays."""
+        return ProviderClasses({**loaders, **self._loaders})
 
     def has(self, name: str) -> bool:
         """Return whether there is a provider class with this full or short name."""
@@ -90,6 +103,18 @@ class Providers:
         """Resolve the variables of a config; blocks while the providers do. Raises ProviderFailed."""
         return _resolve(config, self.by_name.get)
 
+    def resolve_soon(self, config: Config) -> Resolved:
+        """Do the same for a request. Raises also Unavailable, if a provider's process is away."""
+        return _resolve(config, self.by_name.get, _get_soon)
+
+    def resolve_here(self, config: Config) -> Resolved:
+        """Leave variables of other processes' providers as they are. Raises ProviderFailed."""
+        return _resolve(config, lambda name: None if self.is_remote(name) else self.by_name.get(name))
+
+    def is_remote(self, name: str) -> bool:
+        """Return whether another process runs the provider."""
+        return isinstance(self.by_name.get(name), RemoteProvider)
+
     def close(self) -> None:
         """Close all providers; log those that raise."""
         for name, provider in self.by_name.items():
@@ -109,9 +134,11 @@ def open_providers(worker: Mapping[str, str], classes: ProviderClasses) -> Provi
     return Providers(made)
 
 
-def resolved_worker(raw: Mapping[str, str]) -> dict[str, str]:
-    """Resolve a worker's config with the installed providers. Raises the same errors as `resolve_worker`."""
-    return resolve_worker(raw, ProviderClasses.load())
+def providers_used(raw: Mapping[str, str]) -> dict[str, str]:
+    """Return the classes of the providers with variables in a worker's own config, by the providers' names."""
+    used = {variable.provider for variable in variables_of(_resolvable(raw))}
+    declared = (each for each in split_list(raw.get(PROVIDERS, "")) if each in used)
+    return {each: raw.get(f"{PROVIDERS}.{each}.class", "").strip() for each in declared}
 
 
 def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str, str]:
@@ -128,14 +155,17 @@ def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str
             made[name] = _open(name, raw, classes)
         return made.get(name)
 
-    wanted = {key: text for key, text in raw.items() if key not in _NEVER_RESOLVED}
     try:
-        resolved = _resolve(wanted, provider).config
+        resolved = _resolve(_resolvable(raw), provider).config
     finally:
         Providers({name: each for name, each in made.items() if each is not None}).close()
     config = {**raw, **{key: text for key, text in resolved.items() if text is not None}}
     secrets.add(*secret_values(config, WORKER))
     return config
+
+
+def _resolvable(raw: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in raw.items() if key not in _NEVER_RESOLVED}
 
 
 def _open(name: str, worker: Mapping[str, str], classes: ProviderClasses) -> ConfigProvider | None:
@@ -155,7 +185,18 @@ def _open(name: str, worker: Mapping[str, str], classes: ProviderClasses) -> Con
     return provider
 
 
-def _resolve(config: Config, provider: Callable[[str], ConfigProvider | None]) -> Resolved:
+_Get = Callable[[ConfigProvider, str, list[str]], ConfigData]
+
+
+def _get(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
+    return provider.get(path, keys)
+
+
+def _get_soon(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
+    return (provider.get_soon if isinstance(provider, RemoteProvider) else provider.get)(path, keys)
+
+
+def _resolve(config: Config, provider: Callable[[str], ConfigProvider | None], get: _Get = _get) -> Resolved:
     """Resolve a config with one call of a provider for each path."""
     wanted: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for variable in variables_of(config):
@@ -166,7 +207,7 @@ def _resolve(config: Config, provider: Callable[[str], ConfigProvider | None]) -
         asked = provider(name)
         if asked is None:
             continue
-        found = _ask(name, asked, path, list(keys))
+        found = _ask(name, asked, path, list(keys), get)
         values |= {Variable(name, path, key): text for key, text in found.data.items()}
         if found.ttl_ms is not None and found.ttl_ms >= 0:
             ttls.append(found.ttl_ms)
@@ -174,9 +215,9 @@ def _resolve(config: Config, provider: Callable[[str], ConfigProvider | None]) -
     return Resolved.of(config, values, min(ttls, default=None))
 
 
-def _ask(name: str, provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
+def _ask(name: str, provider: ConfigProvider, path: str, keys: list[str], get: _Get) -> ConfigData:
     try:
-        return provider.get(path, keys)
+        return get(provider, path, keys)
     except KraalError:
         raise
     except Exception as exc:

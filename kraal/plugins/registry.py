@@ -141,20 +141,24 @@ class _Entry:
         return tuple(Plugin(self.name, kind, cls.version, cls.config_def, location) for kind in kinds)
 
 
+@dataclass(frozen=True, slots=True)
+class JavaNames:
+    """Full names of Java classes, see `Registry.with_java`."""
+
+    found: frozenset[str] = frozenset()
+    in_jvm: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()
+
+
 _KAFKA: Final = "org.apache.kafka.connect."
 
 
 class Registry:
     """The plugins of one worker. Immutable, so thread-safe."""
 
-    def __init__(
-        self, entries: Sequence[_Entry], java: Collection[str] = (), in_jvm: Collection[str] = ()
-    ) -> None:
-        """`entries` of one name are versions, in ascending order.
-
-        `java`: names of entries that are Java classes; `in_jvm`: names that the plugins' JVM has besides.
-        """
-        self._java, self._in_jvm = frozenset(java), frozenset(in_jvm)
+    def __init__(self, entries: Sequence[_Entry], java: JavaNames | None = None) -> None:
+        """`entries` of one name are versions, in ascending order."""
+        self._java = java or JavaNames()
         self._all = tuple(entries)
         self._versions: dict[str, list[_Entry]] = {}
         for entry in entries:
@@ -185,27 +189,35 @@ class Registry:
         """Return a registry in which these connectors, by full name, replace all connectors of this one."""
         others = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
         made = [_entry_of(name, cls) for name, cls in classes.items()]
-        return Registry([*others, *made], self._java, self._in_jvm)
+        return Registry([*others, *made], self._java)
 
     def with_java(
-        self, found: Mapping[str, Sequence[PluginVersion]], in_jvm: Collection[str] = ()
+        self,
+        found: Mapping[str, Sequence[PluginVersion]],
+        in_jvm: Collection[str] = (),
+        services: Collection[str] = (),
     ) -> Registry:
         """Return a registry with these Java plugins in addition, by full name; they replace those of the same name.
 
-        The versions of each are in ascending order. `in_jvm`: the names of Java classes whose place Kraal's own keep
-        for connectors in Python.
+        The versions of each are in ascending order. `in_jvm`: the names of all classes in `plugin.path`, also of those
+        whose place Kraal's own keep for connectors in Python; `services`: of plugins that connectors cannot use.
         """
         kept = [entry for entry in self._all if entry.name not in found]
         added = [_entry_of(name, cls, kinds) for name, versions in found.items() for kinds, cls in versions]
-        return Registry([*kept, *added], found, in_jvm)
+        names = JavaNames(frozenset(found), frozenset(in_jvm), frozenset(services))
+        return Registry([*kept, *added], names)
 
     def is_java(self, name: str) -> bool:
         """Whether the plugin with a full name is a Java class of `plugin.path`."""
-        return name in self._java
+        return name in self._java.found
 
     def in_jvm(self, name: str) -> bool:
         """Whether the plugins' JVM has a class with this name: one of `plugin.path`, or one of Kafka's own."""
-        return name in self._java or name in self._in_jvm or name.startswith(_KAFKA)
+        return name in self._java.found or name in self._java.in_jvm or name.startswith(_KAFKA)
+
+    def is_service(self, name: str) -> bool:
+        """Return whether a name is that of a plugin of workers in `plugin.path`, such as a config provider."""
+        return name in self._java.services
 
     def resolve(self, name: str) -> str | None:
         """Return the full name for a name or alias of any plugin; None if unknown."""

@@ -13,8 +13,8 @@ from kraal.config.connector.source import SOURCE
 from kraal.config.connector.topic_creation import read_rules
 from kraal.config.key import Key
 from kraal.config.secret_keys import secret_values
-from kraal.config.variables import Resolved, has_variable
-from kraal.core.errors import KraalError, ProviderFailed
+from kraal.config.variables import Resolved, has_variable, variables_of
+from kraal.core.errors import BadRequest, KraalError, ProviderFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, replaced, secrets
 from kraal.plugins.api import Connector
@@ -43,9 +43,24 @@ class ProvidedPlugins:
     def resolve(self, config: Config) -> Resolved:
         """Resolve a connector or task config and register its secrets for redaction.
 
-        Blocks as long as the config providers do. Raises ProviderFailed.
+        Blocks as long as the config providers do. Raises ProviderFailed; BadRequest if a variable that another
+        process resolves stands for the class.
         """
-        resolved = self.providers.resolve(config)
+        return self._resolved(config, self.providers.resolve)
+
+    def resolve_soon(self, config: Config) -> Resolved:
+        """Do the same for a request. Raises also Unavailable, if the process of a provider is away."""
+        return self._resolved(config, self.providers.resolve_soon)
+
+    def _resolved(self, config: Config, resolve: Callable[[Config], Resolved]) -> Resolved:
+        for key in (_CLASS, CONNECTOR_VERSION):
+            for each in variables_of({key: config.get(key)}):
+                if self.providers.is_remote(each.provider):
+                    raise BadRequest(
+                        f"{key} must not have variables of the config provider {each.provider}, whose class is "
+                        "Java: the worker needs the value without waiting; write it out, or use a provider of Kraal's."
+                    )
+        resolved = resolve(config)
         secrets.add(*secret_values(resolved.config, self._keys(resolved.config)))
         return resolved
 
@@ -101,7 +116,7 @@ class ProvidedPlugins:
             raise KraalError(f"{_JAVA_CONFIG_EXCEPTION}: {exc}") from exc
 
     def _checked(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
-        resolved = self.resolve(config)
+        resolved = self.resolve_soon(config)
         try:
             infos = check(resolved.config)
         except KraalError as exc:
@@ -112,7 +127,7 @@ class ProvidedPlugins:
     def _class_of(self, config: Config) -> type[Connector] | None:
         try:
             wanted = {name: config[name] for name in (_CLASS, CONNECTOR_VERSION) if name in config}
-            known = self.providers.resolve(wanted).config
+            known = self.providers.resolve_here(wanted).config
             return self.registry.connector_class(known.get(_CLASS) or "", known.get(CONNECTOR_VERSION))
         except KraalError:
             return None

@@ -30,6 +30,7 @@ from kraal.core.errors import KraalError, StoreError
 from kraal.core.private_files import changeable
 from kraal.core.scratch import Scratch
 from kraal.java_plugins.parts import with_plugin_path
+from kraal.java_plugins.services import resolved_worker
 from kraal.kafka import topics as kafka_topics
 from kraal.kafka.fencing import fence_producers
 from kraal.kafka.group import KafkaGroup
@@ -40,7 +41,6 @@ from kraal.kafka.tokens import TokenProvider
 from kraal.kafka.topics import TopicAdmin, ensure_topics
 from kraal.kafka.write_failures import config_failure
 from kraal.plugin_lock.start import jars_of_worker
-from kraal.plugins.config_providers import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.stores.group_api import GroupOptions
 from kraal.worker.process import START_FAILED, Process

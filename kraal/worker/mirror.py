@@ -33,7 +33,7 @@ from kraal.core.logging import LogFormat, who
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
-from kraal.plugins.config_providers import resolved_worker
+from kraal.java_plugins.services import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.worker.distributed import DistributedProcess
 from kraal.worker.mirror_flows import Flow, connector_configs, flows_of, kraal_config

@@ -40,12 +40,13 @@ from kraal.jars.class_archive import known_archive
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
 from kraal.java_plugins.engine import JavaPluginEngine
+from kraal.java_plugins.services import open_services
 from kraal.kafka.cluster_info import cluster_id
 from kraal.metrics.connect_families import Identity
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.stall_detection import StallDetection
 from kraal.metrics.windows import Windows
-from kraal.plugins.config_providers import ProviderClasses, open_providers
+from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
@@ -93,12 +94,9 @@ class Process(ABC, Generic[C]):
     _offsets: OffsetStore
 
     def __init__(self, config: C, plugin_jars: Sequence[Path] = ()) -> None:
-        """Configure the config providers and bind the sockets; Spark gets `plugin_jars` in addition to its own.
-
-        Raises KraalError with a sentence for the operator.
-        """
+        """Bind the sockets; Spark gets `plugin_jars` too. Raises KraalError with a sentence for the operator."""
         self._plugin_jars = tuple(plugin_jars)
-        self._providers = open_providers(config.raw, ProviderClasses.load())
+        self._providers = Providers()
         self._server = HttpServer(
             [
                 *(_listener(each) for each in config.listeners),
@@ -194,7 +192,9 @@ class Process(ABC, Generic[C]):
         open_as_many_as_allowed()
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry, java = self._with_java_plugins(Registry.load())
-        plugins = ProvidedPlugins(registry, self.config, self._providers)
+        self._providers, policy = open_services(self.config.raw, java, self._told.is_set)
+        defaults = replace(self.config, override_policy=policy or self.config.override_policy)
+        plugins = ProvidedPlugins(registry, defaults, self._providers)
         engine = self._engine(registry, at_once=java is None or not self.spark_waits)
         if java is not None:
             self._loggers.listen(java.set_log_level)

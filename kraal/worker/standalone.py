@@ -24,8 +24,8 @@ from kraal.config.worker.standalone import OFFSET_FILE, StandaloneConfig, load_w
 from kraal.core.errors import ActorDied, KraalError, TimedOut
 from kraal.core.private_files import make_directory, readable
 from kraal.java_plugins.parts import with_plugin_path
+from kraal.java_plugins.services import resolved_worker
 from kraal.plugin_lock.start import jars_of_worker
-from kraal.plugins.config_providers import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.stores.file_log import FileLog
 from kraal.stores.memory import MemoryLog

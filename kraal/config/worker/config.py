@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from kraal.config.clients.checks import client_errors
 from kraal.config.clients.keys import client_def, client_names
 from kraal.config.clients.librdkafka import unknown_to_librdkafka
-from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.clients.overrides import ForeignPolicy, OverridePolicy
 from kraal.config.connector.auto_restart import STALL_TIMEOUT, AutoRestart, worker_policy
 from kraal.config.key import ConfigDef
 from kraal.config.values import Resolve, as_strings
@@ -26,11 +26,13 @@ from kraal.config.worker.command_line_secrets import launch_warnings
 from kraal.config.worker.keys import (
     BODIES_MAX,
     CONTROL_PORT,
+    POLICY,
     PREFIXES,
     REST,
     WAITING_MAX,
     WORKER,
     WORKER_FAMILIES,
+    policy_errors,
 )
 from kraal.config.worker.listeners import Listener, advertise, parse_listeners
 from kraal.config.worker.response_headers import HeaderRule, parse_header_rules
@@ -66,7 +68,8 @@ class WorkerConfig:
     topic_tracking: bool
     topic_tracking_reset: bool
     topic_creation: bool
-    override_policy: OverridePolicy
+    override_policy: OverridePolicy | ForeignPolicy
+    """Until the plugins of `plugin.path` are known, a class of these counts as `None`."""
     metrics_endpoint: bool
     """Whether `GET /metrics` is enabled."""
     metrics_window_s: float
@@ -150,7 +153,7 @@ def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Reso
     """Validate the settings common to all workers, and the stores of Kafka clients; `definition` has all keys."""
     checked = definition.validate(raw, resolve=resolve)
     values = {each.name: each.value for each in checked}
-    errors = [error for each in checked for error in each.errors]
+    errors = [error for each in checked for error in each.errors] + policy_errors(raw)
     listeners, wrong = parse_listeners("listeners", as_strings(values["listeners"]))
     errors += wrong
     admin: tuple[Listener, ...] | None = None
@@ -188,8 +191,7 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "topic_tracking": values["topic.tracking.enable"] is True,
         "topic_tracking_reset": values["topic.tracking.allow.reset"] is True,
         "topic_creation": values["topic.creation.enable"] is True,
-        "override_policy": OverridePolicy.parse(text("connector.client.config.override.policy"))
-        or OverridePolicy.NONE,
+        "override_policy": OverridePolicy.parse(text(POLICY)) or OverridePolicy.NONE,
         "metrics_endpoint": values["metrics.endpoint.enabled"] is True,
         "metrics_window_s": seconds("metrics.sample.window.ms"),
         "metrics_samples": checked.number("metrics.num.samples"),

@@ -5,6 +5,7 @@ Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.3.0).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kraal.config.checks import (
@@ -47,6 +48,7 @@ CONTROL_PORT: Final = "kraal.test.control.port"
 WAITING_MAX: Final = "rest.waiting.requests.max"
 BODIES_MAX: Final = "rest.bodies.max.bytes"
 PLUGINS_LOCK: Final = "kraal.plugins.lock"
+POLICY: Final = "connector.client.config.override.policy"
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
@@ -71,11 +73,24 @@ def worker_key(
     )  # fmt: skip
 
 
-@rule(", ".join(f"`{policy}`" for policy in OverridePolicy))
+@rule(", ".join(f"`{policy}`" for policy in OverridePolicy) + ", or a class in `plugin.path`")
 def _policy(name: str, value: object) -> str | None:
-    if isinstance(value, str) and OverridePolicy.parse(value) is not None:
-        return None
-    return invalid(name, value, f"String must be one of: {', '.join(OverridePolicy)}")
+    return None if isinstance(value, str) and value else _no_policy(name, value)
+
+
+def _no_policy(name: str, value: object) -> str:
+    return invalid(
+        name,
+        value,
+        f"String must be one of: {', '.join(OverridePolicy)}; or the class of a policy in plugin.path",
+    )
+
+
+def policy_errors(raw: Mapping[str, str]) -> list[str]:
+    """Return an error if a worker's properties name a policy that is not Kraal's, and no `plugin.path`."""
+    text = raw.get(POLICY, "")
+    is_wrong = text and OverridePolicy.parse(text) is None and not trim(raw.get("plugin.path", ""))
+    return [_no_policy(POLICY, text)] if is_wrong else []
 
 
 @rule("a list of at least one entry, without empty or duplicate entries")
@@ -141,8 +156,9 @@ _WORK = [
       for name in _CONVERTER_VERSIONS),
     worker_key("config.providers", _LIST, _LOW, "Names of the config providers that resolve variables in configs.",
          default=(), check=distinct_entries),
-    worker_key("connector.client.config.override.policy", _STRING, _MEDIUM,
-         "Which settings of its Kafka clients a connector can override: All, None, or Principal.",
+    worker_key(POLICY, _STRING, _MEDIUM,
+         "Which settings of its Kafka clients a connector can override: All, None, Principal, or what a class in "
+         "`plugin.path` says.",
          default="All", check=_policy),
     worker_key("topic.tracking.enable", _BOOLEAN, _LOW,
          "Whether to record which topics each connector uses.", default=True),

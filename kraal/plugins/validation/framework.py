@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.clients.overrides import ForeignPolicy, OverridePolicy
 from kraal.config.connector.keys import (
     CONNECTOR_FAMILIES,
     CONNECTOR_VERSION,
@@ -46,7 +46,7 @@ class WorkerDefaults(Protocol):
         """The class of the worker's header converter."""
 
     @property
-    def override_policy(self) -> OverridePolicy:
+    def override_policy(self) -> OverridePolicy | ForeignPolicy:
         """The policy for client settings that connectors override."""
 
     @property

@@ -9,10 +9,11 @@ errors. Source: AbstractHerder.validateConnectorConfig, ConnectorPluginsResource
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 
 from kraal.config.clients.keys import Client, client_def
-from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.clients.overrides import ForeignPolicy, OverridePolicy, OverrideRequest
 from kraal.config.connector.auto_restart import supervision_keys
 from kraal.config.connector.batches import batch_keys
 from kraal.config.connector.java_plugins import java_keys
@@ -38,7 +39,7 @@ from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, names_secret
 from kraal.plugins.config_providers import ProviderClasses
 from kraal.plugins.java_chain import chain_errors
-from kraal.plugins.registry import Plugin, PluginKind, Registry
+from kraal.plugins.registry import CLASSPATH, Plugin, PluginKind, Registry
 from kraal.plugins.validation.aliases import alias_errors, with_aliases
 from kraal.plugins.validation.framework import (
     WorkerDefaults,
@@ -93,7 +94,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     values.update((value.name, value) for value in connector.validate(config))
     merged = keys.merge(plugin.config_def)
     framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
-    parts = [framework, *_overrides(plugin.kind, worker.override_policy, config)]
+    parts = [framework, *_overrides(plugin, worker.override_policy, config)]
     parts += _converters(registry, config, values, near=plugin.location)
     return merged_infos(class_name, parts)
 
@@ -122,7 +123,8 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
     """
     plugin = registry.find(name)
     if plugin is None:
-        if ProviderClasses.load().has(name) or OverridePolicy.of_class(name) is not None:
+        others = registry.is_service(name) or ProviderClasses.load().has(name)
+        if others or OverridePolicy.of_class(name) is not None:
             raise BadRequest(
                 f"Invalid plugin class {name}. Valid types are sink, source, converter, header_converter, "
                 "transformation, predicate."
@@ -219,9 +221,9 @@ def _converters(
     return parts
 
 
-def _overrides(kind: PluginKind, policy: OverridePolicy, config: Config) -> list[ConfigInfos]:
+def _overrides(plugin: Plugin, policy: OverridePolicy | ForeignPolicy, config: Config) -> list[ConfigInfos]:
     """Validate the overrides for the clients that the connector uses."""
-    is_sink = kind is PluginKind.SINK
+    is_sink = plugin.kind is PluginKind.SINK
     dead_letters = is_sink and has_dead_letter_topic(config)
     creates_topics = not is_sink and any(name.startswith(TOPIC_CREATION) for name in config)
     clients: list[tuple[bool, Client, str]] = [
@@ -229,24 +231,44 @@ def _overrides(kind: PluginKind, policy: OverridePolicy, config: Config) -> list
         (is_sink, "consumer", CONSUMER_OVERRIDE),
         (dead_letters or creates_topics, "admin", ADMIN_OVERRIDE),
     ]
-    return [_client_overrides(client, prefix, policy, config) for used, client, prefix in clients if used]
+    return [
+        _client_overrides(
+            OverrideRequest(
+                name=config.get("name"),
+                type=plugin.kind,
+                class_name=None if plugin.location == CLASSPATH else plugin.name,
+                version=config.get(CONNECTOR_VERSION),
+                client=client,
+                overrides=_below(config, prefix),
+            ),
+            policy,
+            prefix,
+        )
+        for used, client, prefix in clients
+        if used
+    ]
 
 
-def _client_overrides(client: Client, prefix: str, policy: OverridePolicy, config: Config) -> ConfigInfos:
+def _client_overrides(
+    request: OverrideRequest, policy: OverridePolicy | ForeignPolicy, prefix: str
+) -> ConfigInfos:
     """Validate one client's overrides: the policy and the type of each value.
 
     Java returns 500 if a value has the wrong type; Kraal reports an error of its key.
     """
-    overrides = _below(config, prefix)
-    if not overrides:
-        return prefixed_infos({}, (), prefix)
-    keys = {key.name: key for key in client_def(client)}
-    values = []
-    for name, raw in overrides.items():
-        value, errors = _typed(keys, name, raw)
-        if (objection := policy.objection(name)) is not None:
-            errors.append(objection)
-        values.append(ConfigValue(name=name, value=value, errors=tuple(errors)))
+    keys = {key.name: key for key in client_def(request.client)}
+    typed = {
+        name: ConfigValue(name=name, value=value, errors=tuple(errors))
+        for name, raw in request.overrides.items()
+        for value, errors in [_typed(keys, name, raw)]
+    }
+    if isinstance(policy, OverridePolicy):
+        objections = {name: policy.objection(name) for name in typed}
+        values = [v.with_errors(*filter(None, [objections[name]])) for name, v in typed.items()]
+    else:
+        right = {name: raw for name, raw in request.overrides.items() if not typed[name].errors}
+        values = [value for value in typed.values() if value.errors]
+        values += policy.validate(replace(request, overrides=right))
     return prefixed_infos(keys, values, prefix)
 
 

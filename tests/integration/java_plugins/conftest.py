@@ -14,7 +14,7 @@ from kraal.jars.jars import ensure
 from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import TRANSFORMS, VERSIONS, java_worker, kraal_worker
+from tests.integration.java_plugins.flows import PROVIDER, TRANSFORMS, VERSIONS, java_worker, kraal_worker
 from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 
 JAVA = Path(__file__).parents[3] / "java" / "src"
@@ -60,6 +60,9 @@ def worker_properties(plugin_path: Path) -> dict[str, str]:
         "plugin.path": str(plugin_path),
         "plugin.discovery": "service_load",  # all have manifests
         "offset.flush.interval.ms": "500",
+        "config.providers": "rotating",
+        "config.providers.rotating.class": PROVIDER,
+        "connector.client.config.override.policy": "Telling",  # the short name of `POLICY`
     }
 
 

@@ -32,6 +32,8 @@ TRANSFORMS = [
 VERSIONED = "kraal.testing.Versioned"
 VERSIONS = ("1.0", "2.0")
 """The versions of the plugins whose names start with `VERSIONED`."""
+PROVIDER = "kraal.testing.RotatingConfigProvider"
+POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
 RUNNING = ["RUNNING", "RUNNING"]
 
 

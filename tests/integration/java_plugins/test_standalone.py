@@ -25,10 +25,16 @@ from tests.integration.java_plugins.flows import (
 @pytest.fixture
 def worker(kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]) -> Iterator[WorkerProcess]:
     """A standalone worker that forgets its connectors when it ends, as a Java worker does."""
+    (tmp_path / "worker.secrets").write_text("timeout=5000\n")
     made = WorkerProcess(
         tmp_path / "kraal",
         kafka.bootstrap,
-        properties={**worker_properties, "kraal.standalone.remember.configs": "false"},
+        properties={
+            **worker_properties,
+            "kraal.standalone.remember.configs": "false",
+            # If this is not resolved, by a config provider in plugin.path, the worker does not start.
+            "task.shutdown.graceful.timeout.ms": f"${{rotating:{tmp_path}/worker.secrets:timeout}}",
+        },
     )
     yield made
     made.close()

@@ -71,6 +71,15 @@ def test_reports_all_errors_of_the_worker_properties_at_once(own_worker: Make) -
     assert [key for key in wrong if key not in text] == []
 
 
+def test_a_config_provider_that_is_nowhere_ends_the_worker_with_2(own_worker: Make) -> None:
+    code, text = ended(
+        own_worker(properties={"config.providers": "x", "config.providers.x.class": "NoSuchProvider"})
+    )
+    assert code == 2
+    last = text.splitlines()[-1]
+    assert last.startswith("Error: Invalid value NoSuchProvider for configuration config.providers.x.class: ")
+
+
 def test_worker_properties_that_are_not_there(own_worker: Make, tmp_path: Path) -> None:
     code, text = ended(own_worker(properties={"offset.storage.file.filename": str(tmp_path)}))
     assert code == 2

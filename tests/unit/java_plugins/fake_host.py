@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kraal.java_plugins.catalog import JavaPlugin
 from kraal.java_plugins.host import Listener
 from kraal.java_plugins.jvm import PluginsAway
 
@@ -17,6 +18,12 @@ class FakeHost:
         self.is_up = False
         self.later: list[Callable[[], object]] | None = None
         """Work that was submitted and not done; None: it is done at once."""
+        self.services: list[JavaPlugin] = []
+        self.closed = False
+        self.waited = 0
+        """How often somebody waited for the process."""
+        self.while_waited: list[Callable[[], object]] = []
+        """What happens while somebody waits, one after the other."""
         self.starts = 0
         self.asked: list[tuple[Any, ...]] = []
         self.answers: dict[str, Any] = {"endTask": True}
@@ -73,6 +80,19 @@ class FakeHost:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+    def wait_until_up(self, timeout_s: float) -> bool:
+        """Return whether it is up, without waiting."""
+        del timeout_s
+        self.waited += 1
+        for action in self.while_waited[:1]:
+            self.while_waited.remove(action)
+            action()
+        return self.is_up
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
         """Do the work, or keep it for later."""

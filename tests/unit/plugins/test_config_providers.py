@@ -20,7 +20,6 @@ from kraal.plugins.config_providers import (
     Providers,
     open_providers,
     resolve_worker,
-    resolved_worker,
 )
 from kraal.testing._simulation.worker import DEFAULTS
 
@@ -222,6 +221,10 @@ def test_secrets_that_are_written_in_a_worker_s_file_are_hidden_too() -> None:
     assert secrets.scrub("written in the file, my group") == "[hidden], my group"
 
 
+def own_providers(raw: Mapping[str, str]) -> Mapping[str, str]:
+    return resolve_worker(raw, ProviderClasses.load())
+
+
 def test_a_worker_s_file_is_read_without_its_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,8 +239,8 @@ def test_a_worker_s_file_is_read_without_its_variables(
     path = tmp_path / "worker.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in raw.items()))
     with pytest.raises(ConfigInvalid, match=r"Invalid value \$\{env:NOT_THERE\} for configuration poll"):
-        load_worker_properties(path, resolved=resolved_worker)
+        load_worker_properties(path, resolved=own_providers)
     monkeypatch.setenv("NOT_THERE", "77")
-    config = load_worker_properties(path, resolved=resolved_worker)
+    config = load_worker_properties(path, resolved=own_providers)
     assert (config.bootstrap_servers, config.raw["poll.interval.ms"]) == ("broker-1:9092", "77")
     assert config.warnings == ()

@@ -204,6 +204,16 @@ def test_java_class_names_of_policies_are_understood() -> None:
     assert parse(connector__client__config__override__policy=name).override_policy is OverridePolicy.PRINCIPAL
 
 
+def test_a_policy_of_another_class_needs_a_plugin_path(tmp_path: Path) -> None:
+    name = "com.example.AllConnectorClientConfigOverridePolicy"
+    with pytest.raises(
+        ConfigInvalid, match=f"Invalid value {name} .*; or the class of a policy in plugin.path"
+    ):
+        parse(connector__client__config__override__policy=name)
+    config = parse(connector__client__config__override__policy=name, plugin__path=str(tmp_path))
+    assert config.override_policy is OverridePolicy.NONE, "nothing is allowed before the class is known"
+
+
 def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
     path.write_text("# café\n" + "".join(f"{name} = {value}\n" for name, value in LEAST.items()), "utf-8")

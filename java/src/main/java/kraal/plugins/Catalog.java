@@ -23,8 +23,8 @@ import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
 import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
 import org.apache.kafka.connect.runtime.isolation.PluginSource;
+import org.apache.kafka.connect.runtime.isolation.PluginType;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
-import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.isolation.ServiceLoaderScanner;
 import org.apache.kafka.connect.runtime.rest.entities.ConfigInfo;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
@@ -40,9 +40,9 @@ final class Catalog {
     private static final Logger LOG = LoggerFactory.getLogger(Catalog.class);
     private static final String CLASS_PATH = "classpath";
     private static final long DESCRIPTION_S = 10;
-    private final Plugins plugins;
+    private final WorkerPlugins plugins;
 
-    Catalog(Plugins plugins) {
+    Catalog(WorkerPlugins plugins) {
         this.plugins = plugins;
     }
 
@@ -53,6 +53,7 @@ final class Catalog {
         return described;
     }
 
+    /** Returns all but Kafka's own: neither those on the class path, nor copies of its providers and policies. */
     private List<PluginDesc<?>> all() {
         List<Collection<? extends PluginDesc<?>>> kinds = List.of(
             plugins.sinkConnectors(), plugins.sourceConnectors(), plugins.transformations(), plugins.predicates(),
@@ -65,7 +66,18 @@ final class Catalog {
                 }
             }
         }
+        all.addAll(services());
         return all;
+    }
+
+    /** Returns the config providers and override policies; what the class path has is Kraal's to do. */
+    private List<PluginDesc<?>> services() {
+        List<PluginDesc<?>> found = new ArrayList<>(plugins.configProviders());
+        found.addAll(plugins.connectorClientConfigPolicies());
+        Set<String> own = new HashSet<>();
+        found.stream().filter(each -> CLASS_PATH.equals(each.location())).forEach(each -> own.add(each.className()));
+        found.removeIf(each -> own.contains(each.className()));
+        return found;
     }
 
     /**
@@ -124,6 +136,11 @@ final class Catalog {
 
     private Map<String, Object> keysAndTask(PluginDesc<?> plugin) throws Exception {
         Map<String, Object> found = new HashMap<>();
+        if (plugin.type() == PluginType.CONFIGPROVIDER
+            || plugin.type() == PluginType.CONNECTOR_CLIENT_CONFIG_OVERRIDE_POLICY) {
+            found.put("keys", List.of());
+            return found;
+        }
         try (LoaderSwap swap = plugins.withClassLoader(plugin.loader())) {
             Object made = plugin.pluginClass().getDeclaredConstructor().newInstance();
             ConfigDef keys = (ConfigDef) made.getClass().getMethod("config").invoke(made);

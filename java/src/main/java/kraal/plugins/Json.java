@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** The JSON texts that cross to Python. Integers are read as long, as Connect's converters read them. */
 final class Json {
@@ -33,6 +34,10 @@ final class Json {
 
     static Map<String, String> strings(String text) {
         return read(text, new TypeReference<Map<String, String>>() { });
+    }
+
+    static Set<String> texts(String text) {
+        return read(text, new TypeReference<Set<String>>() { });
     }
 
     /** Reads pairs of a source partition and its offset; a null offset stays null. */

@@ -36,6 +36,7 @@ public final class PluginProcess {
         while (input.readLine() != null) {
             // nothing more is sent; the end of the stream is the end of the Python worker
         }
+        worker.close();
         ExitGuard.end();
     }
 }

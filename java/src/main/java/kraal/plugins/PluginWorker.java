@@ -40,11 +40,13 @@ public final class PluginWorker {
     private final Map<String, String> pluginProperties;
     private final WorkerPlugins plugins;
     private final Catalog catalog;
+    private final ConfigProviders providers;
     private final Events events = new Events();
     private final StandaloneOffsets standaloneOffsets = new StandaloneOffsets(events);
     private final PluginNumbers numbers = new PluginNumbers(MOST_PLUGIN_VALUES);
     private final Map<String, RunningConnector> connectors = new ConcurrentHashMap<>();
     private volatile Worker worker;
+    private volatile ConnectorClientConfigOverridePolicy policy;
     private volatile Tasks tasks;
     private volatile Pulse pulse;
     private ChainServer chains;
@@ -56,6 +58,7 @@ public final class PluginWorker {
         // The loader of threads that this one starts: configs name classes of plugin.path. Source: AbstractConnectCli.
         Thread.currentThread().setContextClassLoader(plugins.delegatingLoader());
         catalog = new Catalog(plugins);
+        providers = new ConfigProviders(plugins);
     }
 
     /** Returns a JSON array of all plugins; see {@code kraal/java_plugins/catalog.py} for its shape. */
@@ -98,6 +101,24 @@ public final class PluginWorker {
             : catalog.alterSinkOffsets(className, version, Json.strings(config), Json.pairs(pairs));
     }
 
+    // --- What the worker needs of configs -------------------------------------------------------------------
+
+    /** Returns {@code {"data": {...}, "ttl": ...}}, what a config provider says of keys; see {@link ConfigProviders}. */
+    public String configValues(long number, String className, String params, String path, String keys) {
+        return Json.text(providers.values(number, className, Json.strings(params), path, Json.texts(keys)));
+    }
+
+    /** Returns a JSON array of {@code ConfigValueInfo}: what the worker's policy says; see {@link ClientOverrides}. */
+    public String checkOverrides(String about, String overrides) throws Exception {
+        return Json.text(
+            ClientOverrides.validate(plugins, policy, Json.strings(about), Json.strings(overrides)));
+    }
+
+    /** Closes the config providers. */
+    void close() {
+        providers.close();
+    }
+
     // --- The worker -----------------------------------------------------------------------------------------
 
     /**
@@ -114,11 +135,11 @@ public final class PluginWorker {
         OffsetBackingStore offsets = standalone ? standaloneOffsets : offsetsTopic(config);
         try {
             offsets.configure(config);
-            ConnectorClientConfigOverridePolicy policy = plugins.newPlugin(
+            ConnectorClientConfigOverridePolicy asked = plugins.newPlugin(
                 config.getString(WorkerConfig.CONNECTOR_CLIENT_POLICY_CLASS_CONFIG), config,
                 ConnectorClientConfigOverridePolicy.class);
             String id = given.getOrDefault("client.id", "kraal") + "-plugins";
-            Worker made = new Worker(id, Time.SYSTEM, plugins, config, offsets, policy);
+            Worker made = new Worker(id, Time.SYSTEM, plugins, config, offsets, asked);
             Tasks ofWorker = new Tasks(made, plugins, events);
             Field herder = Worker.class.getDeclaredField("herder");
             herder.setAccessible(true);
@@ -126,6 +147,7 @@ public final class PluginWorker {
                 "statusBackingStore", none -> ofWorker.topics(), "taskStatus", none -> null)));
             made.start();
             tasks = ofWorker;
+            policy = asked;
             pulse = new Pulse(silenceMs);
             worker = made;
         } catch (Exception | LinkageError e) {

@@ -1,9 +1,16 @@
 package kraal.plugins;
 
 import java.util.Map;
+import java.util.Set;
+import java.util.SortedSet;
 import java.util.function.Supplier;
 import org.apache.kafka.common.config.AbstractConfig;
+import org.apache.kafka.common.config.provider.ConfigProvider;
 import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.runtime.isolation.PluginDesc;
+import org.apache.kafka.connect.runtime.isolation.PluginDiscoveryMode;
+import org.apache.kafka.connect.runtime.isolation.PluginScanResult;
+import org.apache.kafka.connect.runtime.isolation.PluginSource;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.storage.Converter;
 
@@ -14,10 +21,22 @@ import org.apache.kafka.connect.storage.Converter;
  * converter's class.
  */
 final class WorkerPlugins extends Plugins {
+    private PluginScanResult scanned; // set by the constructor of the superclass: so it has no initial value here
     private final ThreadLocal<Boolean> startsSource = ThreadLocal.withInitial(() -> false);
 
     WorkerPlugins(Map<String, String> properties) {
         super(properties);
+    }
+
+    @Override
+    public PluginScanResult initLoaders(Set<PluginSource> sources, PluginDiscoveryMode mode) {
+        scanned = super.initLoaders(sources, mode);
+        return scanned;
+    }
+
+    /** Returns all config providers, Kafka's own too; the superclass has the same of other kinds. */
+    SortedSet<PluginDesc<ConfigProvider>> configProviders() {
+        return scanned.configProviders();
     }
 
     /** Calls what starts a source task, on this thread; the converters that it makes are the task's. */

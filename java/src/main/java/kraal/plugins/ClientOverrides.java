@@ -1,0 +1,79 @@
+package kraal.plugins;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.connect.connector.Connector;
+import org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy;
+import org.apache.kafka.connect.connector.policy.ConnectorClientConfigRequest;
+import org.apache.kafka.connect.connector.policy.ConnectorClientConfigRequest.ClientType;
+import org.apache.kafka.connect.health.ConnectorType;
+import org.apache.kafka.connect.runtime.AbstractHerder;
+import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
+import org.apache.kafka.connect.runtime.isolation.PluginUtils;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.sink.SinkConnector;
+import org.apache.kafka.connect.source.SourceConnector;
+
+/** Asks a policy of {@code plugin.path} about client settings. Source: AbstractHerder.validateClientOverrides. */
+final class ClientOverrides {
+    private ClientOverrides() {
+    }
+
+    /**
+     * Returns what the policy says of one client of a connector, as {@code ConfigValueInfo} objects. The keys of
+     * {@code about} are {@code name}, {@code type} ({@code source} or {@code sink}), {@code class}, {@code version}
+     * and {@code client}. A connector in Python has no class; the policy sees the interface of its type.
+     */
+    static List<Object> validate(
+        Plugins plugins, ConnectorClientConfigOverridePolicy policy, Map<String, String> about,
+        Map<String, String> overrides) throws Exception {
+        ConnectorType type = ConnectorType.valueOf(about.get("type").toUpperCase(Locale.ROOT));
+        ClientType client = ClientType.valueOf(about.get("client").toUpperCase(Locale.ROOT));
+        String className = about.get("class");
+        if (className == null) {
+            Class<? extends Connector> any =
+                type == ConnectorType.SOURCE ? SourceConnector.class : SinkConnector.class;
+            return validate(policy, about.get("name"), type, any, client, overrides);
+        }
+        var range = PluginUtils.connectorVersionRequirement(about.get("version"));
+        try (LoaderSwap swap = plugins.withClassLoader(plugins.connectorLoader(className, range))) {
+            return validate(
+                policy, about.get("name"), type, plugins.connectorClass(className, range), client, overrides);
+        }
+    }
+
+    private static List<Object> validate(
+        ConnectorClientConfigOverridePolicy policy, String name, ConnectorType type,
+        Class<? extends Connector> connector, ClientType client, Map<String, String> overrides) {
+        Map<String, ConfigDef.ConfigKey> keys = keys(client).configKeys();
+        Map<String, Object> typed = new HashMap<>();
+        overrides.forEach((key, text) -> typed.put(
+            key, keys.containsKey(key) ? ConfigDef.parseType(key, text, keys.get(key).type) : text));
+        List<ConfigValue> said =
+            policy.validate(new ConnectorClientConfigRequest(name, type, connector, typed, client));
+        List<Object> values = new ArrayList<>();
+        for (ConfigValue value : said == null ? List.<ConfigValue>of() : said) {
+            Map<String, ConfigDef.ConfigKey> key = new HashMap<>(keys);
+            key.keySet().retainAll(List.of(value.name()));
+            AbstractHerder.generateResult("", key, List.of(value), List.of())
+                .configs().forEach(info -> values.add(info.configValue()));
+        }
+        return values;
+    }
+
+    private static ConfigDef keys(ClientType client) {
+        return switch (client) {
+            case PRODUCER -> ProducerConfig.configDef();
+            case CONSUMER -> ConsumerConfig.configDef();
+            case ADMIN -> AdminClientConfig.configDef();
+        };
+    }
+}

@@ -1,0 +1,177 @@
+"""Config providers and an override policy in `plugin.path`, on a Java worker and on Kraal: equal answers and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.testing import ProcessCluster
+from kraal.testing.process import WorkerProcess
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import (
+    FAULTY,
+    FAULTY_SINK,
+    FILE_SOURCE,
+    POLICY,
+    PROVIDER,
+    RUNNING,
+    a_name,
+    append,
+    faulty_config,
+    plugin_jvm,
+    wait_for_values,
+)
+
+
+def keep(kept: Path, **values: str) -> None:
+    """Write what the provider returns."""
+    fresh = kept.with_suffix(".fresh")
+    fresh.write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in values.items()))
+    fresh.replace(kept)
+
+
+def variables(file: Path, *keys: str) -> dict[str, str]:
+    """Return keys of a config whose values are variables of the same names."""
+    return {key: f"${{rotating:{file}:{key}}}" for key in keys}
+
+
+def test_connectors_get_the_values_of_a_provider(
+    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
+) -> None:
+    kept, lines = tmp_path / "kept.properties", tmp_path / "in.txt"
+    append(lines, "one")
+    for side in (cluster, java):
+        name, worker = a_name("provided"), side.alive[0]
+        keep(kept, file=str(lines), topic=name)
+        written = {"connector.class": FILE_SOURCE, "tasks.max": "1", **variables(kept, "file", "topic")}
+        side.create(name, written)
+        worker.wait_for_states(name, RUNNING)
+        wait_for_values(side, name, ["one"])
+        [task] = worker.get(f"/connectors/{name}/tasks").body
+        assert {key: task["config"][key] for key in ("file", "topic")} == variables(kept, "file", "topic")
+        side.delete(name)
+
+
+def test_a_provider_that_fails_fails_the_connector(cluster: ProcessCluster, tmp_path: Path) -> None:
+    name, kept, worker = a_name("unprovided"), tmp_path / "kept.properties", cluster.alive[0]
+    keep(kept, topic=name)
+    cluster.create(name, faulty_config(name) | variables(kept, "topic"))
+    worker.wait_for_states(name, RUNNING)
+    kept.unlink()
+    worker.post(f"/connectors/{name}/restart")
+    worker.wait_until("the connector failed", lambda: worker.states(name)[0] == "FAILED")
+    trace = worker.traces(name)[0]
+    assert f"RuntimeError: The file {kept} cannot be read" in trace
+    assert "at kraal.testing.RotatingConfigProvider.get" in trace
+    cluster.delete(name)
+
+
+def test_values_that_expire_restart_connectors_and_tasks(cluster: ProcessCluster, tmp_path: Path) -> None:
+    name, kept, lines = a_name("rotated"), tmp_path / "kept.properties", tmp_path / "in.txt"
+    append(lines, "one")
+    keep(kept, topic=name, ttl__ms="1000")
+    config = {"connector.class": FILE_SOURCE, "file": str(lines), **variables(kept, "topic")}
+    cluster.create(name, config)
+    wait_for_values(cluster, name, ["one"])
+    keep(kept, topic=f"{name}-2")
+
+    def arrived() -> bool:
+        append(lines, "more")
+        return bool(cluster.values(f"{name}-2"))
+
+    cluster.alive[0].wait_until("lines went to the new topic", arrived)
+    cluster.delete(name)
+
+
+def test_validations_show_what_a_provider_says_alike(
+    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.properties"
+    keep(kept, batch__size="many")
+    config = {"name": "any", "connector.class": FILE_SOURCE, "topic": "t"}
+    path = f"/connector-plugins/{FILE_SOURCE}/config/validate"
+    for key in ("batch.size", "no.such.key"):
+        sent = config | {"batch.size": f"${{rotating:{kept}:{key}}}"}
+        counts = {side.alive[0].put(path, sent).body["error_count"] for side in (cluster, java)}
+        assert counts == {1}, key
+    sent = config | {"batch.size": f"${{rotating:{tmp_path}/none:x}}"}
+    mine, its = (side.alive[0].put(path, sent) for side in (cluster, java))
+    assert mine.status == its.status == 500
+    assert its.body["message"].endswith(f"ConfigException: The file {tmp_path}/none cannot be read")
+    assert mine.body["message"].endswith(f": The file {tmp_path}/none cannot be read")
+
+
+def test_validations_and_starts_wait_for_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) -> None:
+    name, kept, worker = a_name("waits"), tmp_path / "kept.properties", cluster.alive[0]
+    keep(kept, topic=name)
+    plugin_jvm(worker).kill()
+    cluster.create(name, faulty_config(name) | variables(kept, "topic"))
+    worker.wait_for_states(name, RUNNING)
+    assert worker.put(f"/connectors/{name}/pause").status == 202
+    cluster.delete(name)
+
+
+OVERRIDES = [
+    {"connector.class": FAULTY, "producer.override.linger.ms": "7"},
+    {"connector.class": FAULTY, "producer.override.batch.size": "7", "producer.override.forbidden": "1,2"},
+    {"connector.class": FAULTY, "producer.override.ssl.key.password": "x", "admin.override.forbidden": "y"},
+    {
+        "connector.class": FAULTY,
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+        "admin.override.bootstrap.servers": "a:1,b:2",
+        "admin.override.forbidden": "y",
+    },
+    {"connector.class": FAULTY_SINK, "topics": "t", "consumer.override.forbidden": "x"},
+    {
+        "connector.class": FAULTY_SINK,
+        "topics": "t",
+        "errors.deadletterqueue.topic.name": "d",
+        "producer.override.linger.ms": "7",
+        "consumer.override.linger.ms": "7",
+        "admin.override.forbidden": "z",
+    },
+]
+
+
+@pytest.mark.parametrize("config", OVERRIDES, ids=range(len(OVERRIDES)))
+def test_a_policy_is_asked_alike(
+    cluster: ProcessCluster, java: MixedCluster, config: Mapping[str, str]
+) -> None:
+    sent = {"name": a_name("asked"), "topic": "t", **config}
+
+    def answer(worker: WorkerProcess) -> tuple[object, dict[str, object], object]:
+        body: Any = worker.put(f"/connector-plugins/{config['connector.class']}/config/validate", sent).body
+        values = {each["value"]["name"]: each for each in body["configs"]}
+        documented = {
+            n: e["definition"] and e["definition"]["type"] for n, e in values.items() if ".override." in n
+        }
+        return body["error_count"], documented, {n: values[n]["value"] for n in documented}
+
+    mine, its = answer(cluster.alive[0]), answer(java.alive[0])
+    assert mine == its
+    assert its[1]
+
+
+def test_what_a_policy_forbids_is_not_created(cluster: ProcessCluster, java: MixedCluster) -> None:
+    forbidden = faulty_config("t") | {"producer.override.linger.ms": "7"}
+    failing = faulty_config("t") | {"producer.override.fail": "yes"}
+    for config in (forbidden, failing):
+        mine, its = (
+            side.alive[0].post("/connectors", {"name": "refused", "config": config})
+            for side in (cluster, java)
+        )
+        assert (mine.status, mine.body["message"]) == (its.status, its.body["message"])
+
+
+def test_services_are_no_plugins_of_connectors_on_both(cluster: ProcessCluster, java: MixedCluster) -> None:
+    for side in (cluster, java):
+        worker = side.alive[0]
+        listed = worker.get("/connector-plugins?connectorsOnly=false").body
+        assert not {PROVIDER, POLICY} & {each["class"] for each in listed}
+    for name in (PROVIDER, POLICY):
+        mine, its = (side.alive[0].get(f"/connector-plugins/{name}/config") for side in (cluster, java))
+        assert (mine.status, mine.body) == (its.status, its.body)
