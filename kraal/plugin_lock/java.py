@@ -8,6 +8,7 @@ which uses the directory behind the link, keeps its files when the lock changes.
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import stat
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,17 @@ from kraal.jars.jars import sha256_of
 from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginsUnfit, files_of
 
 LINK: Final = "java"
+_ENCRYPTED: Final = 1
+"""The bit of a zip entry's flags. Source: APPNOTE.TXT 4.4.4."""
+_DAMAGED: Final = (
+    EOFError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    NotImplementedError,
+)
+"""What the libraries raise for archives that they cannot read; NotImplementedError for unknown compressions."""
 _EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
 """The time of all files in an archive that is made from a directory, so that the same files give the same bytes."""
 
@@ -78,6 +91,7 @@ def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
         raise PluginsUnfit(
             f"Invalid name '{path.name}' of a Java plugin; rename it: expected letters, digits and any of _ . + ! -"
         )
+    _folder(path.name)
     return Locked(path.name, path.name, sha256_of(path)), path
 
 
@@ -111,16 +125,44 @@ def unpack_java(directory: Path, plugins: Sequence[Locked]) -> None:
             with tempfile.TemporaryDirectory(prefix=".unpack-", dir=directory) as scratch:
                 into = Path(scratch) / LINK
                 into.mkdir(mode=SHARED_DIRECTORY)
-                for each in plugins:
-                    _unpack_one(directory / each.file, into)
+                for folder, each in _folders(plugins).items():
+                    _unpack_one(directory / each.file, into / folder)
                 try:
                     into.rename(place)
                 except OSError:
                     if not place.exists():  # another worker created it
                         raise
         _lead(link, place.name)
-    except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError) as exc:
+    except OSError as exc:
         raise PluginsUnfit(f"Cannot unpack the Java plugins into {place}: {exc}.") from exc
+
+
+def _folders(plugins: Sequence[Locked]) -> dict[str, Locked]:
+    """Return the plugins by the names of their folders. Raises PluginsUnfit if two would have the same."""
+    found: dict[str, Locked] = {}
+    for each in plugins:
+        other = found.setdefault(_folder(each.file), each)
+        if other is not each:
+            raise PluginsUnfit(
+                f"{other.file} and {each.file} would be unpacked into the same folder, {_folder(each.file)}; rename "
+                "one of them, or remove it from the lock."
+            )
+    return found
+
+
+def _folder(file: str) -> str:
+    """Return the name of the folder for a plugin's file. Raises PluginsUnfit if it would be no folder of its own."""
+    name = file.removesuffix(_ending(file))
+    if not name.strip("."):
+        raise PluginsUnfit(
+            f"Invalid name '{file}' of a Java plugin; rename it: expected a name with more than dots before "
+            f"{_ending(file)}."
+        )
+    return name
+
+
+def _ending(file: str) -> str:
+    return next(each for each in JAVA_ENDINGS if file.endswith(each))
 
 
 def _lead(link: Path, name: str) -> None:
@@ -137,25 +179,33 @@ def _lead(link: Path, name: str) -> None:
     fresh.replace(link)
 
 
-def _unpack_one(file: Path, into: Path) -> None:
-    """Unpack one plugin into a folder of its own. Raises PluginsUnfit if the archive has no jar or is unsafe."""
-    ending = next(each for each in JAVA_ENDINGS if file.name.endswith(each))
-    folder = into / file.name.removesuffix(ending)
+def _unpack_one(file: Path, folder: Path) -> None:
+    """Unpack one plugin into a folder. Raises PluginsUnfit if the file is damaged or unsafe, or has no jar."""
     make_directory(folder, SHARED_DIRECTORY)
-    if ending == ".jar":
+    if file.suffix == ".jar":
         with file.open("rb") as jar:
             _write(jar, folder / file.name)
         return
+    try:
+        jars = _unpack_archive(file, folder)
+    except _DAMAGED as exc:
+        raise PluginsUnfit(
+            f"{file.name} cannot be unpacked; it is damaged or of an unknown kind: {exc}."
+        ) from exc
+    if not jars:
+        raise PluginsUnfit(f"{file.name} contains no jars; expected the archive of a Java plugin.")
+
+
+def _unpack_archive(file: Path, folder: Path) -> int:
+    """Unpack an archive; return the number of jars in it. Raises PluginsUnfit, OSError and those of `_DAMAGED`."""
     jars = 0
     with _opened(file) as members:
         for name, source in members:
-            parts = _safe(name, file)
-            target = folder.joinpath(*parts)
+            target = folder.joinpath(*_safe(name, file))
             make_directory(target.parent, SHARED_DIRECTORY)
             _write(source, target)
             jars += target.suffix == ".jar"
-    if not jars:
-        raise PluginsUnfit(f"{file.name} contains no jars; expected the archive of a Java plugin.")
+    return jars
 
 
 @contextmanager
@@ -176,6 +226,10 @@ def _zipped(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO[byte
         mode = info.external_attr >> 16
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             raise _is_unsafe(file, info.filename)
+        if info.flag_bits & _ENCRYPTED:
+            raise PluginsUnfit(
+                f"{file.name} cannot be unpacked: {info.filename!r} in it is encrypted; pack it without a password."
+            )
         with archive.open(info) as source:
             yield info.filename, source
 

@@ -230,8 +230,16 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused(
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("no.zip", b"no archive", "Cannot unpack the Java plugins into .*: File is not a zip file"),
-        ("no.tgz", b"no archive", "Cannot unpack the Java plugins into .*: not a gzip file"),
+        (
+            "no.zip",
+            b"no archive",
+            r"no\.zip cannot be unpacked; it is damaged or of an unknown kind: File is not a zip file",
+        ),
+        (
+            "no.tgz",
+            b"no archive",
+            r"no\.tgz cannot be unpacked; it is damaged or of an unknown kind: not a gzip file",
+        ),
         ("a b.jar", b"x", "Invalid name 'a b.jar' of a Java plugin"),
     ],
 )
@@ -240,6 +248,66 @@ def test_a_file_that_is_no_plugin_is_refused(
 ) -> None:
     (tmp_path / name).write_bytes(text)
     with pytest.raises(PluginsUnfit, match=why):
+        change.add(lock, [str(tmp_path / name)])
+    assert not lock.exists()
+
+
+def entry_changed(path: Path, *, at: int, value: int) -> Path:
+    """Make an archive of one file; `at`: a place in the file's header, which is in the archive twice."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.jar", b"a jar " * 100)
+    content = bytearray(path.read_bytes())
+    for start in (content.index(b"PK\x03\x04"), content.index(b"PK\x01\x02") + 2):
+        content[start + at] = value
+    path.write_bytes(content)
+    return path
+
+
+def contents_damaged(path: Path) -> Path:
+    entry_changed(path, at=6, value=0)
+    content = bytearray(path.read_bytes())
+    begin = content.index(b"a.jar") + len(b"a.jar")
+    content[begin : begin + 4] = b"\xff" * 4
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (
+            lambda path: entry_changed(path, at=6, value=1),
+            "'a.jar' in it is encrypted; pack it without a password",
+        ),
+        (lambda path: entry_changed(path, at=8, value=99), "it is damaged or of an unknown kind: "),
+        (contents_damaged, "it is damaged or of an unknown kind: Error -3"),
+    ],
+)
+def test_an_archive_that_cannot_be_read_is_refused(
+    make: Callable[[Path], Path], why: str, lock: Path, tmp_path: Path
+) -> None:
+    result = kraal("add", str(make(tmp_path / "bad.zip")), "--lock", str(lock))
+    assert (result.exit_code, why in result.output) == (1, True), result.output
+    assert "bad.zip cannot be unpacked" in result.output
+    assert not lock.exists()
+
+
+def test_two_plugins_in_one_folder_are_refused(lock: Path, tmp_path: Path) -> None:
+    change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
+    before = files_below(plugin_path(lock))
+    (tmp_path / "one.jar").write_bytes(b"x")
+    with pytest.raises(
+        PluginsUnfit, match=r"^one\.jar and one\.zip would be unpacked into the same folder, one; "
+    ):
+        change.add(lock, [str(tmp_path / "one.jar")])
+    assert [each.file for each in read_lock(lock).java] == ["one.zip"]
+    assert files_below(plugin_path(lock)) == before
+
+
+@pytest.mark.parametrize("name", ["..jar", "...zip", "....tar.gz"])
+def test_a_name_of_dots_is_refused(lock: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(PluginsUnfit, match=f"Invalid name '{name}' of a Java plugin"):
         change.add(lock, [str(tmp_path / name)])
     assert not lock.exists()
 
