@@ -133,3 +133,7 @@ class FakeHosts:
     def all(self) -> Mapping[str, FakeHost]:
         """Return all hosts."""
         return {"": self.shared, **self.own}
+
+    def close(self) -> None:
+        """Close the shared one."""
+        self.shared.close()
