@@ -238,6 +238,7 @@ class Connector:
             return
         if len(configs) > most and self._config.get("tasks.max.enforce", "true").lower() == "true":
             self._fail(too_many_tasks(self._name, len(configs), most))
+            self._stop_plugin()  # it does not know that it has failed
             return
         made = with_task_class(configs, task_class_name(plugin.task_class), self._config)
         self._worker.tell(

@@ -94,6 +94,18 @@ def test_a_connector_that_does_not_start_fails_with_java_s_trace(cluster: Proces
     cluster.delete(name)
 
 
+def test_a_connector_with_too_many_tasks_fails_and_is_stopped(cluster: ProcessCluster) -> None:
+    name, worker = a_name("too-many"), cluster.alive[0]
+    cluster.create(name, faulty_config(name, "tasks"))
+    worker.wait_for_states(name, ["FAILED"])
+    trace = worker.get(f"/connectors/{name}/status").body["connector"]["trace"]
+    assert trace.startswith("org.apache.kafka.connect.runtime.TooManyTasksException")
+    stopped = f"Stopped the connector of topic {name}"
+    worker.wait_until("its plugin was stopped", lambda: stopped in worker.log_text())
+    cluster.delete(name)
+    assert worker.log_text().count(stopped) == 1
+
+
 def test_an_invalid_config_is_refused_with_the_plugin_s_words(cluster: ProcessCluster) -> None:
     answer = cluster.alive[0].post("/connectors", {"name": "no", "config": faulty_config("t", "unheard of")})
     assert answer.status == 400

@@ -24,7 +24,8 @@ final class Faults {
         return keys
             .define(
                 WHAT, ConfigDef.Type.STRING, "",
-                ConfigDef.ValidString.in("", "throw", "retriable", "error", "exit", "memory", "exhaust", "block", "thread"),
+                ConfigDef.ValidString.in(
+                    "", "throw", "retriable", "error", "exit", "memory", "exhaust", "block", "thread", "tasks"),
                 ConfigDef.Importance.LOW, "What goes wrong.")
             .define(
                 WHERE, ConfigDef.Type.STRING, "", ConfigDef.ValidString.in(places), ConfigDef.Importance.LOW,

@@ -18,9 +18,12 @@ import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.source.SourceTaskContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** A source that counts, and misbehaves as {@link Faults} says. */
 public final class FaultySource extends SourceConnector {
+    private static final Logger LOG = LoggerFactory.getLogger(FaultySource.class);
     private Map<String, String> config;
 
     @Override
@@ -45,7 +48,8 @@ public final class FaultySource extends SourceConnector {
     public List<Map<String, String>> taskConfigs(int maxTasks) {
         Faults.at("connector.taskConfigs", config);
         List<Map<String, String>> all = new ArrayList<>();
-        for (int task = 0; task < maxTasks; task++) {
+        int wanted = "tasks".equals(config.get("fault")) ? maxTasks + 1 : maxTasks;
+        for (int task = 0; task < wanted; task++) {
             Map<String, String> own = new HashMap<>(config);
             own.put("id", "" + task);
             all.add(own);
@@ -55,6 +59,7 @@ public final class FaultySource extends SourceConnector {
 
     @Override
     public void stop() {
+        LOG.info("Stopped the connector of topic {}", config.get("topic"));
         Faults.at("connector.stop", config);
     }
 

@@ -19,7 +19,9 @@ import org.apache.kafka.connect.runtime.SourceConnectorConfig;
 import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.Worker;
 import org.apache.kafka.connect.runtime.WorkerConfig;
+import org.apache.kafka.connect.runtime.WorkerConnector;
 import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
+import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
 import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.storage.KafkaOffsetBackingStore;
 import org.apache.kafka.connect.storage.OffsetBackingStore;
@@ -244,15 +246,29 @@ public final class PluginWorker {
     }
 
     /** Stops a start of a connector; waits five seconds for it, as Kafka does. Returns what its stop threw, or null. */
-    public String stopConnector(String name, long run) {
+    public String stopConnector(String name, long run) throws ReflectiveOperationException {
         RunningConnector found = connectors.get(name);
         if (found == null || found.run != run || !connectors.remove(name, found)) {
             return null;
         }
         found.detach();
+        WorkerConnector ofKafka = ofKafka(name);
         worker.stopAndAwaitConnector(name);
         found.started.complete("The connector was stopped before it had started"); // whoever waits for it
+        if (found.stillRuns() && ofKafka != null) {
+            try (LoaderSwap swap = plugins.withClassLoader(ofKafka.loader())) {
+                ofKafka.connector().stop();
+            } catch (Exception | LinkageError e) {
+                return Utils.stackTrace(e);
+            }
+        }
         return found.stopTrace();
+    }
+
+    private WorkerConnector ofKafka(String name) throws ReflectiveOperationException {
+        Field field = Worker.class.getDeclaredField("connectors");
+        field.setAccessible(true);
+        return (WorkerConnector) ((Map<?, ?>) field.get(worker)).get(name);
     }
 
     // --- Tasks ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.runtime.CloseableConnectorContext;
 import org.apache.kafka.connect.runtime.ConnectorStatus;
 import org.apache.kafka.connect.runtime.TargetState;
+import org.apache.kafka.connect.runtime.TooManyTasksException;
 import org.apache.kafka.connect.util.Callback;
 
 /** One start of a connector: its context, and what becomes of it. Requests after its end are dropped. */
@@ -21,6 +22,7 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
     private final AtomicBoolean removed = new AtomicBoolean();
     private volatile boolean detached;
     private volatile String stopTrace;
+    private volatile boolean stillRuns;
 
     /** {@code run} is the number that Python gave this start. */
     RunningConnector(String name, long run, Events events, PluginMetricsImpl metrics) {
@@ -66,11 +68,20 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
 
     @Override
     public void onFailure(String connector, Throwable cause) {
+        stillRuns = cause instanceof TooManyTasksException;
         if (detached) {
             stopTrace = Utils.stackTrace(cause);
         } else if (!started.complete(Utils.stackTrace(cause))) {
             report("raised", Utils.stackTrace(cause));
         }
+    }
+
+    /**
+     * Whether the plugin's object runs, and does not know that it has failed, because it returned too many task configs.
+     * Kafka's worker does not stop it.
+     */
+    boolean stillRuns() {
+        return stillRuns;
     }
 
     /** Returns the trace of what {@code stop} threw, or null. */
