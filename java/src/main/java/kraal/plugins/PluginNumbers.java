@@ -84,7 +84,7 @@ final class PluginNumbers {
                 asked = name;
                 try {
                     plugins.add(name.name(), name.description(), name.tags(), metric.metricValue());
-                } catch (RuntimeException | LinkageError e) {
+                } catch (Throwable e) { // of a plugin
                     LOG.debug("The value of {} is unknown", name, e);
                 }
             }
@@ -95,7 +95,7 @@ final class PluginNumbers {
             asked = bean;
             try {
                 read(server, bean, debezium);
-            } catch (JMException | RuntimeException | LinkageError e) {
+            } catch (Throwable e) { // of a plugin
                 LOG.debug("{} cannot be read", bean, e);
             }
         }
@@ -137,8 +137,8 @@ final class PluginNumbers {
         }
 
         void add(String name, String help, Map<String, String> labels, Object value) {
-            Object number = value instanceof Boolean yes ? (Object) (yes ? 1 : 0) : value;
-            if (!(number instanceof Number)) {
+            Number number = value instanceof Boolean yes ? (Integer) (yes ? 1 : 0) : plain(value);
+            if (number == null) {
                 return;
             }
             if (rows == most) {
@@ -151,6 +151,14 @@ final class PluginNumbers {
             @SuppressWarnings("unchecked")
             List<Object> found = (List<Object>) family.get("rows");
             found.add(List.of(labels, number));
+        }
+
+        /** Returns a number of Java's own classes, null for what is none. Others are of plugins: their code runs here. */
+        private static Number plain(Object value) {
+            if (value instanceof Integer || value instanceof Long || value instanceof Double || value instanceof Float) {
+                return (Number) value;
+            }
+            return value instanceof Number number ? (Number) number.doubleValue() : null;
         }
     }
 }

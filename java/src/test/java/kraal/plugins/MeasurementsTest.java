@@ -81,6 +81,53 @@ final class MeasurementsTest {
             "open", Map.of("help", "Its open.", "rows", List.of(List.of(ordered("connector", "c", "task", "0"), 1)))), found);
     }
 
+    /** A number of a plugin's own class. */
+    private static final class Own extends Number {
+        private final double value;
+
+        Own(double value) {
+            this.value = value;
+        }
+
+        @Override
+        public int intValue() {
+            throw new AssertionError("nobody asks for it");
+        }
+
+        @Override
+        public long longValue() {
+            throw new AssertionError("nobody asks for it");
+        }
+
+        @Override
+        public float floatValue() {
+            throw new AssertionError("nobody asks for it");
+        }
+
+        @Override
+        public double doubleValue() {
+            if (value < 0) {
+                throw new AssertionError("a plugin's error");
+            }
+            return value;
+        }
+
+        @Override
+        public String toString() {
+            throw new AssertionError("nobody asks for it");
+        }
+    }
+
+    @Test
+    void numbersOfPluginsOwnClassesAreReadWhereTheirErrorsCostOnlyThem() throws InterruptedException {
+        addOfPlugin("own", Map.of(), (config, now) -> new Own(1.5));
+        addOfPlugin("broken", Map.of(), (config, now) -> new Own(-1));
+        addOfPlugin("size", Map.of(), (config, now) -> 7);
+        Map<String, Object> found = numbers.take(metrics, PATIENCE_MS);
+        assertEquals(Set.of("own", "size"), ((Map<?, ?>) found.get("plugins")).keySet());
+        assertTrue(Json.text(found).contains("[{\"connector\":\"c\",\"task\":\"0\"},1.5]"), Json.text(found));
+    }
+
     @Test
     void noMoreThanTheMostAreTaken() throws InterruptedException {
         for (int i = 0; i < 5; i++) {
