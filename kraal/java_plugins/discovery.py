@@ -33,31 +33,33 @@ class Discovery:
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         """`worker`: the worker's properties. Reads the names of all files in `plugin.path`."""
-        mode = worker.get(DISCOVERY) or DEFAULT_DISCOVERY
-        entries = plugin_path(worker)
-        self._path = ",".join(entries)
-        self._is_hybrid = mode.lower() in _HYBRID
-        self.digest: Final = digest_of(entries, mode)
-        """Of all that decides which plugins there are."""
-        self._mode = _MANIFESTS if self._is_hybrid and is_marked(self.digest) else mode
+        self._mode = worker.get(DISCOVERY) or DEFAULT_DISCOVERY
+        self._entries = plugin_path(worker)
+        self._is_hybrid = self._mode.lower() in _HYBRID
+        self.digest: Final = digest_of(self._entries, self._mode)
+        """Of all that decided which plugins there were when the worker started."""
+        self._files = self.digest
+        """The digest of the files that the last process was given."""
+        self._manifests_suffice_for = self.digest if is_marked(self.digest) else ""
+        """The digest of files whose manifests name all plugins, also if that cannot be cached."""
         self._is_known = threading.Event()
-        if not self._asks:
+        if not self._is_hybrid or self._manifests_suffice_for:
             self._is_known.set()
 
     @property
     def properties(self) -> dict[str, str]:
-        """What the next process is given."""
-        return {PATH: self._path, DISCOVERY: self._mode}
-
-    @property
-    def _asks(self) -> bool:
-        return self._is_hybrid and self._mode != _MANIFESTS
+        """What the next process is given. Reads the names of all files again: some may have been replaced."""
+        self._files = digest_of(self._entries, self._mode)
+        if self._is_hybrid and is_marked(self._files):
+            self._manifests_suffice_for = self._files
+        mode = _MANIFESTS if self._manifests_suffice_for == self._files else self._mode
+        return {PATH: ",".join(self._entries), DISCOVERY: mode}
 
     def scanned(self, process: Any) -> None:
         """Ask a process that has found all plugins whether manifests are enough from now on. Raises py4j's errors."""
-        if self._asks and process.hasAllManifests():
-            self._mode = _MANIFESTS
-            mark(self.digest)
+        if self._is_hybrid and self._manifests_suffice_for != self._files and process.hasAllManifests():
+            self._manifests_suffice_for = self._files
+            mark(self._files)
         self._is_known.set()
 
     def wait(self) -> None:

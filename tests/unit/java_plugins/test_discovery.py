@@ -59,6 +59,31 @@ def test_files_that_have_changed_are_looked_through_again(place: Path) -> None:
     assert mode(discovery(place)) == "hybrid_warn"
 
 
+def test_files_that_are_replaced_while_the_worker_runs_are_looked_through_again(place: Path) -> None:
+    found = discovery(place)
+    assert mode(found) == "hybrid_warn"
+    found.scanned(Process(has_all=True))
+    assert mode(found) == "service_load"
+    (place / "one.jar").write_bytes(b"another without manifests")
+    assert mode(found) == "hybrid_warn", "of the next process"
+    found.scanned(Process(has_all=False))
+    assert mode(found) == "hybrid_warn"
+    (place / "one.jar").write_bytes(b"a third one")
+    assert mode(found) == "hybrid_warn"
+    found.scanned(Process(has_all=True))
+    assert (mode(found), mode(discovery(place))) == ("service_load", "service_load")
+
+
+def test_manifests_are_enough_for_later_processes_if_the_cache_cannot_be_written(
+    place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").touch()
+    found = discovery(place)
+    assert mode(found) == "hybrid_warn"
+    found.scanned(Process(has_all=True))
+    assert mode(found) == "service_load"
+
+
 def test_without_all_manifests_each_process_looks_through_all(place: Path) -> None:
     first = discovery(place, "HYBRID_FAIL")
     first.scanned(Process(has_all=False))
