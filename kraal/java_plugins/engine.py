@@ -136,14 +136,15 @@ class JavaPluginEngine:
         return kind if needs_java(self._registry, self._worker, config) else None
 
     def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
-        try:
-            config = spec.connector_config
-            found = self._registry.connector_class(
-                config.get("connector.class", ""), config.get(CONNECTOR_VERSION)
-            )
-        except KraalError:
-            return None
-        return found if issubclass(found, JavaConnector) else None
+        """Return the class that runs a task; of a version that is gone another: Kafka's worker fails such a task."""
+        name, version = (spec.connector_config.get(key, "") for key in ("connector.class", CONNECTOR_VERSION))
+        for wanted in (version or None, None):
+            try:
+                found = self._registry.connector_class(name, wanted)
+            except KraalError:
+                continue
+            return found if issubclass(found, JavaConnector) else None
+        return None
 
     def _chain_over(self, host: PluginHost, run: ChainedRun) -> None:
         with self._lock:

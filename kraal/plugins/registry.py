@@ -204,7 +204,8 @@ class Registry:
         """
         kept = [entry for entry in self._all if entry.name not in found]
         added = [_entry_of(name, cls, kinds) for name, versions in found.items() for kinds, cls in versions]
-        names = JavaNames(frozenset(found), frozenset(in_jvm), frozenset(services))
+        java = self._java
+        names = JavaNames(java.found.union(found), java.in_jvm.union(in_jvm), java.services.union(services))
         return Registry([*kept, *added], names)
 
     def is_java(self, name: str) -> bool:

@@ -9,7 +9,8 @@ from kraal.cluster.assignment.leader import GroupPlan
 from kraal.cluster.decisions.auto_restart import Watched
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.statuses import StatusState
-from kraal.core.ids import ConnectorName, Generation, Instance, WorkerId
+from kraal.config.connector.keys import CONNECTOR_VERSION
+from kraal.core.ids import Config, ConnectorName, Generation, Instance, WorkerId
 from kraal.protocol.group import GroupProtocol
 
 
@@ -82,10 +83,14 @@ def missing_plugins(snapshot: Snapshot) -> str | None:
     unknown = [name for name, kind in sorted(snapshot.types.items()) if kind == "unknown"]
     if not unknown:
         return None
-    listed = ", ".join(
-        f"{n} ({snapshot.config.connectors[n].config.get('connector.class')})" for n in unknown
-    )
+    listed = ", ".join(f"{n} ({_wanted(snapshot.config.connectors[n].config)})" for n in unknown)
     return (
-        f"This worker lacks the classes of these connectors of its group, and so does not join it: {listed}. "
-        "Install their plugins, or set mixed.group.missing.plugins=fail-task to join and fail what comes here."
+        f"This worker lacks the plugins of these connectors of its group, and so does not join it: {listed}. "
+        "Install them, or set mixed.group.missing.plugins=fail-task to join and fail what comes here."
     )
+
+
+def _wanted(config: Config) -> str:
+    """Return the class that a connector's config names, and the version if it requires one."""
+    name, version = config.get("connector.class"), config.get(CONNECTOR_VERSION)
+    return str(name) if version is None else f"{name}, version {version}"

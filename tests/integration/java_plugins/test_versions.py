@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, VERSIONED, a_name
+from tests.integration.java_plugins.flows import (
+    RUNNING,
+    VERSIONED,
+    VERSIONS,
+    a_name,
+    kraal_worker,
+    wait_for_plugins,
+)
 
 SOURCE, TRANSFORM, CONVERTER = (f"{VERSIONED}{kind}" for kind in ("Source", "Transform", "Converter"))
 PREDICATE = f"{VERSIONED}Predicate"
@@ -134,3 +145,26 @@ def test_the_versions_that_a_config_wants_run(
     assert found[0] == found[1]
     connector = "1.0" if "connector" in versions else "2.0"
     assert found[0][0] == (connector, connector)
+
+
+@pytest.mark.ci
+def test_a_task_whose_version_is_gone_fails_and_names_those_that_are_there(
+    kafka: Broker, tmp_path: Path, plugin_path: Path, worker_properties: dict[str, str]
+) -> None:
+    place, name = tmp_path / "plugins", a_name("gone")
+    for version in VERSIONS:
+        shutil.copytree(plugin_path / version, place / version)
+    properties = {"plugin.path": str(place), "mixed.group.missing.plugins": "fail-task"}
+    with kraal_worker(tmp_path, kafka.bootstrap, worker_properties | properties) as own:
+        worker = own.alive[0]
+        own.create(name, CONFIG | {"name": name, "topic": name, "connector.plugin.version": "1.0"})
+        worker.wait_for_states(name, RUNNING)
+        assert worker.end() == 0
+        shutil.rmtree(place / "1.0")
+        own.start_worker(0)
+        wait_for_plugins(own.alive[0])
+        own.wait_for_states(name, ["FAILED", "FAILED"])
+        said = r"VersionedSource not found that matches the version range \[1\.0,1\.0\], available versions: \[2\.0\]"
+        status = own.alive[0].get(f"/connectors/{name}/status").body
+        for each in (status["connector"], *status["tasks"]):
+            assert re.search(said, each["trace"]), each["trace"]

@@ -1,7 +1,8 @@
-"""The engine opens tasks of Java connectors in the process that their connector has."""
+"""Which engine runs a task: a JVM of Java plugins, the one that the connector has, or the other engine."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,26 +12,39 @@ from kraal.engine.api import Opened, RunEvent, Stopped, TaskSpec
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.hosts import PluginHosts
 from kraal.plugins.registry import Registry
+from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
 from tests.unit.java_plugins.fake_host import FakeHosts
+
+TASK = TaskId(ConnectorName("c"), 0)
+
+
+class Inner:
+    """Another engine, which notes the tasks that it opens."""
+
+    def __init__(self) -> None:
+        self.opened: list[TaskId] = []
+
+    def open(self, spec: TaskSpec, *more: Any) -> object:
+        """Note a task."""
+        del more
+        self.opened.append(spec.task)
+        return object()
+
+
+def engine_of(inner: Inner, hosts: FakeHosts, registry: Registry) -> JavaPluginEngine:
+    worker = SimpleNamespace(raw={}, graceful_timeout_s=5.0)
+    return JavaPluginEngine(cast("Any", inner), cast("PluginHosts", hosts), registry, cast("Any", worker))
 
 
 @pytest.mark.parametrize("jvm", ["own", "shared"])
 def test_a_task_runs_in_the_jvm_of_its_connector_which_is_given_back_when_it_is_over(
     hosts: FakeHosts, registry: Registry, jvm: str
 ) -> None:
-    engine = JavaPluginEngine(cast("Any", None), cast("PluginHosts", hosts), registry, graceful_s=5)
+    engine = engine_of(Inner(), hosts, registry)
     config = {"name": "c", "connector.class": "OldSource", "plugins.jvm": jvm}
     host, events = hosts.take("c", config), list[RunEvent]()
     host.up()
-    spec = TaskSpec(
-        task=TaskId(ConnectorName("c"), 0),
-        task_config={},
-        connector_config=config,
-        lease=lambda: True,
-        assigned=lambda _: None,
-        transactions=None,
-    )
-    run = engine.open(spec, {}, events.append)
+    run = engine.open(TaskSpec(task=TASK, task_config={}, connector_config=config), {}, events.append)
     host.tell(1, "started")
     assert events == [Opened(version="2.0")]
     assert [each[:4] for each in host.asked] == [("startTask", "c", 0, 1)]
@@ -38,3 +52,30 @@ def test_a_task_runs_in_the_jvm_of_its_connector_which_is_given_back_when_it_is_
     run.cancel()
     assert events[1:] == [Stopped(clean=True)]
     assert hosts.given_back == [host]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "is_java"),
+    [
+        ("OldSource", None, True),
+        ("com.example.OldSource", "1.0", True),
+        ("com.example.OldSource", "3.0", True),  # its directory is gone
+        ("com.example.OldSource", "[1,", True),
+        (FAKE_SOURCE, None, False),
+        (FAKE_SOURCE, "3.0", False),
+        ("Unknown", None, False),
+    ],
+)
+def test_java_tasks_run_in_their_jvm_also_if_their_version_is_gone(
+    hosts: FakeHosts, registry: Registry, name: str, version: str | None, *, is_java: bool
+) -> None:
+    inner, events = Inner(), list[RunEvent]()
+    both = registry.with_java({FAKE_SOURCE: [((), FakeSourceConnector)]})
+    engine = engine_of(inner, hosts, both)
+    hosts.shared.up()
+    config = {"name": "c", "connector.class": name} | (
+        {} if version is None else {"connector.plugin.version": version}
+    )
+    engine.open(TaskSpec(task=TASK, task_config={}, connector_config=config), {}, events.append)
+    assert [each[0] for each in hosts.shared.asked] == (["startTask"] if is_java else [])
+    assert inner.opened == ([] if is_java else [TASK])

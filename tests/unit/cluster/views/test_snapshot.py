@@ -1,0 +1,24 @@
+"""Why a worker must not join a group."""
+
+from __future__ import annotations
+
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.views.snapshot import Snapshot, missing_plugins
+from kraal.core.ids import ConnectorName, WorkerId
+
+A, B, C = map(ConnectorName, "abc")
+
+
+def test_missing_plugins_are_named_with_the_versions_that_are_required() -> None:
+    configs = {
+        A: {"connector.class": "x.A", "connector.plugin.version": "[1,2)"},
+        B: {"connector.class": "x.B"},
+        C: {"connector.class": "x.C"},
+    }
+    entries = {name: ConnectorEntry(name=name, config=config) for name, config in configs.items()}
+    config, worker = ClusterState(connectors=entries), WorkerId("w:1")
+    types = {A: "unknown", B: "unknown", C: "sink"}
+    found = missing_plugins(Snapshot(worker_id=worker, config=config, types=types))
+    assert found is not None
+    assert "does not join it: a (x.A, version [1,2)), b (x.B). Install them" in found
+    assert missing_plugins(Snapshot(worker_id=worker, config=config, types={C: "sink"})) is None
