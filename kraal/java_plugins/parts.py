@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kraal.config.connector.java_plugins import DEFAULT_OPTIONS, OPTIONS, jvm_of
+from kraal.config.values import split_list
 from kraal.jars.java_module import java_class_path
 from kraal.java_plugins.catalog import JavaPlugin, cached, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
@@ -41,6 +42,8 @@ JMX_PORTS: Final = ("-Dcom.sun.management.jmxremote.port=", "-Dcom.sun.managemen
 MOST_SILENCE_S: Final = 5.0
 _RESOLVED: Final = "config.providers"
 """Providers, also those in the process, have resolved all configs before these reach Kafka's worker."""
+_REPORTERS: Final = "metric.reporters"
+_JMX: Final = "org.apache.kafka.common.metrics.JmxReporter"
 
 
 def with_plugin_path(
@@ -100,8 +103,14 @@ def with_plugin_path(
 
 
 def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of Kafka's worker in the process, from those of Kraal's."""
-    return CLIENTS | {key: text for key, text in worker.items() if not key.startswith(_RESOLVED)}
+    """Return the properties of Kafka's worker in the process, from those of Kraal's.
+
+    Of reporters only Kafka's own is there: others are on the class path of a Java worker, and it would not start.
+    """
+    found = CLIENTS | {key: text for key, text in worker.items() if not key.startswith(_RESOLVED)}
+    if any(name != _JMX for name in split_list(worker.get(_REPORTERS) or "")):
+        found[_REPORTERS] = _JMX
+    return found
 
 
 def prepare_plugins(worker: Mapping[str, str]) -> int:

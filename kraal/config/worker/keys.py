@@ -175,7 +175,7 @@ _WORK = [
          check=one_of("INFO", "DEBUG"), no_effect="all metrics have the level INFO"),
     worker_key("metric.reporters", _LIST, _LOW, "Java classes that receive the worker's metrics.",
          default=("org.apache.kafka.common.metrics.JmxReporter",), check=distinct_entries,
-         no_effect="its values are Java classes; GET /metrics has the numbers"),
+         no_effect="its values are Java classes; GET /metrics has the numbers, and JMX those of Java plugins"),
 ]  # fmt: skip
 
 _REST = [

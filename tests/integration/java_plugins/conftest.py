@@ -72,6 +72,7 @@ def cluster(
 ) -> Iterator[ProcessCluster]:
     """A cluster of one worker that tests share; they leave no plugin blocked."""
     properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M"}
+    properties["metric.reporters"] = "com.example.OnTheClassPathOfJavaWorkers"  # must not reach the JVM
     with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
         yield made
 

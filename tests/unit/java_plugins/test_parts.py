@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kraal.java_plugins.parts import options_of, worker_properties
+
+JMX = "org.apache.kafka.common.metrics.JmxReporter"
 
 
 def test_producers_of_java_tasks_have_larger_batches_than_java_s_default() -> None:
@@ -25,3 +29,12 @@ def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for
     assert list(options_of(worker, is_shared=False))[-2:] == ["-Xmx1G", "-Da.b=c"]
     assert not {*port} & {*options_of(worker, is_shared=False)}
     assert list(options_of({}))[-2:] == ["-Xms256M", "-Xmx2G"]
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [(JMX, JMX), ("", ""), ("com.example.Reporter", JMX), (f"com.example.Reporter, {JMX}", JMX)],
+)
+def test_reporters_that_a_java_worker_has_on_its_class_path_stay_out(given: str, passed: str) -> None:
+    found = worker_properties({"metric.reporters": given, "producer.batch.size": "1"})
+    assert found == {"metric.reporters": passed, "producer.batch.size": "1"}
