@@ -13,7 +13,7 @@ import psutil
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.fakes.workers.prometheus import Scraped, scraped
+from tests.fakes.workers.prometheus import Labels, Scraped, scraped
 
 PROCESS = "kraal.plugins.PluginProcess"
 """The main class of the JVMs of Java plugins."""
@@ -35,6 +35,7 @@ VERSIONS = ("1.0", "2.0")
 PROVIDER = "kraal.testing.RotatingConfigProvider"
 POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
 RUNNING = ["RUNNING", "RUNNING"]
+PLUGINS = "kafka_connect_plugins_"
 
 
 def a_name(what: str) -> str:
@@ -137,3 +138,26 @@ def scrape(worker: WorkerProcess) -> Scraped:
     answer = httpx2.get(f"{worker.url}/metrics")
     assert answer.status_code == 200
     return scraped(answer.text)
+
+
+def starts(worker: WorkerProcess, name: str) -> dict[Labels, float]:
+    """Return the number of the last start of a faulty source and of its tasks, as they are in `/metrics`."""
+    found = scrape(worker)
+    both = (found.all_of(f"{PLUGINS}{which}_starts_total") for which in ("connector", "task"))
+    return {
+        labels: number for each in both for labels, number in each.items() if ("connector", name) in labels
+    }
+
+
+def restart(cluster: ProcessCluster, name: str) -> None:
+    """Restart a faulty source with its tasks, and wait until all of them have started again."""
+    worker = cluster.alive[0]
+    before = starts(worker, name)
+    assert before, f"{name} runs"
+
+    def started_again() -> bool:
+        now = starts(worker, name)
+        return now.keys() == before.keys() and all(now[each] > before[each] for each in now)
+
+    cluster.restart(name)
+    worker.wait_until(f"{name} had started again", started_again)

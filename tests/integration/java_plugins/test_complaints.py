@@ -10,6 +10,8 @@ from tests.integration.java_plugins.flows import (
     FAULTY_SINK,
     a_name,
     faulty_config,
+    restart,
+    starts,
 )
 from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
 
@@ -97,7 +99,7 @@ def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessClus
     worker.wait_until("records were there", lambda: len(cluster.records(name)) > 5)
     path = f"/connectors/{name}/offsets"
     worker.wait_until("the offset was stored", lambda: bool(worker.get(path).body["offsets"]))
-    cluster.restart(name)
+    restart(cluster, name)
     seen = len(cluster.records(name))
     worker.wait_until("it continued", lambda: len(cluster.records(name)) > seen + 5)
     found = [json.loads(each.value or b"")["payload"]["number"] for each in cluster.records(name)]
@@ -109,10 +111,9 @@ def test_restarts_register_no_bean_twice(cluster: ProcessCluster) -> None:
     """risingwavelabs/risingwave#23511."""
     name, worker = a_name("restarted"), cluster.alive[0]
     cluster.create(name, faulty_config(name, tasks=2))
+    worker.wait_for_states(name, ["RUNNING"] * 3)
+    worker.wait_until("both tasks had started", lambda: len(starts(worker, name)) == 3)
     for _ in range(3):
-        worker.wait_for_states(name, ["RUNNING"] * 3)
-        seen = len(cluster.records(name))
-        cluster.restart(name)
-        worker.wait_until("it went on", lambda seen=seen: len(cluster.records(name)) > seen)  # type: ignore[misc]
+        restart(cluster, name)
     assert "InstanceAlreadyExistsException" not in worker.log_text()
     cluster.delete(name)

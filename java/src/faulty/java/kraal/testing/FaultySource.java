@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
@@ -24,6 +25,7 @@ import org.slf4j.LoggerFactory;
 /** A source that counts, and misbehaves as {@link Faults} says. */
 public final class FaultySource extends SourceConnector {
     private static final Logger LOG = LoggerFactory.getLogger(FaultySource.class);
+    private static final AtomicLong STARTS = new AtomicLong();
     private Map<String, String> config;
 
     @Override
@@ -34,7 +36,7 @@ public final class FaultySource extends SourceConnector {
     @Override
     public void start(Map<String, String> props) {
         config = props;
-        count(context().pluginMetrics(), "connector-calls-total");
+        count(context().pluginMetrics(), "connector-starts-total");
         Faults.at("connector.start", config);
     }
 
@@ -99,9 +101,12 @@ public final class FaultySource extends SourceConnector {
         return true;
     }
 
+    /** Counts a start, and shows the number of starts until then: it tells starts of one connector or task apart. */
     private static void count(PluginMetrics metrics, String name) {
+        long number = STARTS.incrementAndGet();
         metrics.addMetric(
-            metrics.metricName(name, "Calls of start.", new LinkedHashMap<>()), (Gauge<Integer>) (config, now) -> 1);
+            metrics.metricName(name, "Starts until this one.", new LinkedHashMap<>()),
+            (Gauge<Long>) (config, now) -> number);
     }
 
     /** Counts: one record a poll; every tenth ends a transaction where the task decides. */
@@ -124,7 +129,7 @@ public final class FaultySource extends SourceConnector {
         @Override
         public void start(Map<String, String> props) {
             config = props;
-            count(context.pluginMetrics(), "task-calls-total");
+            count(context.pluginMetrics(), "task-starts-total");
             pauseMs = Long.parseLong(props.getOrDefault("pause.ms", "10"));
             Map<String, Object> offset = context.offsetStorageReader().offset(partition());
             next = offset == null ? 0 : (Long) offset.get("next");
