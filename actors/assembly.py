@@ -36,7 +36,7 @@ from actors.task import Task
 from actors.worker import Slot, Worker
 from kraal.cluster.views.snapshot import Published, Snapshot, Stage
 from kraal.core.ids import Instance, TaskId, TopicName
-from kraal.engine.api import EngineReady, TaskSpec
+from kraal.engine.api import TaskSpec
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.task import TaskMeter
 
@@ -167,10 +167,15 @@ class _Maker:
             url=self._parts.leader_url,
             settings=cluster.member,
             patience_s=cluster.patience_s,
-            ready=lambda: isinstance(self._parts.engine.state, EngineReady),
+            ready=self._ready,
             metrics=self.metrics,
             static=cluster.static,
         )
+
+    def _ready(self) -> bool:
+        """Start what the group's connectors need, and return whether it is up."""
+        connectors = self.published.latest.config.connectors.values()
+        return self._parts.engine.ready_for(each.config for each in connectors)
 
     def _cluster_factories(self) -> dict[Address, Factory]:
         parts, cluster, state = self._parts, self._parts.cluster, self.membership_state

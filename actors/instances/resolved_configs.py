@@ -14,7 +14,7 @@ from kraal.core.errors import PluginFailed
 from kraal.engine.api import Failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kraal.config.variables import Resolved
     from kraal.core.ids import Config, Instance
@@ -39,6 +39,10 @@ class ResolvingEngine:
     def pools(self) -> Sequence[PoolState]:
         """Return how many threads are held by stuck calls."""
         return self._engine.pools()
+
+    def ready_for(self, connectors: Iterable[Config]) -> bool:
+        """Start what connectors need, and return whether it is up."""
+        return self._engine.ready_for(connectors)
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
         """Call `changed` with every later state."""

@@ -100,6 +100,7 @@ class Membership:
             case WorkChanged():
                 self._step(flow.Changed())
             case ConfigRead():
+                self._membership_state.warm_up()
                 self._step(flow.Read())
             case WorkStopped():
                 self._step(flow.Done(message.number))

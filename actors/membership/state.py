@@ -89,7 +89,7 @@ class MembershipState:
             url: where other workers reach this one: `rest.advertised.…`.
             settings: timeouts and delays.
             patience_s: how long the leader may wait for its own reader; blocks the group's thread.
-            ready: whether tasks can run here now; any thread.
+            ready: starts what the group's connectors need, and returns whether tasks can run here now; any thread.
             metrics: records rebalances and the assigned work; None: they are not recorded.
             static: static assignment of this worker (`static.connectors`, `static.tasks`); None: it runs anything.
         """
@@ -126,6 +126,11 @@ class MembershipState:
         """
         waited_s = self._clock.now() - self._made_s
         return self._ready() or waited_s >= WARM_UP_S or not self._published.latest.config.connectors
+
+    def warm_up(self) -> None:
+        """Have started what the group's connectors need: work that another worker loses may come here soon."""
+        if self.started:
+            self._ready()
 
     def step(self, event: Event) -> tuple[Decision, ...]:
         """Take one step of the flow. Called by the actor only."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kraal.core.ids import Instance, TaskId, TopicName
+from kraal.core.ids import Config, Instance, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.thread_pools import PoolState
@@ -224,6 +224,12 @@ class Engine(Protocol):
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
         """Call `changed` with every later state, from any thread."""
+
+    def ready_for(self, connectors: Iterable[Config]) -> bool:
+        """Start what the tasks of these connectors need, unless it was started, and return whether it is up.
+
+        The configs are as written. Any thread; returns at once.
+        """
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]

@@ -6,13 +6,13 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
-from kraal.core.ids import Instance, TaskId
+from kraal.core.ids import Config, Instance, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
 from kraal.engine.context import ExecutorContext, Leave
@@ -87,7 +87,7 @@ class SparkEngine:
             leave: removes a sink task from its group in the middle of a join; None waits for the join.
             scratch: a directory that only this worker uses; None creates a temporary one.
             archive: the class archive (`kraal prepare`) that shortens the start of the JVM.
-            at_once: whether Spark starts now; otherwise with the first task.
+            at_once: whether Spark starts now; otherwise with `ready_for` or the first task.
         """
         directory = scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
@@ -139,6 +139,12 @@ class SparkEngine:
         """Call `changed` with every later state, on the session's thread."""
         with self._lock:
             self._listeners.append(changed)
+
+    def ready_for(self, connectors: Iterable[Config]) -> bool:
+        """Start Spark if there is a connector, and return whether it is up. Any thread; returns at once."""
+        if any(True for _ in connectors):
+            self._session.start()
+        return isinstance(self._session.state, EngineReady)
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]

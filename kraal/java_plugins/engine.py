@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from kraal.plugins.java_chain import chain_config, needs_java
 
 if TYPE_CHECKING:
     from kraal.config.worker.config import WorkerConfig
-    from kraal.core.ids import Instance
+    from kraal.core.ids import Config, Instance
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, EngineState, Run, RunEvent, TaskSpec
     from kraal.java_plugins.host import PluginHost
@@ -41,6 +41,8 @@ class JavaPluginEngine:
         self._lock = threading.Lock()
         self._runs: dict[TaskId, JavaRun] = {}
         self._chained: dict[TaskId, ChainedRun] = {}
+        self._java: dict[str, bool] = {}
+        """Whether names of classes are Java connectors."""
 
     @property
     def state(self) -> EngineState:
@@ -54,6 +56,17 @@ class JavaPluginEngine:
     def listen(self, changed: Callable[[EngineState], None]) -> None:
         """Call `changed` with every later state of the other engine."""
         self._inner.listen(changed)
+
+    def ready_for(self, connectors: Iterable[Config]) -> bool:
+        """Start the other engine if there is a connector that is not Java's; the plugins' JVM starts with the worker.
+
+        Return whether those of the two are up that these connectors need.
+        """
+        by_java: dict[bool, list[Config]] = {True: [], False: []}
+        for each in connectors:
+            by_java[self._is_java(each.get("connector.class") or "")].append(each)
+        is_up = not by_java[True] or self._hosts.shared.why_away is None
+        return (not by_java[False] or self._inner.ready_for(by_java[False])) and is_up
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
@@ -151,6 +164,18 @@ class JavaPluginEngine:
             if self._chained.get(run.spec.task) is run:
                 del self._chained[run.spec.task]
         self._hosts.give_back(host)
+
+    def _is_java(self, name: str) -> bool:
+        """Whether a class or alias, as written, is a Java connector."""
+        found = self._java.get(name)
+        if found is None:
+            full = self._registry.resolve(name)
+            try:
+                found = full is not None and issubclass(self._registry.loaded(full), JavaConnector)
+            except KraalError:
+                found = False
+            self._java[name] = found
+        return found
 
     def _over(self, host: PluginHost, run: JavaRun) -> None:
         self.metrics.over(run.spec.task, run.number)

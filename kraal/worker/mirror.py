@@ -115,8 +115,6 @@ def _leads(snapshot: Snapshot) -> bool:
 class FlowProcess(DistributedProcess):
     """The process of one flow's worker: a distributed worker that runs Java plugins only."""
 
-    spark_waits = True
-
     def __init__(
         self, config: DistributedConfig, flow: Flow, configs: Mapping[str, Mapping[str, str]]
     ) -> None:

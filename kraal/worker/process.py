@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from actors.assembly import Assembly, assemble
 from actors.herding.state import HerderSettings
@@ -87,8 +87,6 @@ C = TypeVar("C", bound=WorkerConfig)
 class Process(ABC, Generic[C]):
     """Resources and life cycle of a worker process; subclasses implement the modes and open the stores."""
 
-    spark_waits: ClassVar[bool] = False
-    """Whether Spark starts with the first task that needs it, if the worker has Java plugins."""
     _config_log: Log
     _status_log: Log
     _offsets: OffsetStore
@@ -195,7 +193,7 @@ class Process(ABC, Generic[C]):
         self._providers, policy = open_services(self.config.raw, java, self._told.is_set)
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
         plugins = ProvidedPlugins(registry, defaults, self._providers)
-        engine = self._engine(registry, at_once=java is None or not self.spark_waits)
+        engine = self._engine(registry, at_once=java is None)
         if java is not None:
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, self.config)
@@ -313,7 +311,7 @@ class Process(ABC, Generic[C]):
         return registry, None
 
     def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
-        """Return the engine; `at_once`: Spark starts now, not with the first task that needs it."""
+        """Return the engine; `at_once`: Spark starts now, not when a connector needs it."""
         # Imported late: its imports take longer than REST may take to answer.
         from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
         from kraal.kafka.leave_group import leave_group  # noqa: PLC0415

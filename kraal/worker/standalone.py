@@ -47,8 +47,6 @@ NEXT_HERDER_S = 0.1
 class StandaloneProcess(Process[StandaloneConfig]):
     """The process of a standalone worker."""
 
-    spark_waits = True
-
     def __init__(
         self,
         config: StandaloneConfig,

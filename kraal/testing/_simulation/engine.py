@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.instances.plugin_calls import trace_of
 from kraal.core.errors import Fenced, KraalError
-from kraal.core.ids import ConnectorName, Instance, TaskId, TopicName
+from kraal.core.ids import Config, ConnectorName, Instance, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.engine.api import (
     BatchDone,
@@ -164,6 +164,11 @@ class FakeEngine:
         self.opened.append(spec.task)
         run.begin()
         return run
+
+    def ready_for(self, connectors: Iterable[Config]) -> bool:
+        """Return whether the engine is up."""
+        del connectors
+        return isinstance(self._state, EngineReady)
 
     def abandon(self, instance: Instance) -> None:
         """Cancel a task's open run."""

@@ -2,9 +2,9 @@
 
 Both workers are distributed ones, each a cluster of its own, with the same `plugin.path`: a directory with the jar of
 Kafka's file connectors. Kraal runs them in its JVM of Java plugins, so the target is to be no slower than Java. Both
-are warm and idle, also Kraal's Spark; the warm-up fails unless Kraal's JVM of Java plugins has the files of both
-connectors open. Records/s of sources is measured as in `source`, with the transforms and converter of `transforms` in
-the second row, and of sinks as in `sink`. The topic that sinks read was filled by the first measurement;
+are warm and idle; the warm-up fails unless Kraal's JVM of Java plugins has the files of both connectors open.
+Records/s of sources is measured as in `source`, with the transforms and converter of `transforms` in the second row,
+and of sinks as in `sink`. The topic that sinks read was filled by the first measurement;
 sinks run some rounds before they are measured.
 """
 
@@ -96,7 +96,7 @@ def wait_until_ready(kind: str, worker: Worker) -> None:
 
 
 def wait_until_idle(worker: Worker) -> None:
-    """Wait until a worker uses little processor time; Kraal's Spark warms up before that."""
+    """Wait until a worker uses little processor time."""
     wait_until(f"{worker.name} was idle", lambda: _is_idle(worker), timeout_s=UP_S, program=worker.process)
 
 

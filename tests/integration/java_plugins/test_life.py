@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from tests.integration.java_plugins.flows import (
     FILE_SINK,
@@ -13,6 +14,7 @@ from tests.integration.java_plugins.flows import (
     a_name,
     append,
     faulty_config,
+    kraal_worker,
     source_config,
     wait_for_values,
 )
@@ -125,3 +127,24 @@ def test_levels_of_java_s_loggers_are_set_over_rest(cluster: ProcessCluster) -> 
     finally:
         worker.put(f"/admin/loggers/{logger}", {"level": "INFO"})
         cluster.delete(name)
+
+
+@pytest.mark.ci
+def test_a_distributed_worker_starts_spark_when_its_group_has_a_connector_in_python(
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    name, texts = a_name("java"), tmp_path / "texts"
+    texts.mkdir()
+    (texts / "one.txt").write_text("text\n")
+    with kraal_worker(tmp_path, kafka.bootstrap, worker_properties) as own:
+        own.create(name, faulty_config(name))
+        own.wait_for_states(name, RUNNING)
+        assert own.alive[0].end() == 0
+        own.start_worker(0)  # it joins without Spark
+        worker = own.alive[0]
+        own.wait_for_states(name, RUNNING)
+        assert worker.jvm() is None
+        python = {"connector.class": "SparkSource", "spark.format": "text", "path": str(texts)}
+        own.create(f"{name}-python", python | {"topic": f"{name}-python"})
+        wait_for_values(own, f"{name}-python", ["text"])
+        assert worker.jvm() is not None

@@ -50,3 +50,20 @@ def test_a_worker_of_a_group_without_work_joins_at_once(seed: int) -> None:
     newcomer = cluster.add(ready=lambda: False)
     cluster.advance(5)
     assert newcomer.deliveries
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_member_starts_what_later_connectors_need(seed: int) -> None:
+    cluster, seen = Cluster(seed), list[int]()
+
+    def ready() -> bool:
+        seen.append(len(member.published.latest.config.connectors))
+        return True
+
+    member = cluster.add(ready=ready)
+    cluster.settle(10)
+    assert member.deliveries
+    seen.clear()
+    cluster.configure(c1=1)
+    cluster.settle(10)
+    assert 1 in seen

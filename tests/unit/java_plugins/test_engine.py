@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.ids import Config, ConnectorName, TaskId
 from kraal.engine.api import Opened, RunEvent, Stopped, TaskSpec
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.hosts import PluginHosts
@@ -23,6 +24,12 @@ class Inner:
 
     def __init__(self) -> None:
         self.opened: list[TaskId] = []
+        self.wanted: list[list[str | None]] = []
+
+    def ready_for(self, connectors: Iterable[Config]) -> bool:
+        """Note the classes of connectors; it is up the second time."""
+        self.wanted.append([each["connector.class"] for each in connectors])
+        return len(self.wanted) > 1
 
     def open(self, spec: TaskSpec, *more: Any) -> object:
         """Note a task."""
@@ -79,3 +86,24 @@ def test_java_tasks_run_in_their_jvm_also_if_their_version_is_gone(
     engine.open(TaskSpec(task=TASK, task_config={}, connector_config=config), {}, events.append)
     assert [each[0] for each in hosts.shared.asked] == (["startTask"] if is_java else [])
     assert inner.opened == ([] if is_java else [TASK])
+
+
+def test_each_runtime_starts_and_is_waited_for_only_if_a_connector_needs_it(
+    hosts: FakeHosts, registry: Registry
+) -> None:
+    inner = Inner()
+    both = registry.with_java({FAKE_SOURCE: [((), FakeSourceConnector)]})
+    engine = engine_of(inner, hosts, both)
+    java, python, unknown = (
+        {"connector.class": name} for name in ("OldSource", FAKE_SOURCE, "${file:x:class}")
+    )
+    assert engine.ready_for([])
+    assert not engine.ready_for([java]), "the JVM of plugins is not up"
+    hosts.shared.up()
+    assert engine.ready_for([java])
+    assert inner.wanted == []
+    assert not engine.ready_for([java, python, unknown])
+    assert engine.ready_for([java, python])
+    assert inner.wanted == [[FAKE_SOURCE, "${file:x:class}"], [FAKE_SOURCE]]
+    hosts.shared.down()
+    assert not engine.ready_for([java, python])
