@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 class JavaPluginEngine:
     """Implements `kraal.engine.api.Engine`."""
 
-    def __init__(
-        self, inner: Engine, hosts: PluginHosts, registry: Registry, worker: WorkerConfig
-    ) -> None:
+    def __init__(self, inner: Engine, hosts: PluginHosts, registry: Registry, worker: WorkerConfig) -> None:
         """Add Java plugins to `inner`, the engine of plugins in Python."""
         self._inner, self._hosts, self._registry, self._worker = inner, hosts, registry, worker.raw
         self._graceful_s = worker.graceful_timeout_s
