@@ -125,6 +125,7 @@ class JavaPluginEngine:
             spec,
             chain_config(self._registry, self._worker, spec.connector_config),
             kind=kind,
+            graceful_s=self._graceful_s,
             number=host.next_number(),
             open_inner=lambda chained, told: self._inner.open(chained, offsets, told),
             report=report,

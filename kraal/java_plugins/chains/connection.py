@@ -18,18 +18,23 @@ from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LOST: Final = "lost the connection to the JVM of Java plugins"
-"""Part of the trace of a run whose JVM has ended during a batch."""
+_LOST: Final = "lost the connection to the JVM of Java plugins"
 SLICE: Final = 4096
 """Number of records in a frame, at most."""
 SLICE_BYTES: Final = 1 << 23
 """Size of a frame in bytes, about."""
 _LOOK_S: Final = 0.2
+_CONNECT_S: Final = 30.0
 _INT: Final = 4
 
 
 class ChainLost(Exception):
     """The JVM of Java plugins has ended, so the batch is repeated by another run."""
+
+    @staticmethod
+    def is_in(trace: str) -> bool:
+        """Return whether a trace, also one of Spark's Python processes, is of this error."""
+        return f"{ChainLost.__name__}: {_LOST}" in trace
 
 
 class ChainCancelled(Exception):
@@ -55,11 +60,11 @@ class Connection:
     def __init__(self, chain: ChainAddress, cancelled: threading.Event | None) -> None:
         self._cancelled, self._number = cancelled, chain.number
         try:
-            self._socket = socket.create_connection(("127.0.0.1", chain.port))
+            self._socket = socket.create_connection(("127.0.0.1", chain.port), _CONNECT_S)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.sendall(chain.token.encode())
         except OSError as exc:
-            raise ChainLost(f"{LOST}: {exc}") from exc
+            raise ChainLost(f"{_LOST}: {exc}") from exc
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +72,7 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def pass_on(
+    def process(
         self, part: pa.RecordBatch, columns: Sequence[str], **about: Any
     ) -> tuple[dict[str, Any], list[Any]]:
         """Send columns of a part of a batch, as far as it has them; return the answer's object and buffers."""
@@ -91,7 +96,7 @@ class Connection:
             answer: dict[str, Any] = json.loads(self._received(length))
             found = [self._received(size) for size in answer["sizes"]]
         except OSError as exc:
-            raise ChainLost(f"{LOST}: {exc}") from exc
+            raise ChainLost(f"{_LOST}: {exc}") from exc
         if error := answer.get("error"):
             raise PluginFailed(error.partition("\n")[0], error)
         return answer, found

@@ -97,8 +97,11 @@ def _struct(column: pa.Array, kind: pa.StructType, buffers: Buffers) -> dict[str
 def _floored(column: pa.Array) -> pa.Array:
     """Return timestamps in milliseconds, rounded down."""
     unit = column.type.unit
-    finer = pc.floor_temporal(column, unit="millisecond") if unit in {"us", "ns"} else column
-    return finer.cast(pa.timestamp("ms", column.type.tz))
+    plain = column.cast(pa.timestamp(unit, "UTC")).cast(
+        pa.timestamp(unit)
+    )  # zones have hours that come twice
+    finer = pc.floor_temporal(plain, unit="millisecond") if unit in {"us", "ns"} else plain
+    return finer.cast(pa.timestamp("ms"))
 
 
 def _fixed(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One run of a task in Python whose transforms and converters are in the plugins' JVM.
 
-    WAITING ──up──► OPENING ──► OPEN ──► OVER
+    WAITING ──up──► OPENING ──► OPEN ──► CLOSING ──► OVER
 
 The run waits for the JVM and has it make the chain; then the other engine runs the task. If the JVM ends, so does the
 run, as when Spark is lost: its batch under way is given up, and the next run repeats it with a new chain.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraal.engine.api import Failed, Held, Stopped, Waiting
 from kraal.java_plugins.chains.chain import JavaChain
-from kraal.java_plugins.chains.connection import LOST, ChainAddress
+from kraal.java_plugins.chains.connection import ChainAddress, ChainLost
 from kraal.java_plugins.jvm import PluginsAway
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class _Phase(Enum):
     WAITING = auto()
     OPENING = auto()
     OPEN = auto()
+    CLOSING = auto()
     OVER = auto()
 
 
@@ -48,17 +50,19 @@ class ChainedRun:
         *,
         kind: str,
         number: int,
+        graceful_s: float,
         open_inner: Callable[[TaskSpec, Callable[[RunEvent], None]], Run],
         report: Callable[[RunEvent], None],
         over: Callable[[ChainedRun], None],
     ) -> None:
         """`config`: the chain's; `kind`: `source` or `sink`; `number`: tells the chain apart.
 
-        `open_inner` opens the task in the other engine.
+        `graceful_s`: how long the end of the run waits for the plugins' `close`; `open_inner` opens the task in the
+        other engine.
         """
         self.spec = spec
         self._host, self._config, self._kind, self._number = host, dict(config), kind, number
-        self._open_inner, self._report, self._over = open_inner, report, over
+        self._graceful_s, self._open_inner, self._report, self._over = graceful_s, open_inner, report, over
         self._calls = threading.Lock()
         """Held during calls of the other engine's run, so that they have one order; taken before `_lock`."""
         self._lock = threading.RLock()
@@ -68,6 +72,9 @@ class ChainedRun:
         self._asked = self._ends = False
         self._lost: str | None = None
         """Why the JVM ended during the run."""
+        self._last: Failed | Stopped | None = None
+        """What is reported when the chain is closed."""
+        self._closed_by_s = 0.0
 
     def open(self) -> None:
         """Open the task as soon as the JVM is up."""
@@ -132,6 +139,8 @@ class ChainedRun:
             if (inner := self._inner) is not None:
                 self._lost = why
                 inner.cancel()
+            elif self._phase is _Phase.OPENING:
+                self._lost = why
             elif self._phase is _Phase.WAITING:
                 self._report(Waiting(why))
 
@@ -139,8 +148,16 @@ class ChainedRun:
         """Do nothing: a chain reports nothing."""
 
     def tick(self) -> None:
-        """Try again to make a chain that could not be made."""
+        """Try again to make a chain that could not be made; wait no longer for one that does not close."""
         self.up()
+        with self._lock:
+            if self._phase is _Phase.CLOSING and time.monotonic() > self._closed_by_s:
+                log.warning(
+                    "Transforms and converters of %s are still closing after %g s",
+                    self.spec.task,
+                    self._graceful_s,
+                )
+                self._tell()
 
     # --- steps ----------------------------------------------------------------------------------------------
 
@@ -165,39 +182,62 @@ class ChainedRun:
     def _open_task(self, chain: JavaChain) -> None:
         with self._calls:
             if self._phase is not _Phase.OPENING:  # it was stopped meanwhile
-                self._close_chain()
+                self._host.submit(self._close_chain, may_block=True)
+                return
+            if self._lost is not None:
+                self._phase, why, self._lost = _Phase.WAITING, self._lost, None
+                self._report(Waiting(why))
                 return
             self._phase = _Phase.OPEN
-            inner = self._open_inner(replace(self.spec, chain=chain), self._pass_on)
+            try:
+                inner = self._open_inner(replace(self.spec, chain=chain), self._forward)
+            except Exception as exc:  # noqa: BLE001 - the border to the other engine
+                with self._lock:
+                    self._finish(Failed(trace=repr(exc)))
+                return
             with self._lock:
-                if self._phase is _Phase.OVER:  # it has failed at once
+                if self._phase is not _Phase.OPEN:  # it has failed at once
                     return
                 self._inner = inner
             if self._asked:
                 inner.next()
 
-    def _pass_on(self, event: RunEvent) -> None:
+    def _forward(self, event: RunEvent) -> None:
         """Report what the other engine reports; the loss of the JVM ends a run like the loss of Spark."""
         if not isinstance(event, (Failed, Stopped)):
             self._report(event)
             return
         with self._lock:
             why = self._lost
-            if isinstance(event, Failed) and LOST in event.trace:
+            if isinstance(event, Failed) and ChainLost.is_in(event.trace):
                 why = why or event.trace
             self._inner = None
             self._finish(event if why is None or self._ends else Failed(trace=why, engine_lost=True))
 
     def _finish(self, event: Failed | Stopped) -> None:
-        """Close the chain and report the last event. Holds the lock."""
-        was_open, self._phase = self._phase is _Phase.OPEN, _Phase.OVER
-        self._host.forget(self._number)
-        if was_open:
-            self._host.submit(self._close_chain)
-        elif self.spec.transactions is not None:
+        """Report the last event, after the chain is closed: the next run has other plugins. Holds the lock."""
+        self._last = event
+        if self._phase is _Phase.OPEN:
+            self._phase, self._closed_by_s = _Phase.CLOSING, time.monotonic() + self._graceful_s
+            self._host.submit(self._close, may_block=True)
+            return
+        if self.spec.transactions is not None:
             self._host.submit(self.spec.transactions.close)
+        self._tell()
+
+    def _close(self) -> None:
+        self._close_chain()
+        with self._lock:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Report the last event, once. Holds the lock."""
+        if self._phase is _Phase.OVER or self._last is None:
+            return
+        self._phase = _Phase.OVER
+        self._host.forget(self._number)
         self._over(self)
-        self._report(event)
+        self._report(self._last)
 
     def _close_chain(self) -> None:
         with suppress(PluginsAway):  # it has ended with the JVM

@@ -35,7 +35,7 @@ class JavaSinkPass:
             for part in slices(batches):
                 if result.over:
                     continue
-                answer, buffers = connection.pass_on(
+                answer, buffers = connection.process(
                     part, COLUMNS, stops=not tolerance.all, json=given.shown != "text"
                 )
                 result.counts += attempts(answer)

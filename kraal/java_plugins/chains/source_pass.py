@@ -42,7 +42,7 @@ class JavaSourcePass:
             for part in slices(batches):
                 if result.over:
                     continue
-                answer, buffers = connection.pass_on(part, columns, **about)
+                answer, buffers = connection.process(part, columns, **about)
                 rows = rows_of(answer["rows"], buffers[:ROW_BUFFERS])
                 dead = self._settled(answer, rows_of(answer["dead"], buffers[ROW_BUFFERS:]), result)
                 result.topics.update(rows["topic"].unique().to_pylist())

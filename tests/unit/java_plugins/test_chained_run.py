@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+
+from kraal.broker.broker import free_port
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
 from kraal.java_plugins.chains.chain import JavaChain
-from kraal.java_plugins.chains.connection import LOST, ChainAddress
+from kraal.java_plugins.chains.connection import ChainAddress, ChainLost
 from kraal.java_plugins.chains.run import ChainedRun
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.jvm import PluginsAway
@@ -48,6 +53,8 @@ class Played:
     inner: list[Inner] = field(default_factory=list)
     events: list[RunEvent] = field(default_factory=list)
     over: list[ChainedRun] = field(default_factory=list)
+    opens: Callable[..., Any] | None = None
+    """In place of the other engine."""
 
     def __post_init__(self) -> None:
         self.host.answers["openChain"] = json.dumps({"port": 7, "token": "t"})
@@ -65,7 +72,8 @@ class Played:
             {"transforms": "t"},
             kind="sink",
             number=1,
-            open_inner=opened,
+            graceful_s=5.0,
+            open_inner=self.opens or opened,
             report=self.events.append,
             over=self.over.append,
         )
@@ -114,7 +122,7 @@ def test_a_batch_that_lost_its_connection_ends_the_run_in_the_same_way() -> None
     played = Played()
     played.open()
     played.host.up()
-    trace = f"kraal.java_plugins.chains.connection.ChainLost: {LOST}: it was closed"
+    trace = f"kraal.java_plugins.chains.connection.{lost()}"
     played.inner[0].report(Failed(trace=trace))
     assert played.events[-1] == Failed(trace=trace, engine_lost=True)
 
@@ -172,3 +180,74 @@ def test_a_run_that_waits_pauses_and_stops_at_once_and_gives_up_its_claim() -> N
 
 def _fields(spec: TaskSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in ("task", "task_config", "connector_config")}
+
+
+def lost() -> str:
+    """Return how a traceback ends whose cause is a connection that cannot be made."""
+    with pytest.raises(ChainLost) as caught:
+        ChainAddress(port=free_port(), token="t", number=1).connect(None)  # noqa: S106 - no secret
+    return "".join(traceback.format_exception_only(caught.value)).removeprefix(f"{ChainLost.__module__}.")
+
+
+def test_only_the_error_itself_tells_of_a_lost_connection() -> None:
+    assert ChainLost.is_in(lost())
+    assert not ChainLost.is_in("the record says: lost the connection to the JVM of Java plugins")
+
+
+def test_the_last_event_waits_for_the_close_of_the_plugins() -> None:
+    played = Played()
+    run = played.open()
+    played.host.up()
+    held: list[Callable[[], object]] = []
+    played.host.submit = lambda work, **_: held.append(work)  # type: ignore[method-assign]
+    run.stop()
+    played.inner[0].report(Stopped(clean=True))
+    assert Stopped(clean=True) not in played.events
+    (close,) = held
+    close()
+    assert played.events[-1] == Stopped(clean=True)
+    assert played.methods[-1] == "closeChain"
+    assert played.over == [run]
+
+
+def test_plugins_that_do_not_close_hold_up_the_end_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played()
+    run = played.open()
+    played.host.up()
+    played.host.submit = lambda *_, **__: None  # type: ignore[method-assign]
+    played.inner[0].report(Failed(trace="bad record"))
+    run.tick()
+    assert Failed(trace="bad record") not in played.events
+    late = time.monotonic() + 6
+    monkeypatch.setattr(time, "monotonic", lambda: late)
+    run.tick()
+    assert played.events[-1] == Failed(trace="bad record")
+    assert played.over == [run]
+
+
+def test_a_jvm_that_ends_after_it_has_made_the_chain_is_waited_for() -> None:
+    played = Played()
+    held: list[Callable[[], object]] = []
+    played.host.submit = lambda work, **_: held.append(work)  # type: ignore[method-assign]
+    run = played.open()
+    played.host.up()
+    run.down("it was killed")
+    held[0]()  # its answer had come before
+    assert played.events[-1] == Waiting("it was killed")
+    assert not played.inner
+    run.tick()
+    held[1]()
+    assert len(played.inner) == 1
+
+
+def test_a_task_that_the_other_engine_cannot_open_fails() -> None:
+    played = Played()
+
+    def refused(*_: object) -> Any:
+        raise ValueError("no such task")
+
+    played.opens = refused
+    played.open()
+    played.host.up()
+    assert played.events[-1] == Failed(trace="ValueError('no such task')")
+    assert played.methods == ["openChain", "closeChain"]

@@ -180,3 +180,9 @@ def test_bytes_stay_bytes_in_text(serve: Serve) -> None:
     ) as chain:
         (row,), _, _ = passed(chain, table(b"\x00\xff"))
     assert row["value"] == b"\x00\xff"
+
+
+def test_a_record_whose_topic_was_removed_is_its_own_fault(moody: JavaChain) -> None:
+    rows, _, summary = passed(moody, table(b"nowhere", b"a"), tolerance=ALL)
+    assert [row["offset"] for row in rows] == [11]
+    assert (summary.read, summary.written, summary.counts.skipped) == (2, 1, 1)

@@ -123,6 +123,12 @@ def test_a_dead_letter_is_the_record_as_it_came_and_tells_why(moody: JavaChain) 
     assert (summary.written, summary.counts.dead_letters) == (0, 2)
 
 
+def test_an_error_that_is_no_exception_fails_the_batch(moody: JavaChain) -> None:
+    with pytest.raises(PluginFailed, match="StackOverflowError"):
+        passed(moody, texts("deep"))
+    assert values_of(passed(moody, texts("a"))[0]) == ["A"]
+
+
 def test_a_retriable_error_is_tried_again(moody: JavaChain) -> None:
     rows, summary = passed(moody, texts("later"))
     assert values_of(rows) == ["LATER"]
@@ -258,3 +264,24 @@ def test_rows_may_name_their_topics_and_partitions(moody: JavaChain) -> None:
     rows, summary = passed(moody, table, topic=None)
     assert [(row["topic"], row["partition"]) for row in rows] == [("u", None), ("v", 4)]
     assert summary.topics == {"u", "v"}
+
+
+def test_rows_may_have_their_own_times(serve: Serve) -> None:
+    times = [
+        0,
+        1_792_886_400_000_000,
+        1_792_890_000_000_999,
+        None,
+    ]  # the clocks in Berlin go back between two of them
+    stamps = pa.array(times, pa.timestamp("us", "Europe/Berlin"))
+    stamped = {
+        "transforms": "t",
+        "transforms.t.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+        "transforms.t.timestamp.field": "at",
+        "value.converter.schemas.enable": "false",
+    }
+    values = pa.array([{"n": 1}] * len(times), pa.struct([("n", pa.int32())]))
+    with serve("source", stamped) as chain:
+        rows, _ = passed(chain, pa.table({"value": values, "timestamp": stamps}), value_schema=None)
+    shown = [json.loads(row["value"]).get("at") for row in rows]
+    assert shown == [0, 1_792_886_400_000, 1_792_890_000_000, None]

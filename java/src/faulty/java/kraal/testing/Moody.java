@@ -10,7 +10,7 @@ import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Counts records, and does what the text of a value says: bad, drop, later, block, else a prefix with the count. */
+/** Counts records, and does what the text of a value says: bad, drop, later, block, deep, nowhere, else a prefix with the count. */
 public final class Moody<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     private String prefix;
     private long count;
@@ -45,12 +45,15 @@ public final class Moody<R extends ConnectRecord<R>> implements Transformation<R
         if (value.startsWith("block")) {
             block();
         }
+        if (value.startsWith("deep")) {
+            throw new StackOverflowError(value);
+        }
         count++;
         if (value.startsWith("drop")) {
             return null;
         }
         R made = record.newRecord(
-            record.topic(), record.kafkaPartition(), record.keySchema(), record.key(), record.valueSchema(),
+            value.startsWith("nowhere") ? null : record.topic(), record.kafkaPartition(), record.keySchema(), record.key(), record.valueSchema(),
             prefix + count + ":" + value, record.timestamp());
         made.headers().addLong("count", count);
         return made;

@@ -1,5 +1,6 @@
 package kraal.plugins;
 
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -45,20 +46,25 @@ abstract class Chain<T, R extends ConnectRecord<R>> implements AutoCloseable {
     Chain(Plugins plugins, ConnectMetrics metrics, ConnectorTaskId id, Map<String, String> config) {
         this.plugins = plugins;
         counted = new Counted(id, metrics);
+        List<AutoCloseable> made = new ArrayList<>();
         try (LoaderSwap swap = plugins.withClassLoader(plugins.delegatingLoader())) {
             ConnectorConfig known = new ConnectorConfig(plugins, config);
             retries = new RetryWithToleranceOperator<>(
                 known.errorRetryTimeout(), known.errorMaxDelayInMillis(), ToleranceType.ALL, Time.SYSTEM, counted);
             keyConverter = plugins.newConverter(
                 known, ConnectorConfig.KEY_CONVERTER_CLASS_CONFIG, ConnectorConfig.KEY_CONVERTER_VERSION_CONFIG);
+            made.add(keyConverter::close);
             valueConverter = plugins.newConverter(
                 known, ConnectorConfig.VALUE_CONVERTER_CLASS_CONFIG, ConnectorConfig.VALUE_CONVERTER_VERSION_CONFIG);
+            made.add(valueConverter::close);
             headerConverter = plugins.newHeaderConverter(
                 known, ConnectorConfig.HEADER_CONVERTER_CLASS_CONFIG, ConnectorConfig.HEADER_CONVERTER_VERSION_CONFIG);
+            made.add(headerConverter);
             List<TransformationStage<R>> stages = known.transformationStages(plugins, id, metrics);
             transforms = new TransformationChain<>(stages, retries);
-        } catch (RuntimeException | LinkageError e) {
+        } catch (RuntimeException | Error e) {
             counted.close();
+            made.forEach(each -> Utils.closeQuietly(each, "converter"));
             throw e;
         }
     }
@@ -71,16 +77,14 @@ abstract class Chain<T, R extends ConnectRecord<R>> implements AutoCloseable {
             : new SourceChain(plugins, metrics, id, config);
     }
 
-    /** Passes a batch; {@code frames.py} says of what a frame consists. */
-    final Frame pass(Frame given) throws Exception {
+    /** Processes a batch; {@code frames.py} describes the frames. */
+    final Frame process(Frame given) throws Exception {
         busy.lock();
         try {
-            if (closing) {
-                throw new IllegalStateException("the task has ended");
-            }
+            checkOpen();
             counted.failures = 0;
             counted.retries = 0;
-            Frame answer = passed(given);
+            Frame answer = processed(given);
             answer.about().put("failures", counted.failures);
             answer.about().put("retries", counted.retries);
             return answer;
@@ -90,8 +94,8 @@ abstract class Chain<T, R extends ConnectRecord<R>> implements AutoCloseable {
         }
     }
 
-    /** Takes the records of a batch through; the answer has room for more facts. */
-    abstract Frame passed(Frame given) throws Exception;
+    /** Processes the records of a batch; more is added to the answer. */
+    abstract Frame processed(Frame given) throws Exception;
 
     /** Ends retries, and closes the plugins now, or when the batch that is under way has passed. */
     @Override
@@ -116,6 +120,13 @@ abstract class Chain<T, R extends ConnectRecord<R>> implements AutoCloseable {
             }
         } finally {
             busy.unlock();
+        }
+    }
+
+    /** Throws when the task has ended: the records that are left need no work. */
+    final void checkOpen() {
+        if (closing) {
+            throw new IllegalStateException("the task has ended");
         }
     }
 

@@ -30,21 +30,35 @@ final class ChainServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ChainServer.class);
     private static final int TOKEN_BYTES = 16;
     private static final int BUFFER = 1 << 16;
-    private final ServerSocket listening = new ServerSocket(0, 0, InetAddress.getLoopbackAddress());
+    private static final int TOKEN_WITHIN_MS = 10_000;
+    private ServerSocket listening;
     private final String token;
     private final Map<Long, Chain<?, ?>> chains = new ConcurrentHashMap<>();
 
-    ChainServer() throws IOException {
+    ChainServer() {
         byte[] secret = new byte[TOKEN_BYTES];
         new SecureRandom().nextBytes(secret);
         token = HexFormat.of().formatHex(secret);
-        start(this::accept, "kraal-chains");
     }
 
     /** Adds a chain; returns {@code {"port": ..., "token": ...}} for its batches. */
-    Map<String, Object> add(long number, Chain<?, ?> chain) {
-        chains.put(number, chain);
-        return Map.of("port", listening.getLocalPort(), "token", token);
+    Map<String, Object> add(long number, Chain<?, ?> chain) throws IOException {
+        int port = port();
+        Chain<?, ?> older = chains.put(number, chain);
+        if (older != null) { // its answer was lost
+            older.close();
+        }
+        return Map.of("port", port, "token", token);
+    }
+
+    /** Listens, from the first chain on; returns the port. */
+    private synchronized int port() throws IOException {
+        if (listening == null) {
+            ServerSocket made = new ServerSocket(0, 0, InetAddress.getByName("127.0.0.1"));
+            listening = made;
+            start(() -> accept(made), "kraal-chains");
+        }
+        return listening.getLocalPort();
     }
 
     /** Closes a chain, if it still is there. */
@@ -55,9 +69,13 @@ final class ChainServer implements AutoCloseable {
         }
     }
 
+    /** Closes all chains; no more can be added. */
     @Override
-    public void close() throws IOException {
-        listening.close();
+    public synchronized void close() throws IOException {
+        if (listening != null) {
+            listening.close();
+        }
+        List.copyOf(chains.keySet()).forEach(this::remove);
     }
 
     private static void start(Runnable work, String name) {
@@ -66,26 +84,47 @@ final class ChainServer implements AutoCloseable {
         thread.start();
     }
 
-    private void accept() {
-        while (!listening.isClosed()) {
+    private void accept(ServerSocket server) {
+        while (!server.isClosed()) {
             try {
-                Socket socket = listening.accept();
-                start(() -> serve(socket), "kraal-chain-batches");
-            } catch (IOException e) {
-                LOG.debug("A connection for batches was not made", e);
+                serveApart(server.accept());
+            } catch (IOException | OutOfMemoryError e) { // no file or thread is left
+                if (!server.isClosed()) {
+                    LOG.warn("Failed to accept a connection for batches", e);
+                    pause();
+                }
             }
+        }
+    }
+
+    private void serveApart(Socket socket) throws IOException {
+        try {
+            start(() -> serve(socket), "kraal-chain-batches");
+        } catch (OutOfMemoryError e) {
+            socket.close(); // its other end waits for an answer
+            throw e;
+        }
+    }
+
+    private static void pause() {
+        try {
+            Thread.sleep(100);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
         }
     }
 
     private void serve(Socket socket) {
         try (socket) {
             socket.setTcpNoDelay(true);
+            socket.setSoTimeout(TOKEN_WITHIN_MS);
             DataInputStream input = new DataInputStream(new BufferedInputStream(socket.getInputStream(), BUFFER));
             DataOutputStream output = new DataOutputStream(new BufferedOutputStream(socket.getOutputStream(), BUFFER));
             byte[] given = input.readNBytes(2 * TOKEN_BYTES);
             if (!MessageDigest.isEqual(given, token.getBytes(StandardCharsets.US_ASCII))) {
                 return;
             }
+            socket.setSoTimeout(0);
             while (true) {
                 Frame frame = Frame.read(input);
                 answer(frame).write(output);
@@ -103,8 +142,8 @@ final class ChainServer implements AutoCloseable {
             if (chain == null) {
                 throw new IllegalStateException("the task has ended");
             }
-            return chain.pass(given);
-        } catch (Exception | LinkageError e) {
+            return chain.process(given);
+        } catch (Throwable e) { // whatever a plugin throws: without an answer the JVM would seem to have ended
             return new Frame(Map.of("error", Utils.stackTrace(e).stripTrailing()), List.of());
         }
     }

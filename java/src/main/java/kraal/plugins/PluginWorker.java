@@ -51,7 +51,7 @@ public final class PluginWorker {
     private volatile ConnectorClientConfigOverridePolicy policy;
     private volatile Tasks tasks;
     private volatile Pulse pulse;
-    private ChainServer chains;
+    private final ChainServer chains = new ChainServer();
 
     /** Scans {@code plugin.path}; takes seconds. Threads that the caller starts later find classes of plugins by name. */
     PluginWorker(Map<String, String> pluginProperties) {
@@ -302,20 +302,15 @@ public final class PluginWorker {
      * Makes the transforms and converters of a task; {@code kind} is "source" or "sink", {@code run} tells them apart. Returns where their batches are taken,
      * see {@link ChainServer}.
      */
-    public synchronized String openChain(String kind, String connector, int task, long run, String config)
+    public String openChain(String kind, String connector, int task, long run, String config)
         throws Exception {
-        if (chains == null) {
-            chains = new ChainServer();
-        }
         Chain<?, ?> made =
             Chain.of(kind, plugins, worker.metrics(), new ConnectorTaskId(connector, task), Json.strings(config));
         return Json.text(chains.add(run, made));
     }
 
     /** Closes the transforms and converters of a run, if they still are there. */
-    public synchronized void closeChain(long run) {
-        if (chains != null) {
-            chains.remove(run);
-        }
+    public void closeChain(long run) {
+        chains.remove(run);
     }
 }

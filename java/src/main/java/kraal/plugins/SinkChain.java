@@ -15,6 +15,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.runtime.ConnectMetrics;
@@ -27,7 +28,7 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
 /**
  * The chain of a sink in Python: bytes come, and values go as texts, see {@link Texts}. Source: WorkerSinkTask.
  *
- * <p>A topic counts by the name under which its records came, as soon as one could be converted.
+ * <p>The topics of the answer are those of the batch, before transforms, of which a record could be converted.
  */
 final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> {
 
@@ -36,12 +37,12 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
     }
 
     @Override
-    Frame passed(Frame given) throws Exception {
-        return new Pass(given).run();
+    Frame processed(Frame given) throws Exception {
+        return new Batch(given).run();
     }
 
     /** One batch: stops at the first record that fails if {@code stops} is true. */
-    private final class Pass {
+    private final class Batch {
         private final Rows rows = new Rows();
         private final Rows.Longs offsets = new Rows.Longs();
         private final Rows.Longs times = new Rows.Longs();
@@ -52,7 +53,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         private final Texts texts;
         private int read;
 
-        Pass(Frame given) {
+        Batch(Frame given) {
             stops = Boolean.TRUE.equals(given.about().get("stops"));
             texts = Boolean.TRUE.equals(given.about().get("json")) ? Texts.JSON : Texts.PRINTED;
             records = records(given);
@@ -60,9 +61,10 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
 
         Frame run() throws Exception {
             for (ConsumerRecord<byte[], byte[]> record : records) {
+                checkOpen();
                 read++;
                 ProcessingContext<ConsumerRecord<byte[], byte[]>> context = new ProcessingContext<>(record);
-                pass(context, record);
+                process(context, record);
                 if (!context.failed()) {
                     continue;
                 }
@@ -84,53 +86,59 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
             return new Frame(answer, buffers);
         }
 
-        private void pass(
+        private void process(
             ProcessingContext<ConsumerRecord<byte[], byte[]>> context, ConsumerRecord<byte[], byte[]> record) {
             String topic = record.topic();
-            Map<Header, byte[]> cameAs = new IdentityHashMap<>();
+            Map<Header, byte[]> originalBytes = new IdentityHashMap<>();
             SchemaAndValue key = step(context, Stage.KEY_CONVERTER, keyConverter,
                 () -> keyConverter.toConnectData(topic, record.headers(), record.key()));
             SchemaAndValue value = context.failed() ? null : step(context, Stage.VALUE_CONVERTER, valueConverter,
                 () -> valueConverter.toConnectData(topic, record.headers(), record.value()));
             ConnectHeaders headers = context.failed() ? null : step(context, Stage.HEADER_CONVERTER, headerConverter,
-                () -> headers(record, cameAs));
+                () -> headers(record, originalBytes));
             if (context.failed()) {
                 return;
             }
             topics.add(topic);
-            SinkRecord came = new SinkRecord(
+            SinkRecord original = new SinkRecord(
                 topic, record.partition(), key.schema(), key.value(), value.schema(), value.value(), record.offset(),
                 record.timestampType() == TimestampType.NO_TIMESTAMP_TYPE ? null : record.timestamp(),
                 record.timestampType(), headers);
-            SinkRecord out = transforms.apply(context, came);
+            SinkRecord out = transforms.apply(context, original);
             if (out == null || context.failed()) {
                 return;
             }
-            RecordHeaders asBytes = step(context, Stage.HEADER_CONVERTER, headerConverter, () -> bytes(out, cameAs));
-            if (!context.failed()) {
-                rows.add(out.topic(), out.kafkaPartition(), asBytes, texts.of(out.key()), texts.of(out.value()));
+            step(context, Stage.HEADER_CONVERTER, headerConverter, () -> { // with all else that may fail
+                if (out.topic() == null) {
+                    throw new DataException("A transform has set the topic to null.");
+                }
+                RecordHeaders asBytes = bytes(out, originalBytes);
+                byte[] keyText = texts.of(out.key());
+                byte[] valueText = texts.of(out.value());
+                rows.add(out.topic(), out.kafkaPartition(), asBytes, keyText, valueText);
                 offsets.add(out.kafkaOffset());
                 times.add(out.timestamp());
-            }
+                return null;
+            });
         }
 
-        private ConnectHeaders headers(ConsumerRecord<byte[], byte[]> record, Map<Header, byte[]> cameAs) {
+        private ConnectHeaders headers(ConsumerRecord<byte[], byte[]> record, Map<Header, byte[]> originalBytes) {
             ConnectHeaders made = new ConnectHeaders();
             for (org.apache.kafka.common.header.Header each : record.headers()) {
                 made.add(each.key(), headerConverter.toConnectHeader(record.topic(), each.key(), each.value()));
             }
-            cameAs.clear(); // of an earlier try
+            originalBytes.clear(); // of an earlier try
             Iterator<org.apache.kafka.common.header.Header> raw = record.headers().iterator();
-            made.forEach(each -> cameAs.put(each, raw.next().value()));
+            made.forEach(each -> originalBytes.put(each, raw.next().value()));
             return made;
         }
 
         /** Returns headers as bytes: as they came where no transform changed them. */
-        private RecordHeaders bytes(SinkRecord out, Map<Header, byte[]> cameAs) {
+        private RecordHeaders bytes(SinkRecord out, Map<Header, byte[]> originalBytes) {
             RecordHeaders made = new RecordHeaders();
             for (Header each : out.headers()) {
-                made.add(each.key(), cameAs.containsKey(each)
-                    ? cameAs.get(each)
+                made.add(each.key(), originalBytes.containsKey(each)
+                    ? originalBytes.get(each)
                     : headerConverter.fromConnectHeader(out.topic(), each.key(), each.schema(), each.value()));
             }
             return made;
@@ -162,7 +170,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         return all;
     }
 
-    /** Returns the type with a number of Kafka's; -1, or none, is that of a record without a timestamp. */
+    /** Returns the type with a number of Kafka's. */
     private static TimestampType kind(Object number) {
         long found = number == null ? TimestampType.CREATE_TIME.id : (Long) number;
         for (TimestampType each : TimestampType.values()) {

@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Date;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -40,32 +41,33 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
     }
 
     @Override
-    Frame passed(Frame given) throws Exception {
-        return new Pass(given).run();
+    Frame processed(Frame given) throws Exception {
+        return new Batch(given).run();
     }
 
     /** One batch: stops at the first record that fails if {@code stops} is true; with {@code dead}, failed records are returned too. */
-    private final class Pass {
+    private final class Batch {
         private final Map<String, Object> about;
         private final List<SourceRecord> records;
         private final Rows rows = new Rows();
         private final Rows dead = new Rows();
         private final List<Object> faults = new ArrayList<>();
         private final boolean stops;
-        private final boolean buries;
+        private final boolean writesDeadLetters;
         private int read;
 
-        Pass(Frame given) throws Exception {
+        Batch(Frame given) throws Exception {
             about = given.about();
             stops = Boolean.TRUE.equals(about.get("stops"));
-            buries = Boolean.TRUE.equals(about.get("dead"));
+            writesDeadLetters = Boolean.TRUE.equals(about.get("dead"));
             records = records(given);
         }
 
         Frame run() throws Exception {
             for (SourceRecord record : records) {
+                checkOpen();
                 read++;
-                if (!passed(record) && stops) {
+                if (!isProcessed(record) && stops) {
                     break;
                 }
             }
@@ -78,8 +80,8 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             return new Frame(answer, buffers);
         }
 
-        /** Passes a record; returns false if it failed. */
-        private boolean passed(SourceRecord record) throws Exception {
+        /** Processes a record; returns false if it failed. */
+        private boolean isProcessed(SourceRecord record) throws Exception {
             Set<Header> given = Collections.newSetFromMap(new IdentityHashMap<>());
             record.headers().forEach(given::add);
             ProcessingContext<SourceRecord> context = new ProcessingContext<>(record);
@@ -91,11 +93,11 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
                 Map<String, Object> fault = fault(context, record.topic());
                 fault.put("record", Boolean.TRUE.equals(about.get("shows")) ? record.toString() : "");
                 faults.add(fault);
-                if (buries) {
+                if (writesDeadLetters) {
                     dead.add(
                         record.topic(), null, own(record),
-                        asItWas(keyConverter, record, record.keySchema(), record.key()),
-                        asItWas(valueConverter, record, record.valueSchema(), record.value()));
+                        deadLetterBytes(keyConverter, record, record.keySchema(), record.key()),
+                        deadLetterBytes(valueConverter, record, record.valueSchema(), record.value()));
                 }
             }
             return !context.failed();
@@ -136,7 +138,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             return found;
         }
 
-        private byte[] asItWas(Converter converter, SourceRecord record, Schema schema, Object value) {
+        private byte[] deadLetterBytes(Converter converter, SourceRecord record, Schema schema, Object value) {
             if (value == null) {
                 return null;
             }
@@ -175,10 +177,15 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
                 all.add(new SourceRecord(
                     source("source_partition"), source("source_offset"), (String) topics.get(row),
                     partition == null ? null : partition.intValue(),
-                    keySchema, keys.get(row), valueSchema, values.get(row), (Long) times.get(row),
+                    keySchema, keys.get(row), valueSchema, values.get(row), millis(times.get(row)),
                     bytes((List<?>) headers.get(row))));
             }
             return all;
+        }
+
+        /** Returns a time in milliseconds: a column has dates, and the batch's own time is a number. */
+        private static Long millis(Object time) {
+            return time instanceof Date date ? (Long) date.getTime() : (Long) time;
         }
 
         private Map<String, Object> source(String name) {

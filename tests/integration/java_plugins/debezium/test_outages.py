@@ -19,8 +19,8 @@ from kraal.broker.broker import Broker, free_port
 from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PostgreSQL, postgresql
+from tests.integration.java_plugins.debezium.test_postgresql import slot_position, source
 from tests.integration.java_plugins.flows import RUNNING, a_name, plugin_jvm, wait_for_plugins
-from tests.integration.java_plugins.test_debezium import slot_position, source
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
