@@ -79,8 +79,8 @@ class Worker:
             clock: for deadlines.
             make_child: makes an instance's behaviour.
             slots: outlives the actor, so that a restarted worker takes over running instances.
-            abandon: ends what a task leaves in the engine after its actor has exhausted its restart budget, or a
-                connector whose plugin does not return.
+            abandon: ends what is left in the engine of a task whose actor has exhausted its restart budget, or of a
+                connector that has failed, or whose plugin does not return.
             graceful_s: how long an instance has to stop.
             metrics: records running instances and startup results; outlives the actor.
         """
@@ -242,6 +242,8 @@ class Worker:
             slot.stopping.cancel()
         if slot.address is not None:
             self._supervisor.tell(Release(slot.address))
+        if not isinstance(instance, TaskId):
+            self._abandon(instance)
         slot.life = slot.address = slot.stopping = slot.fact = slot.configs = None
         self._metrics.remove(instance)
         self._herder.tell(fact)
@@ -261,8 +263,6 @@ class Worker:
             slot.address.tell(CancelInstance())
             return
         log.error("Abandoning %s, which did not end after it was cancelled", message.instance)
-        if not isinstance(message.instance, TaskId):
-            self._abandon(message.instance)
         self._on_stopped(message.instance, slot, _stopped(message.instance, message.incarnation))
 
     def _gave_up(self, message: ChildGaveUp) -> None:

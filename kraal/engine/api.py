@@ -240,7 +240,7 @@ class Engine(Protocol):
         """
 
     def abandon(self, instance: Instance) -> None:
-        """End what a task leaves whose actor has died, or a connector whose plugin does not return; returns at once."""
+        """End what is left of a task whose actor has died, or of a connector that was stopped; returns at once."""
 
     def close(self, timeout_s: float) -> None:
         """Cancel all runs and end Spark; blocks at most `timeout_s`."""

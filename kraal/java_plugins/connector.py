@@ -69,6 +69,8 @@ class JavaConnector(Connector):
 
         While its JVM is not up it is started later: `task_configs` raises PluginsAway until then, and is tried again.
         """
+        if self._started is not None:  # it has failed since
+            self._abandon()
         self._name, self._config = config["name"], dict(config)
         self._host = host = self.hosts.take(self._name, config)
         self._started = started = _Following(self, host, host.next_number(), context)

@@ -95,7 +95,7 @@ class JavaPluginEngine:
         return run
 
     def abandon(self, instance: Instance) -> None:
-        """Cancel the open run of a task; stop a connector."""
+        """Cancel the open run of a task; stop a connector that has failed, or does not return."""
         if isinstance(instance, TaskId):
             with self._lock:
                 runs = (self._runs.get(instance), self._chained.get(instance))

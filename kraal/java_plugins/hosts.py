@@ -83,7 +83,7 @@ class PluginHosts:
                 del self._stops[connector]
 
     def abandon(self, connector: str) -> None:
-        """Stop a connector although a call of it has not returned."""
+        """Stop a connector that nobody has stopped: it has failed, or a call of it has not returned."""
         with self._lock:
             stop = self._stops.pop(connector, None)
         if stop is not None:

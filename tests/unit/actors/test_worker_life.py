@@ -318,6 +318,19 @@ def test_a_task_that_does_not_stop_in_time_is_cancelled(monkeypatch: pytest.Monk
     assert worker.states(NAME) == ["STOPPED"]
 
 
+def test_the_engine_ends_what_is_left_of_a_connector_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    abandoned: list[object] = []
+    monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned.append(instance))
+    monkeypatch.setattr(FakeSourceConnector, "task_configs", lambda *_: [{}] * 3)
+    worker = EmbeddedWorker()
+    worker.create(NAME, config())
+    assert worker.states(NAME) == ["FAILED"], "it has more tasks than tasks.max"
+    assert NAME not in abandoned
+    worker.ask(DeleteConnector(name=NAME))
+    worker.run()
+    assert abandoned.count(NAME) == 1
+
+
 def test_a_connector_that_does_not_return_is_abandoned_to_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     abandoned: list[object] = []
     monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned.append(instance))

@@ -310,3 +310,19 @@ def test_a_connector_that_does_not_return_can_be_stopped_by_others(
     hosts.stops["c"]()
     assert "Failed to stop the connector c: java.lang.Error: still busy" in caplog.text
     assert (hosts.given_back, hosts.stops) == ([own], {})
+
+
+def test_a_connector_that_failed_elsewhere_gives_its_jvm_back_when_it_starts_again(
+    hosts: FakeHosts, registry: Registry
+) -> None:
+    connector, own, config = with_own_jvm(hosts, registry)
+    connector.start(config, Context())
+    connector.start(config, Context())
+    assert [each[:3] for each in own.asked] == [
+        ("startConnector", "c", 1),
+        ("stopConnector", "c", 1),
+        ("startConnector", "c", 2),
+    ]
+    assert hosts.given_back == [own]
+    connector.stop()
+    assert hosts.given_back == [own, own]
