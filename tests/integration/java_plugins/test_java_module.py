@@ -6,12 +6,18 @@ import json
 import os
 import shutil
 import subprocess
+import threading
+import time
 from pathlib import Path
 
+import pytest
+
+from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.jars.java import find_java
 from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.java_plugins.jvm import Jvm
+from tests.integration.java_plugins.flows import faulty_config, threads
 from tests.integration.java_plugins.kafka_tests import BLOCKING, MONITORABLE_SOURCE, move_connectors
 
 TESTS = Path(__file__).parents[3] / "java" / "src" / "test"
@@ -53,3 +59,34 @@ def test_a_plugin_whose_config_never_returns_is_listed_without_keys(tmp_path: Pa
     assert found[blocking]["keys"] == []
     assert found[blocking]["error"] == "it has not returned its config keys within 10 s"
     assert found[MONITORABLE_SOURCE]["task_class"].endswith("$MonitorableSourceTask")
+
+
+@pytest.mark.slow
+def test_who_waits_for_a_connector_that_never_starts_is_told_when_it_is_stopped(
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    converter = "org.apache.kafka.connect.storage.StringConverter"
+    worker = {
+        "bootstrap.servers": kafka.bootstrap,
+        "key.converter": converter,
+        "value.converter": converter,
+        "offset.storage.file.filename": str(tmp_path / "offsets"),
+    }
+    config = json.dumps(faulty_config("t", "block", "connector.start") | {"name": "c"})
+    jvm, told = Jvm(java_class_path(), [], worker_properties), list[str | None]()
+    try:
+        jvm.entry.start(json.dumps(worker), True, 600_000)  # noqa: FBT003 - Java's
+        waits = threading.Thread(
+            target=lambda: told.append(jvm.entry.startConnector("c", 1, config)), daemon=True
+        )
+        waits.start()
+        deadline = time.monotonic() + 60
+        while not any(name.startswith("connector-threa") for name in threads(jvm.process.pid)):
+            assert time.monotonic() < deadline, "its start was called"
+            time.sleep(0.1)
+        assert told == []
+        assert jvm.entry.stopConnector("c", 1) is None
+        waits.join(60)
+    finally:
+        jvm.close()
+    assert told == ["The connector was stopped before it had started"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 import pytest
@@ -18,6 +17,7 @@ from tests.integration.java_plugins.flows import (
     kraal_worker,
     numbers,
     plugin_jvm,
+    threads,
     wait_for_more,
 )
 
@@ -59,12 +59,6 @@ def config(topic: str, jvm: str, fault: str = "", at: str = "") -> dict[str, str
 
 def jvm_of(cluster: ProcessCluster, name: str, jvm: str) -> psutil.Process:
     return plugin_jvm(cluster.alive[0], name if jvm == "own" else "")
-
-
-def threads(process: psutil.Process) -> set[str]:
-    """Return the names of a process's threads."""
-    tasks = Path(f"/proc/{process.pid}/task")
-    return {(tasks / str(each.id) / "comm").read_text().strip() for each in process.threads()}
 
 
 @contextmanager
@@ -110,7 +104,7 @@ def test_plugins_that_exit_block_and_leak_threads_leave_others_alone(
             worker.wait_for_states(names[fault], states)
         processes = {jvm_of(cluster, name, jvm) for name in names.values()}
         leaking = jvm_of(cluster, names["thread"], jvm)
-        worker.wait_until("threads were left behind", lambda: threads(leaking) >= LEAKED)
+        worker.wait_until("threads were left behind", lambda: threads(leaking.pid) >= LEAKED)
         for name in names.values():
             cluster.delete(name)
         if jvm == "own":
@@ -118,7 +112,7 @@ def test_plugins_that_exit_block_and_leak_threads_leave_others_alone(
             assert left == [], "what a connector leaves behind ends with its JVM"
         else:
             assert processes == {leaking}
-            assert threads(leaking) >= LEAKED, "they stay until the JVM ends"
+            assert threads(leaking.pid) >= LEAKED, "they stay until the JVM ends"
 
 
 @pytest.mark.slow
