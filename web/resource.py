@@ -103,19 +103,24 @@ class Resource:
 
 
 def from_snapshot(view: View) -> Handler:
-    """Make a GET handler of a view: it asks no actor, and its answer is cached while the snapshot is the latest.
+    """Make a GET handler of a view: it asks no actor, and its answer is cached while the snapshot is the latest."""
+
+    async def get(services: Services, request: Request) -> Response:
+        snapshot = await live_snapshot(services)
+        return cached_answer(services, snapshot, request, view(services, snapshot, request))
+
+    return get
+
+
+async def live_snapshot(services: Services) -> Snapshot:
+    """Return the latest snapshot of the connectors.
 
     During startup it waits, as in Java: a worker that has not read its config yet would report no connectors, and tools
     that reconcile them would create them all.
     """
-
-    async def get(services: Services, request: Request) -> Response:
-        if not services.published.latest.live:
-            await ask_herder(services, AwaitLive())
-        snapshot = services.published.latest
-        return cached_answer(services, snapshot, request, view(services, snapshot, request))
-
-    return get
+    if not services.published.latest.live:
+        await ask_herder(services, AwaitLive())
+    return services.published.latest
 
 
 def cached_answer(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:

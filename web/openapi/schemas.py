@@ -115,6 +115,15 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         },
         optional=("version", "runtime"),
     ),
+    "ConnectorPart": object_of(
+        {
+            "part": {**TEXT, "description": "`connector`, or the key that names the class."},
+            "class": TEXT,
+            "version": MAYBE_TEXT,
+            "runtime": {"type": "string", "enum": ["java", "python"]},
+        },
+        about="A plugin that a connector's config names, in the version that runs.",
+    ),
     "ConfigKeyInfo": object_of(
         {
             "name": TEXT,

@@ -1,4 +1,4 @@
-"""`/connector-plugins`: installed plugins, their config keys, and validation of configs.
+"""`/connector-plugins`: installed plugins, their config keys, and validation of configs; and a connector's plugins.
 
 All of these may import or run plugin code, so they run on their own threads, never on the event loop.
 Source: ConnectorPluginsResource (Kafka 4.3.0); KIP-769.
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from anyio import CapacityLimiter, fail_after, to_thread
 
+from kraal.cluster.views import rest as view
 from kraal.core.errors import TimedOut
+from kraal.plugins.connector_parts import parts_of
 from kraal.plugins.registry import Plugin, Registry
 from kraal.plugins.validation.validate import describe_plugin
 from web.middleware.admission import Scarce
@@ -19,8 +21,8 @@ from web.openapi.operation import Operation, Query
 from web.openapi.shapes import TEXT, list_of, ref
 from web.rendering import json_answer, timeout_text
 from web.requests.body import parse_config, read_body
-from web.requests.paths import is_true, plugin_of
-from web.resource import Endpoint, endpoint
+from web.requests.paths import connector_of, is_true, plugin_of
+from web.resource import Endpoint, endpoint, live_snapshot
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ _CONFIG: Final = f"{_ALL}/{{plugin}}/config"
 def endpoints(services: Services) -> list[Endpoint]:
     """Return the endpoints of plugins, which share their threads."""
     threads = PluginThreads(services)
-    return [_list(threads), _describe(threads), _validate(threads)]
+    return [_list(threads), _describe(threads), _validate(threads), _parts(threads)]
 
 
 class PluginThreads:
@@ -173,3 +175,26 @@ def _validate(threads: PluginThreads) -> Endpoint:
         return json_answer(infos.to_json())
 
     return put
+
+
+def _parts(threads: PluginThreads) -> Endpoint:
+    """Make GET /connectors/{c}/plugins. Kraal's own."""
+
+    @endpoint(
+        "GET",
+        "/connectors/{connector}/plugins",
+        Operation(
+            name="listConnectorParts",
+            tag="connectors",
+            summary="List the plugins that a connector's config names, in the versions that run",
+            answers={200: list_of(ref("ConnectorPart"))},
+            errors=(503,),
+        ),
+    )
+    async def get(services: Services, request: Request) -> Response:
+        written = view.connector_config(await live_snapshot(services), connector_of(request))
+        config = {key: text for key, text in written.items() if isinstance(text, str)}
+        found = await threads.run(lambda: parts_of(services.registry, config))
+        return json_answer([each.to_json() for each in found])
+
+    return get

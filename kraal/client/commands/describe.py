@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -29,9 +27,6 @@ from kraal.client.status_tables import (
 from kraal.client.supervision import batch_lines, supervision_lines
 from kraal.client.text import table
 from kraal.client.wait import fetch_one
-
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-_TYPES: Final = re.compile(r"(transforms|predicates)\.[^.]+\.type")
 
 
 @click.command(
@@ -86,40 +81,28 @@ def _described(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]
         "topics": topics,
         "status": fetch_one(rest, name, expand="supervision"),
     }
-    plugins = rest.get_list("connector-plugins", query=[("connectorsOnly", "false"), ("expand", "runtime")])
-    parts = _java_parts(info["config"], plugins)
+    parts = _java_parts(rest, name)
     return {**found, "java_plugins": parts} if parts else found
 
 
-def _java_parts(
-    config: Mapping[str, str], plugins: Iterable[Mapping[str, Any]]
-) -> list[dict[str, str | None]]:
-    """Return the parts that a connector's config names if its class is a Java plugin; nothing otherwise.
+def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
+    """Return the parts of a connector that run in the plugins' JVM, with the versions that run.
 
-    A Java connector uses only Java's parts: those of plugin.path, or Kafka's, whose version the list does not tell. A
-    worker whose list has no `runtime`, such as a Java worker, gives nothing.
+    A worker that does not know the request, such as a Java worker, gives nothing.
 
-    Shape: `{"part": "connector" | key, "class", "version" or None}`, in the order of the config's chain.
+    Shape: `{"part": "connector" | key, "class", "version" or None}`.
     """
-    java = {each["class"]: each.get("version") for each in plugins if each.get("runtime") == "java"}
-    connector = _full_name(config.get("connector.class", ""), java)
-    if connector not in java:
+    try:
+        parts = rest.get_list("connectors", name, "plugins")
+    except Refused as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
         return []
-    keys = [key for key in (*_CONVERTERS, *sorted(filter(_TYPES.fullmatch, config))) if config.get(key)]
-    named = [("connector", connector), *((key, _full_name(config[key], java)) for key in keys)]
-    return [{"part": part, "class": name, "version": java.get(name)} for part, name in named]
-
-
-def _full_name(name: str, known: Iterable[str]) -> str:
-    """Return the known class that a full name, or its last part with or without `Connector`, means."""
-    return next(
-        (
-            each
-            for each in known
-            if name in (each, simple := each.rpartition(".")[2], simple.removesuffix("Connector"))
-        ),
-        name,
-    )
+    return [
+        {key: each[key] for key in ("part", "class", "version")}
+        for each in parts
+        if each["runtime"] == "java"
+    ]
 
 
 def _sections(found: dict[str, Any]) -> list[str]:

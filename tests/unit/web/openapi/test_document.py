@@ -178,6 +178,8 @@ def matches(schema: dict[str, Any], value: object, found: dict[str, Any]) -> boo
         ("PUT", "/connectors/one/config", '{"a":true}'),
         ("PUT", "/connectors/one/config", "[]"),
         ("GET", "/connectors/one/status", None),
+        ("GET", "/connectors/one/plugins", None),
+        ("GET", "/connectors/none/plugins", None),
         ("GET", "/connectors/one/tasks", None),
         ("GET", "/connectors/one/tasks/0/status", None),
         ("GET", "/connectors/one/topics", None),

@@ -47,6 +47,26 @@ def test_what_runs_plugins_is_told_on_request() -> None:
     assert [each["runtime"] for each in listed if each["class"] == "x.JavaSink"] == ["java"]
 
 
+def test_the_plugins_of_a_connector_are_listed() -> None:
+    api = Api(SETTINGS, shipped())
+    api.herder.put("one", {"connector.class": "FileStreamSource", "key.converter": "StringConverter"})
+    assert api.client.get("/connectors/one/plugins").json() == [
+        {
+            "part": "connector",
+            "class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+            "version": api.client.get("/connector-plugins").json()[1]["version"],
+            "runtime": "python",
+        },
+        {
+            "part": "key.converter",
+            "class": "org.apache.kafka.connect.storage.StringConverter",
+            "version": "4.3.0",
+            "runtime": "python",
+        },
+    ]
+    assert api.client.get("/connectors/none/plugins").status_code == 404
+
+
 def test_a_plugin_is_described_by_alias_or_name() -> None:
     api = Api(SETTINGS, shipped())
     by_alias = api.client.get("/connector-plugins/FileStreamSource/config")

@@ -1,0 +1,93 @@
+"""The plugins that a connector's config names, in the versions that it uses. Source: KIP-891."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.config.connector.keys import (
+    CONNECTOR_CLASS,
+    CONNECTOR_VERSION,
+    HEADER_CONVERTER,
+    KEY_CONVERTER,
+    PREDICATES,
+    TRANSFORMS,
+    VALUE_CONVERTER,
+    VERSION_SUFFIX,
+)
+from kraal.config.values import split_list
+from kraal.core.errors import KraalError
+from kraal.core.ids import Config, Json
+from kraal.plugins.registry import PluginKind, Registry
+
+_CONNECTOR: Final = "connector"
+_CONVERTERS: Final = {
+    KEY_CONVERTER: PluginKind.CONVERTER,
+    VALUE_CONVERTER: PluginKind.CONVERTER,
+    HEADER_CONVERTER: PluginKind.HEADER_CONVERTER,
+}
+_ALIASES: Final = {TRANSFORMS: PluginKind.TRANSFORMATION, PREDICATES: PluginKind.PREDICATE}
+_TYPE: Final = ".type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One plugin of a connector."""
+
+    part: str
+    """`connector`, or the key that names the class."""
+    class_name: str
+    """The full name, or what the config says if there is no such plugin."""
+    version: str | None
+    """None if no version is known, or none fits."""
+    runtime: str
+    """What runs it: `java` or `python`."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Shape: `{"part", "class", "version" or null, "runtime"}`."""
+        return {
+            "part": self.part,
+            "class": self.class_name,
+            "version": self.version,
+            "runtime": self.runtime,
+        }
+
+
+def parts_of(registry: Registry, config: Config) -> list[Part]:
+    """Return the parts of a connector, itself first; nothing if its class is unknown.
+
+    Those that the config does not name, which are the worker's, are missing. May import plugins.
+    """
+    name, wanted = config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION)
+    try:
+        connector = registry.find(name, PluginKind.SOURCE, PluginKind.SINK, wanted=wanted)
+        if connector is None:
+            return []
+        runtime = getattr(registry.connector_class(name, wanted), "runtime", "python")
+    except KraalError:
+        return []
+    found = [
+        Part(part=_CONNECTOR, class_name=connector.name, version=connector.version or None, runtime=runtime)
+    ]
+    for key, kind, version_key in _named(config):
+        text = (config.get(key) or "").strip()
+        try:
+            plugin = registry.find(text, kind, wanted=config.get(version_key), near=connector.location)
+        except KraalError:
+            plugin = None
+        version = None if plugin is None else plugin.version
+        full = registry.resolve(text) or text
+        found.append(Part(part=key, class_name=full, version=version or None, runtime=runtime))
+    return found
+
+
+def _named(config: Config) -> Iterator[tuple[str, PluginKind, str]]:
+    """Yield the keys that name classes, the kinds of these, and the keys of their versions."""
+    for key, kind in _CONVERTERS.items():
+        if config.get(key):
+            yield key, kind, key + VERSION_SUFFIX
+    for group, kind in _ALIASES.items():
+        for alias in split_list(config.get(group) or ""):
+            if config.get(f"{group}.{alias}{_TYPE}"):
+                yield f"{group}.{alias}{_TYPE}", kind, f"{group}.{alias}{VERSION_SUFFIX}"

@@ -1,0 +1,72 @@
+"""The plugins that a connector's config names, in the versions that run."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from kraal.java_plugins.catalog import parse_catalog
+from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.host import PluginHost
+from kraal.plugins.connector_parts import parts_of
+from kraal.plugins.registry import Registry
+from tests.unit.java_plugins.catalogs import CATALOG
+from tests.unit.java_plugins.fake_host import FakeHost
+from tests.unit.plugins.shipped import registry as shipped
+
+NAMED: dict[str, str | None] = {
+    "connector.class": "OldSource",
+    "transforms": "x",
+    "transforms.x.type": "com.example.Change",
+    "transforms.unused.type": "com.example.Change",
+    "key.converter": "Both",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+}
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return shipped().with_plugins(classes_of(parse_catalog(CATALOG), cast("PluginHost", FakeHost())))
+
+
+@pytest.mark.parametrize(
+    ("config", "connector", "converter", "transform"),
+    [
+        ({}, "2.0", "2.0", "2.0"),
+        ({"connector.plugin.version": "[1.0,2.0)"}, "1.0", "1.0", "1.0"),  # those next to the connector
+        ({"connector.plugin.version": "1.0", "transforms.x.plugin.version": "2.0"}, "1.0", "1.0", "2.0"),
+        ({"key.converter.plugin.version": "1.0"}, "2.0", "1.0", "2.0"),
+        ({"key.converter.plugin.version": "[7,8]"}, "2.0", None, "2.0"),
+    ],
+)
+def test_parts_have_the_versions_that_the_config_wants(
+    registry: Registry, config: dict[str, str | None], connector: str, converter: str | None, transform: str
+) -> None:
+    found = [(each.part, each.class_name, each.version) for each in parts_of(registry, NAMED | config)]
+    assert found == [
+        ("connector", "com.example.OldSource", connector),
+        ("key.converter", "com.example.Both", converter),
+        ("value.converter", "org.apache.kafka.connect.json.JsonConverter", "4.3.0"),
+        ("transforms.x.type", "com.example.Change", transform),
+    ]
+    assert {each.runtime for each in parts_of(registry, NAMED)} == {"java"}
+
+
+def test_parts_of_a_connector_in_python(registry: Registry) -> None:
+    config = {"connector.class": "FileStreamSource", "predicates": "p", "predicates.p.type": "NoSuch"}
+    connector, predicate = parts_of(registry, config)
+    assert (connector.class_name, connector.runtime) == (
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "python",
+    )
+    assert predicate.to_json() == {
+        "part": "predicates.p.type", "class": "NoSuch", "version": None, "runtime": "python",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"connector.class": "NoSuch"}, NAMED | {"connector.plugin.version": "[7,8]"}]
+)
+def test_an_unknown_connector_has_no_parts(registry: Registry, config: dict[str, str | None]) -> None:
+    assert parts_of(registry, config) == []
