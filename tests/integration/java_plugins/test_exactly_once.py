@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name, faulty_config, plugin_jvm, wait_for_plugins
+from tests.integration.java_plugins.flows import RUNNING, a_name, faulty_config, kraal_worker, plugin_jvm
+from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE, NAUGHTY
 
 pytestmark = pytest.mark.ci
 
@@ -20,9 +21,7 @@ def exact(
 ) -> Iterator[ProcessCluster]:
     """A cluster of one worker with exactly-once support."""
     properties = worker_properties | {"exactly.once.source.support": "enabled"}
-    place = tmp_path_factory.mktemp("exact")
-    with ProcessCluster(1, directory=place, bootstrap=kafka.bootstrap, properties=properties) as made:
-        wait_for_plugins(made.alive[0])
+    with kraal_worker(tmp_path_factory.mktemp("exact"), kafka.bootstrap, properties) as made:
         yield made
 
 
@@ -47,7 +46,7 @@ def committed(bootstrap: str, topic: str) -> list[int]:
             message = consumer.poll(5)
             if message is None:
                 break
-            found.append(int(message.value() or b""))
+            found.append(int((message.value() or b"").rpartition(b"-")[2]))
         return found
     finally:
         consumer.close()
@@ -76,4 +75,60 @@ def test_each_number_comes_once(exact: ProcessCluster, boundary: str) -> None:
     worker.wait_for_states(name, ["STOPPED"])
     found = committed(exact.bootstrap, name)
     assert found == list(range(len(found)))
+    exact.delete(name)
+
+
+def test_transactions_that_a_connector_aborts_are_not_read(exact: ProcessCluster) -> None:
+    name, worker = a_name("aborts"), exact.alive[0]
+    config = {
+        "connector.class": MONITORABLE_SOURCE,
+        "topic": name,
+        "max.messages": "55",
+        "messages.per.poll": "4",
+        "exactly.once.support": "required",
+        "transaction.boundary": "connector",
+        "custom.exactly.once.support": "supported",
+        "custom.transaction.boundaries": "supported",
+    }
+    exact.create(name, config)
+    worker.wait_for_states(name, RUNNING)
+    # Transactions end at the numbers of Fibonacci's sequence; those that end at an even one are aborted.
+    expected = [1, *range(3, 6), *range(9, 22), *range(35, 56)]
+    worker.wait_until(
+        "the last transaction was there", lambda: len(committed(exact.bootstrap, name)) == len(expected)
+    )
+    assert committed(exact.bootstrap, name) == expected
+    exact.delete(name)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("custom.exactly.once.support", "exactly.once.support"),
+        ("custom.transaction.boundaries", "transaction.boundary"),
+    ],
+)
+@pytest.mark.parametrize("answer", ["unsupported", "null", "fail"])
+def test_what_a_connector_cannot_do_is_refused(
+    exact: ProcessCluster, key: str, said: str, answer: str
+) -> None:
+    config = {
+        "connector.class": MONITORABLE_SOURCE,
+        "topic": "t",
+        "exactly.once.support": "required",
+        "transaction.boundary": "connector",
+        "custom.exactly.once.support": "supported",
+        "custom.transaction.boundaries": "supported",
+        "name": "any",
+    } | {key: answer}
+    path = f"/connector-plugins/{MONITORABLE_SOURCE}/config/validate"
+    found = exact.alive[0].put(path, config).body["configs"]
+    wrong = [each["value"]["name"] for each in found if each["value"]["errors"]]
+    assert wrong == [said]
+
+
+def test_a_connector_that_writes_into_the_offsets_topic_fails(exact: ProcessCluster) -> None:
+    name, worker = a_name("naughty"), exact.alive[0]
+    exact.create(name, {"connector.class": NAUGHTY, "topic": "t", "tasks.max": "1"})
+    worker.wait_for_states(name, ["RUNNING", "FAILED"])
     exact.delete(name)
