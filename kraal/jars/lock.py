@@ -89,6 +89,8 @@ ALONE = {
     ),
     # An earlier version, to run next to the one above. A group of its own, because Ivy keeps one version of a module.
     "debezium-earlier": ("io.debezium:debezium-connector-postgres:tar.gz:plugin:3.6.1.Final",),
+    # Used by slow tests only, so a group of its own.
+    "debezium-mariadb": ("io.debezium:debezium-connector-mariadb:tar.gz:plugin:3.5.0.Final",),
     # For tests of JDBC with a real server; Kraal itself includes no driver.
     "postgresql": ("org.postgresql:postgresql:42.7.8",),
     # For tests of object stores with a real server. Users add hadoop-aws with its dependencies, a single jar of 690 MB;

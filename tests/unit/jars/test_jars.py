@@ -76,6 +76,7 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
             "connect-tools",
             "debezium",
             "debezium-earlier",
+            "debezium-mariadb",
             "junit",
             "postgresql",
             "s3a",
