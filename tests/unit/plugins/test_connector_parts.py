@@ -8,11 +8,11 @@ import pytest
 
 from kraal.java_plugins.catalog import parse_catalog
 from kraal.java_plugins.connector import classes_of
-from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.hosts import PluginHosts
 from kraal.plugins.connector_parts import parts_of
 from kraal.plugins.registry import Registry
 from tests.unit.java_plugins.catalogs import CATALOG
-from tests.unit.java_plugins.fake_host import FakeHost
+from tests.unit.java_plugins.fake_host import FakeHosts
 from tests.unit.plugins.shipped import registry as shipped
 
 NAMED: dict[str, str | None] = {
@@ -27,7 +27,7 @@ NAMED: dict[str, str | None] = {
 
 @pytest.fixture
 def registry() -> Registry:
-    return shipped().with_plugins(classes_of(parse_catalog(CATALOG), cast("PluginHost", FakeHost())))
+    return shipped().with_java(classes_of(parse_catalog(CATALOG), cast("PluginHosts", FakeHosts())))
 
 
 @pytest.mark.parametrize(
