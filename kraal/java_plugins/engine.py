@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.core.errors import KraalError
 from kraal.core.ids import TaskId
+from kraal.engine.api import Failed
 from kraal.java_plugins.chains.run import ChainedRun
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from kraal.config.worker.config import WorkerConfig
     from kraal.core.ids import Config, Instance
     from kraal.core.offsets import Offset, SourcePartition
-    from kraal.engine.api import Engine, EngineState, Run, RunEvent, TaskSpec
+    from kraal.engine.api import Engine, EngineState, Run, RunEvent, Stopped, TaskSpec
     from kraal.java_plugins.host import PluginHost
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.metrics.thread_pools import PoolState
@@ -158,11 +159,11 @@ class JavaPluginEngine:
             return found if issubclass(found, JavaConnector) else None
         return None
 
-    def _chain_over(self, host: PluginHost, run: ChainedRun) -> None:
+    def _chain_over(self, host: PluginHost, run: ChainedRun, event: Failed | Stopped) -> None:
         with self._lock:
             if self._chained.get(run.spec.task) is run:
                 del self._chained[run.spec.task]
-        self._hosts.give_back(host)
+        self._give_back(host, event)
 
     def _is_java(self, name: str) -> bool:
         """Whether a class or alias, as written, is a Java connector."""
@@ -176,9 +177,13 @@ class JavaPluginEngine:
             self._java[name] = found
         return found
 
-    def _over(self, host: PluginHost, run: JavaRun) -> None:
+    def _over(self, host: PluginHost, run: JavaRun, event: Failed | Stopped) -> None:
         self.metrics.over(run.spec.task, run.number)
         with self._lock:
             if self._runs.get(run.spec.task) is run:
                 del self._runs[run.spec.task]
-        self._hosts.give_back(host)
+        self._give_back(host, event)
+
+    def _give_back(self, host: PluginHost, event: Failed | Stopped) -> None:
+        """Give back a task's host; one whose JVM was lost is taken again at once."""
+        self._hosts.give_back(host, later=isinstance(event, Failed) and event.engine_lost)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _CLOSE_S: Final = 10.0
 """How long the worker's end waits for the end of all processes."""
 
+KEPT_S: Final = 30.0
+"""How long a process is kept for a task that will be opened again."""
+
 MakeHost = Callable[[str, Callable[[], None]], "PluginHost"]
 """Makes the host of a connector's own process, by the connector's name; calls the function before a process starts."""
 
@@ -60,8 +63,15 @@ class PluginHosts:
             own.users += 1
             return own.host
 
-    def give_back(self, host: PluginHost) -> None:
-        """End the process of a host that nothing uses any more."""
+    def give_back(self, host: PluginHost, *, later: bool = False) -> None:
+        """End the process of a host that nothing uses any more; `later`: unless it is used again within `KEPT_S`."""
+        if host is self.shared:
+            return
+        if later:
+            timer = threading.Timer(KEPT_S, self.give_back, [host])
+            timer.daemon = True
+            timer.start()
+            return
         with self._lock:
             own = self._own.get(host.connector)
             if own is None or own.host is not host:

@@ -64,9 +64,9 @@ class JavaRun:
         graceful_s: float,
         report: Callable[[RunEvent], None],
         measured: Callable[[TaskId, int, Mapping[str, float]], None],
-        over: Callable[[JavaRun], None],
+        over: Callable[[JavaRun, Failed | Stopped], None],
     ) -> None:
-        """`number` tells this run's events apart; `over` is called when nothing of the run is left.
+        """`number` tells this run's events apart; `over` is called with the last event.
 
         `measured` is given the task, the number, and the numbers with which the Java task fails.
         """
@@ -306,7 +306,7 @@ class JavaRun:
             self._host.submit(claim.close)
         self._host.forget(self.number)
         self.spec.working(busy=False)
-        self._over(self)
+        self._over(self, event)
         self._report(event)
 
     def _pause(self, *, paused: bool) -> None:

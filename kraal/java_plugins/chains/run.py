@@ -53,7 +53,7 @@ class ChainedRun:
         graceful_s: float,
         open_inner: Callable[[TaskSpec, Callable[[RunEvent], None]], Run],
         report: Callable[[RunEvent], None],
-        over: Callable[[ChainedRun], None],
+        over: Callable[[ChainedRun, Failed | Stopped], None],
     ) -> None:
         """`config`: the chain's; `kind`: `source` or `sink`; `number`: tells the chain apart.
 
@@ -236,7 +236,7 @@ class ChainedRun:
             return
         self._phase = _Phase.OVER
         self._host.forget(self._number)
-        self._over(self)
+        self._over(self, self._last)
         self._report(self._last)
 
     def _close_chain(self) -> None:

@@ -110,6 +110,8 @@ class FakeHosts:
         self.shared = FakeHost() if shared is None else shared
         self.own: dict[str, FakeHost] = {}
         self.given_back: list[FakeHost] = []
+        self.kept: list[FakeHost] = []
+        """Those that were given back for later."""
         self.stops: dict[str, Callable[[], None]] = {}
 
     def take(self, connector: str, config: Mapping[str, str]) -> FakeHost:
@@ -118,9 +120,9 @@ class FakeHosts:
             self.own.setdefault(connector, FakeHost()) if config.get("plugins.jvm") == "own" else self.shared
         )
 
-    def give_back(self, host: FakeHost) -> None:
+    def give_back(self, host: FakeHost, *, later: bool = False) -> None:
         """Note it."""
-        self.given_back.append(host)
+        (self.kept if later else self.given_back).append(host)
 
     def started(self, connector: str, stop: Callable[[], None]) -> None:
         """Remember what stops a connector."""

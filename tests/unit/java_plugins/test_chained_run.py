@@ -75,7 +75,7 @@ class Played:
             graceful_s=5.0,
             open_inner=self.opens or opened,
             report=self.events.append,
-            over=self.over.append,
+            over=lambda run, _: self.over.append(run),
         )
         run.open()
         return run

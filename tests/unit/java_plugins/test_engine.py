@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from kraal.core.ids import Config, ConnectorName, TaskId
-from kraal.engine.api import Opened, RunEvent, Stopped, TaskSpec
+from kraal.engine.api import Failed, Run, RunEvent, Stopped, TaskSpec
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.hosts import PluginHosts
 from kraal.plugins.registry import Registry
 from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
-from tests.unit.java_plugins.fake_host import FakeHosts
+from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
 TASK = TaskId(ConnectorName("c"), 0)
 
@@ -43,22 +44,51 @@ def engine_of(inner: Inner, hosts: FakeHosts, registry: Registry) -> JavaPluginE
     return JavaPluginEngine(cast("Any", inner), cast("PluginHosts", hosts), registry, cast("Any", worker))
 
 
-@pytest.mark.parametrize("jvm", ["own", "shared"])
-def test_a_task_runs_in_the_jvm_of_its_connector_which_is_given_back_when_it_is_over(
-    hosts: FakeHosts, registry: Registry, jvm: str
-) -> None:
+@dataclass
+class Opened:
+    """A task of a connector, its host, and what it has reported."""
+
+    run: Run
+    host: FakeHost
+    events: list[RunEvent]
+
+
+def opened(hosts: FakeHosts, registry: Registry, jvm: str) -> Opened:
+    """Open a task in a process that is up."""
     engine = engine_of(Inner(), hosts, registry)
     config = {"name": "c", "connector.class": "OldSource", "plugins.jvm": jvm}
     host, events = hosts.take("c", config), list[RunEvent]()
     host.up()
-    run = engine.open(TaskSpec(task=TASK, task_config={}, connector_config=config), {}, events.append)
-    host.tell(1, "started")
-    assert events == [Opened(version="2.0")]
+    spec = TaskSpec(
+        task=TaskId(ConnectorName("c"), 0),
+        task_config={},
+        connector_config=config,
+        lease=lambda: True,
+        assigned=lambda _: None,
+        transactions=None,
+    )
+    run = engine.open(spec, {}, events.append)
     assert [each[:4] for each in host.asked] == [("startTask", "c", 0, 1)]
+    host.tell(1, "started")
+    return Opened(run, host, events)
+
+
+@pytest.mark.parametrize("jvm", ["own", "shared"])
+def test_a_task_runs_in_the_jvm_of_its_connector_which_is_given_back_when_it_is_over(
+    hosts: FakeHosts, registry: Registry, jvm: str
+) -> None:
+    task = opened(hosts, registry, jvm)
     assert hosts.given_back == []
-    run.cancel()
-    assert events[1:] == [Stopped(clean=True)]
-    assert hosts.given_back == [host]
+    task.run.cancel()
+    assert task.events[1:] == [Stopped(clean=True)]
+    assert (hosts.given_back, hosts.kept) == ([task.host], [])
+
+
+def test_a_jvm_is_kept_for_a_task_that_continues_in_it(hosts: FakeHosts, registry: Registry) -> None:
+    task = opened(hosts, registry, "own")
+    task.host.down()
+    assert task.events[1:] == [Failed(trace="it was killed", engine_lost=True)]
+    assert (hosts.given_back, hosts.kept) == ([], [task.host])
 
 
 @pytest.mark.parametrize(

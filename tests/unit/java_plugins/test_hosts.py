@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from kraal.config.connector.java_plugins import PluginsJvm
+from kraal.java_plugins import hosts as module
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.hosts import PluginHosts
 
@@ -164,3 +165,23 @@ def test_a_connector_is_abandoned_once_and_not_after_it_was_stopped(machine: Mac
     machine.hosts.stopped("c", present)
     machine.hosts.abandon("c")
     assert done == ["present"]
+
+
+def test_a_process_that_is_used_again_soon_is_kept(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_S", 0.01)
+    host = machine.hosts.take("c", OWN)
+    (made,) = machine.made
+    assert made.next() == "started"
+    machine.hosts.take("c", OWN)
+    machine.hosts.give_back(host, later=True)
+    assert machine.hosts.all()["c"] is host
+    machine.hosts.give_back(host, later=True)
+    assert made.next() == "ended"
+    assert "c" not in machine.hosts.all()
+
+
+def test_a_process_is_kept_for_longer_than_a_task_needs_to_be_opened_again(machine: Machine) -> None:
+    host = machine.hosts.take("c", OWN)
+    machine.hosts.give_back(host, later=True)
+    assert machine.hosts.take("c", OWN) is host
+    machine.hosts.close()

@@ -66,7 +66,7 @@ class Played:
             graceful_s=graceful_s,
             report=self.events.append,
             measured=lambda *given: self.measured.append(given),
-            over=lambda _: None,
+            over=lambda *_: None,
         )
         made.open(behind)
         return made
