@@ -10,7 +10,8 @@ import pytest
 from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
-from scripts.harness.workers import java_standalone
+from scripts.harness.processes import wait_until
+from scripts.harness.workers import UP_S, java_standalone
 from tests.integration.java_plugins.flows import (
     FILE_SINK,
     RUNNING,
@@ -46,14 +47,12 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
     name, file, copy = a_name("moves"), tmp_path / "in.txt", tmp_path / "out.txt"
     config = source_config(file, name)
 
+    def are_there(*values: str) -> bool:
+        found = [each.value for each in read_topic(kafka.bootstrap, name, timeout_s=10)]
+        return found == [value.encode() for value in values]
+
     def wait_for(*values: str) -> None:
-        worker.wait_until(
-            "all lines were there",
-            lambda: (
-                [each.value for each in read_topic(kafka.bootstrap, name, timeout_s=10)]
-                == [value.encode() for value in values]
-            ),
-        )
+        worker.wait_until("all lines were there", lambda: are_there(*values))
 
     append(file, "one", "two")
     worker.start()
@@ -80,7 +79,12 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
         java.wait_until_up()
         append(file, "three")
         java.rest.create(name, config)
-        wait_for("one", "two", "three")
+        wait_until(
+            "all lines were there",
+            lambda: are_there("one", "two", "three"),
+            timeout_s=UP_S,
+            program=java.process,
+        )
     finally:
         java.stop()
 
