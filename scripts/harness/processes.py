@@ -33,6 +33,17 @@ class Usage:
     processes: int
 
 
+def freeze(processes: Sequence[psutil.Process], seconds: float) -> None:
+    """Suspend processes for some time, as a machine does that stalls."""
+    for process in processes:
+        process.suspend()
+    try:
+        time.sleep(seconds)
+    finally:
+        for process in processes:
+            process.resume()
+
+
 class Running:
     """A program in a session of its own, so that Ctrl-C in the terminal is for the script alone."""
 

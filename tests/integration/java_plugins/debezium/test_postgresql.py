@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -317,3 +317,36 @@ def test_changes_reach_a_second_table_whatever_is_killed(kraal: ProcessCluster, 
     assert worker.get(f"/connectors/{name}/offsets").body["offsets"]
     for each in (f"{name}-sink", name):
         kraal.delete(each)
+
+
+def test_changes_arrive_when_the_database_has_crashed_or_stalled(
+    kraal: ProcessCluster, database: PostgreSQL
+) -> None:
+    database.ask("CREATE TABLE shaken (id int PRIMARY KEY); INSERT INTO shaken VALUES (1)")
+    name, worker = a_name("shaken"), kraal.alive[0]
+    tries = {"slot.drop.on.stop": "false", "retriable.restart.connector.wait.ms": "500"}
+    kraal.create(name, source(database, name, "shaken") | tries)
+    wait_for_records(kraal, f"{name}.public.shaken", 1)
+    before = slot_position(database, name)
+    outages: list[Callable[[], None]] = [database.crash, partial(database.freeze, 3.0)]
+    for number, outage in enumerate(outages, start=1):
+        database.ask(f"INSERT INTO shaken VALUES ({2 * number})")  # noqa: S608
+        outage()
+        database.ask(f"INSERT INTO shaken VALUES ({2 * number + 1})")  # noqa: S608
+
+    def is_there() -> bool:
+        restart_failed(kraal, name)
+        return {key["payload"]["id"] for key, _ in records(kraal, f"{name}.public.shaken")} == set(
+            range(1, 6)
+        )
+
+    worker.wait_until("all changes were there", is_there)
+    worker.wait_until("the slot moved on", lambda: slot_position(database, name) > before)
+    worker.wait_for_states(name, RUNNING)
+    kraal.delete(name)
+
+
+def restart_failed(side: ProcessCluster, name: str) -> None:
+    """Restart the tasks that failed, as their user would do: Debezium may try again before the database is up."""
+    if "FAILED" in side.alive[0].states(name):
+        side.restart(name, only_failed=True)
