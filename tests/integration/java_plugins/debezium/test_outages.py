@@ -20,8 +20,8 @@ from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PostgreSQL, postgresql
 from scripts.harness.processes import freeze
-from tests.integration.java_plugins.flows import RUNNING, a_name, plugin_jvm, wait_for_plugins
 from tests.integration.java_plugins.debezium.test_postgresql import restart_failed, slot_position, source
+from tests.integration.java_plugins.flows import RUNNING, a_name, plugin_jvm, wait_for_plugins
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
