@@ -36,12 +36,14 @@ class Usage:
 def freeze(processes: Sequence[psutil.Process], seconds: float) -> None:
     """Suspend processes for some time, as a machine does that stalls."""
     for process in processes:
-        process.suspend()
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
     try:
         time.sleep(seconds)
     finally:
         for process in processes:
-            process.resume()
+            with suppress(psutil.NoSuchProcess):  # one may have ended by itself
+                process.resume()
 
 
 class Running:

@@ -64,11 +64,7 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
     wait_for("one", "two")
     worker.wait_until("the sink wrote", lambda: copy.exists() and copy.read_text() == "one\ntwo\n")
     assert worker.jvm() is None, "Java connectors need no Spark"
-    (tmp_path / "texts").mkdir()
-    texts = {"connector.class": "SparkSource", "spark.format": "text", "path": str(tmp_path / "texts")}
-    worker.create(f"{name}-spark", texts | {"topic": f"{name}-spark"})
-    worker.wait_for_states(f"{name}-spark", RUNNING)
-    assert worker.jvm() is not None
+    start_spark(worker, tmp_path / "texts")
     assert worker.end() == 0
 
     java_dir = tmp_path / "java"
@@ -104,6 +100,16 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
     plugin_jvm(worker).kill()
     append(file, "five")
     wait_for("one", "two", "three", "four", "five")
+
+
+def start_spark(worker: WorkerProcess, folder: Path) -> None:
+    """Create a connector that needs Spark."""
+    folder.mkdir()
+    name = a_name("spark")
+    texts = {"connector.class": "SparkSource", "spark.format": "text", "path": str(folder)}
+    worker.create(name, texts | {"topic": name})
+    worker.wait_for_states(name, RUNNING)
+    assert worker.jvm() is not None
 
 
 @pytest.mark.slow
