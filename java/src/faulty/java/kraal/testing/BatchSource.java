@@ -1,0 +1,112 @@
+package kraal.testing;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.connector.Task;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaBuilder;
+import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+
+/** A source whose tasks return changes of rows in batches, as Debezium's do, as often as the config says. */
+public final class BatchSource extends SourceConnector {
+    private Map<String, String> config;
+
+    @Override
+    public String version() {
+        return "1.0";
+    }
+
+    @Override
+    public void start(Map<String, String> props) {
+        config = props;
+    }
+
+    @Override
+    public Class<? extends Task> taskClass() {
+        return Batches.class;
+    }
+
+    @Override
+    public List<Map<String, String>> taskConfigs(int maxTasks) {
+        List<Map<String, String>> all = new ArrayList<>();
+        for (int task = 0; task < maxTasks; task++) {
+            Map<String, String> own = new HashMap<>(config);
+            own.put("id", "" + task);
+            all.add(own);
+        }
+        return all;
+    }
+
+    @Override
+    public void stop() {
+        // holds nothing
+    }
+
+    @Override
+    public ConfigDef config() {
+        return new ConfigDef()
+            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the changes go.")
+            .define("poll.us", ConfigDef.Type.LONG, 500_000, ConfigDef.Importance.LOW, "Microseconds that a poll blocks.")
+            .define("batch.size", ConfigDef.Type.INT, 1, ConfigDef.Importance.LOW, "Records that a poll returns.");
+    }
+
+    /** Returns a batch a poll. The offset says how many polls there were, and how many flushes of offsets. */
+    public static final class Batches extends SourceTask {
+        private static final Schema KEY = SchemaBuilder.struct().field("id", Schema.INT64_SCHEMA).build();
+        private static final Schema ROW = SchemaBuilder.struct().optional()
+            .field("id", Schema.INT64_SCHEMA).field("name", Schema.OPTIONAL_STRING_SCHEMA).build();
+        private static final Schema CHANGE = SchemaBuilder.struct()
+            .field("before", ROW).field("after", ROW).field("op", Schema.STRING_SCHEMA).build();
+        private String topic;
+        private long pollNanos;
+        private int batchSize;
+        private Map<String, String> partition;
+        private long polls;
+        private volatile long flushes;
+
+        @Override
+        public String version() {
+            return "1.0";
+        }
+
+        @Override
+        public void start(Map<String, String> props) {
+            topic = props.get("topic");
+            pollNanos = 1000 * Long.parseLong(props.getOrDefault("poll.us", "500000"));
+            batchSize = Integer.parseInt(props.getOrDefault("batch.size", "1"));
+            partition = Map.of("task", props.get("id"));
+        }
+
+        @Override
+        public List<SourceRecord> poll() {
+            LockSupport.parkNanos(pollNanos);
+            polls++;
+            Map<String, Long> offset = Map.of("polls", polls, "flushes", flushes);
+            List<SourceRecord> batch = new ArrayList<>(batchSize);
+            for (int i = 0; i < batchSize; i++) {
+                Struct row = new Struct(ROW).put("id", (long) i).put("name", "of poll " + polls);
+                batch.add(new SourceRecord(
+                    partition, offset, topic, null, KEY, new Struct(KEY).put("id", (long) i), CHANGE,
+                    new Struct(CHANGE).put("after", row).put("op", "c")));
+            }
+            return batch;
+        }
+
+        @Override
+        public void commit() {
+            flushes++;
+        }
+
+        @Override
+        public void stop() {
+            // a poll ends by itself
+        }
+    }
+}
