@@ -1,0 +1,243 @@
+"""Debezium's MariaDB source, on a real server, next to a Java worker."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kraal.broker.broker import Broker
+from kraal.jars.jars import ensure
+from kraal.testing import ProcessCluster
+from scripts.harness.mariadb import PASSWORD, USER, MariaDB, mariadb
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import (
+    RUNNING,
+    a_name,
+    java_worker,
+    kraal_worker,
+    plugin_jvm,
+)
+
+pytestmark = pytest.mark.slow
+
+CONNECTOR = "io.debezium.connector.mariadb.MariaDbConnector"
+VERSION = "3.5.0.Final"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+MOMENTS = ("ts_ms", "ts_us", "ts_ns")
+"""What differs between two sources that read the same changes at the same positions."""
+RUN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What Debezium names a run of a task."""
+TYPES = """
+    CREATE TABLE kinds (
+        id bigint PRIMARY KEY, tiny tinyint, flag boolean, unsigned_id bigint unsigned, amount decimal(12, 3),
+        real4 float, real8 double, short varchar(20), raw varbinary(20), day date, at datetime(6), clock time(3),
+        zoned timestamp(3) NULL, kind enum('a', 'b'), some set('x', 'y'), tree json, bits bit(9), in_year year
+    ) DEFAULT CHARSET utf8mb4;
+    INSERT INTO kinds VALUES
+        (1, -7, true, 18446744073709551615, 12345.678, 1.5, 0.1, 'déjà', x'0001ff', '1969-12-31',
+         '2024-02-29 12:34:56.789012', '-23:59:59.999', '2024-02-29 12:34:56.789', 'b', 'x,y', '{"a": [1, null]}',
+         b'101010101', 2024),
+        (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+"""
+CHANGES = """
+    UPDATE kinds SET amount = 0.001, short = NULL WHERE id = 1;
+    INSERT INTO kinds (id, short) VALUES (3, 'third');
+    ALTER TABLE kinds ADD COLUMN later int;
+    UPDATE kinds SET id = 4, later = 5 WHERE id = 3;
+"""
+LAST_CHANGE = "DELETE FROM kinds WHERE id = 2"
+OPERATIONS = ["r", "r", "u", "c", "d", None, "c", "d", None]
+"""Of the records: a snapshot of two rows; a new key is a deletion, its tombstone and an insertion."""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[MariaDB]:
+    """A server whose changes can be followed."""
+    with mariadb() as server:
+        server.ask(TYPES)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """The properties of workers with Debezium's plugin."""
+    place = tmp_path_factory.mktemp("debezium")
+    for archive in ensure("debezium-mariadb"):
+        with tarfile.open(archive) as opened:
+            opened.extractall(place, filter="data")
+    return {"plugin.path": str(place), "offset.flush.interval.ms": "500"}
+
+
+@pytest.fixture(scope="module")
+def kraal(
+    kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
+) -> Iterator[ProcessCluster]:
+    """A Kraal worker."""
+    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def java(
+    kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
+) -> Iterator[MixedCluster]:
+    """A Java worker of a group of its own."""
+    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, properties) as made:
+        yield made
+
+
+def source(side: ProcessCluster, database: MariaDB, name: str, server_id: int) -> dict[str, str]:
+    """Return the config of a source of the table `kinds`; its topics are NAME and NAME.test.kinds."""
+    return {
+        "connector.class": CONNECTOR,
+        "database.hostname": "127.0.0.1",
+        "database.port": str(database.port),
+        "database.user": USER,
+        "database.password": PASSWORD,
+        "database.server.id": str(server_id),
+        "database.ssl.mode": "disable",
+        "topic.prefix": name,
+        "table.include.list": "test.kinds",
+        "schema.history.internal.kafka.bootstrap.servers": side.bootstrap,
+        "schema.history.internal.kafka.topic": f"{name}-history",
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+
+
+def topics(side: ProcessCluster, name: str) -> list[str]:
+    """Return the topics whose names start with NAME, without it."""
+    known = AdminClient({"bootstrap.servers": side.bootstrap}).list_topics(timeout=30).topics
+    return sorted(topic.removeprefix(name) for topic in known if topic.startswith(name))
+
+
+def without_moments(value: Any) -> Any:
+    """Return a record without times of the connector and of the database."""
+    if isinstance(value, dict):
+        return {key: without_moments(each) for key, each in value.items() if key not in MOMENTS}
+    return [without_moments(each) for each in value] if isinstance(value, list) else value
+
+
+def records(side: ProcessCluster, name: str, topic: str) -> list[Any]:
+    """Return partition, key, value and headers of each record of a topic, in order, with NAME for the name."""
+
+    def named(text: bytes | None) -> bytes:
+        return (text or b"").replace(name.encode(), b"NAME")
+
+    def read(text: bytes | None) -> Any:
+        return without_moments(json.loads(named(text))) if text else None
+
+    return [
+        (
+            each.partition,
+            read(each.key),
+            read(each.value),
+            [(key, RUN.sub(b"RUN", named(value))) for key, value in each.headers],
+        )
+        for each in side.records(topic)
+    ]
+
+
+def last_offset(side: ProcessCluster, name: str) -> Any:
+    """Return the last stored offset, as its keys and values are in the topic; None if there is none yet."""
+    stored = [
+        [json.loads(each.key.replace(name.encode(), b"NAME")), json.loads(each.value)]
+        for each in side.records(side.alive[0].properties["offset.storage.topic"])
+        if each.key and each.value and name.encode() in each.key
+    ]
+    return stored[-1] if stored else None
+
+
+def operations(found: list[Any]) -> list[str | None]:
+    return [value and value["payload"]["op"] for _, _, value, _ in found]
+
+
+def test_snapshot_changes_and_offsets_are_those_of_a_java_worker(
+    kraal: ProcessCluster, java: MixedCluster, database: MariaDB
+) -> None:
+    names = {side: a_name("dbz") for side in (kraal, java)}
+    for number, (side, name) in enumerate(names.items()):
+        side.create(name, source(side, database, name, 5000 + number))
+    for side, name in names.items():
+        side.alive[0].wait_for_states(name, RUNNING)
+        wait_for_records(side, name, 2)
+    database.ask(CHANGES)
+    position = database.ask("SELECT @@gtid_binlog_pos")
+    database.ask(LAST_CHANGE)
+    found = []
+    for side, name in names.items():
+        wait_for_records(side, name, len(OPERATIONS))
+        side.alive[0].wait_until(  # a change's offset has the transactions before it
+            "the offset of the last change was stored",
+            lambda side=side, name=name: transactions(last_offset(side, name)) == position,
+        )
+        made = topics(side, name)
+        changed = records(side, name, f"{name}.test.kinds")
+        found.append((made, changed, records(side, name, name), last_offset(side, name)))
+    mine, its = found
+    for each in zip(mine, its, strict=True):
+        assert each[0] == each[1]
+    assert mine[0] == ["", "-history", ".test.kinds"]
+    assert operations(mine[1]) == OPERATIONS
+    assert all(headers for _, _, _, headers in mine[1])
+    plugin_jvm(kraal.alive[0]).kill()
+    database.ask("ALTER TABLE kinds ADD COLUMN last int; INSERT INTO kinds (id, last) VALUES (9, 99)")
+    topic = f"{names[kraal]}.test.kinds"
+    kraal.alive[0].wait_until(
+        "the change made without a JVM was there",
+        lambda: len(kraal.records(topic)) > len(OPERATIONS),
+    )
+    kraal.alive[0].wait_for_states(names[kraal], RUNNING)
+    changed = records(kraal, names[kraal], topic)
+    assert operations(changed) == [*OPERATIONS, "c"]
+    assert changed[-1][2]["payload"]["after"]["last"] == 99
+    for side, name in names.items():
+        side.delete(name)
+
+
+def answers(side: ProcessCluster, config: Mapping[str, str]) -> list[Any]:
+    """Return what REST says of the plugin: its entry, its own keys, and the number of errors and values of a config."""
+    worker = side.alive[0]
+    listed = [each for each in worker.get("/connector-plugins").body if each["class"] == CONNECTOR]
+    keys = worker.get(f"/connector-plugins/{CONNECTOR}/config").body
+    own = keys[: [each["name"] for each in keys].index("name")]  # Connect's keys come after the plugin's
+    checked = worker.put(f"/connector-plugins/{CONNECTOR}/config/validate", {**config, "name": "any"}).body
+    values = [each["value"] for each in checked["configs"] if each["value"]]  # see docs/compat.md
+    names = {"connector.class", *(each["name"] for each in own)}
+    return [listed, own, checked["error_count"], [each for each in values if each["name"] in names]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({}, id="a config that fits"),
+        pytest.param({"database.password": "wrong"}, id="a wrong password"),
+        pytest.param({"database.hostname": "", "snapshot.mode": "sometimes"}, id="wrong values"),
+    ],
+)
+def test_rest_answers_are_those_of_a_java_worker(
+    kraal: ProcessCluster, java: MixedCluster, database: MariaDB, change: dict[str, str]
+) -> None:
+    config = source(kraal, database, "any", 6000) | change
+    mine, its = (answers(side, config) for side in (kraal, java))
+    assert mine == its
+    listed, own, errors, values = mine
+    assert listed == [{"class": CONNECTOR, "type": "source", "version": VERSION}]
+    assert len(own) > 50
+    assert len(values) > 50
+    assert (errors > 0) == bool(change)
+
+
+def transactions(offset: Any) -> list[str]:
+    return [offset[1]["gtids"]] if offset else []
+
+
+def wait_for_records(side: ProcessCluster, name: str, count: int) -> None:
+    topic = f"{name}.test.kinds"
+    side.alive[0].wait_until(f"{topic} had {count} records", lambda: len(side.records(topic)) == count)
