@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
-from scripts.harness.mariadb import PASSWORD, USER, MariaDB, mariadb
+from tests.integration.java_plugins.debezium.mariadb_server import PASSWORD, USER, MariaDB, mariadb
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     RUNNING,

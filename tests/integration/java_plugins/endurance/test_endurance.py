@@ -165,7 +165,6 @@ def test_a_task_has_two_threads_of_java_and_none_of_python(own: ProcessCluster) 
     worker, first, name = own.alive[0], a_name("first"), a_name("many")
     own.create(first, config(first, tasks=1))  # starts what all of them share
     worker.wait_for_states(first, ["RUNNING"] * 2)
-    worker.wait_until("Spark was warm", lambda: "Warmed up Spark" in worker.log_text())
     wait_for_starters(own)
     before = Use.of(own)
     own.create(name, config(name, tasks=TASKS))
