@@ -6,6 +6,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
-from tests.integration.java_plugins.debezium.mariadb_server import PASSWORD, USER, MariaDB, mariadb
 from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.debezium.mariadb_server import PASSWORD, USER, MariaDB, mariadb
 from tests.integration.java_plugins.flows import (
     RUNNING,
     a_name,
@@ -158,6 +159,10 @@ def operations(found: list[Any]) -> list[str | None]:
     return [value and value["payload"]["op"] for _, _, value, _ in found]
 
 
+def has_stored(side: ProcessCluster, name: str, position: object) -> bool:
+    return transactions(last_offset(side, name)) == position
+
+
 def test_snapshot_changes_and_offsets_are_those_of_a_java_worker(
     kraal: ProcessCluster, java: MixedCluster, database: MariaDB
 ) -> None:
@@ -174,8 +179,7 @@ def test_snapshot_changes_and_offsets_are_those_of_a_java_worker(
     for side, name in names.items():
         wait_for_records(side, name, len(OPERATIONS))
         side.alive[0].wait_until(  # a change's offset has the transactions before it
-            "the offset of the last change was stored",
-            lambda side=side, name=name: transactions(last_offset(side, name)) == position,
+            "the offset of the last change was stored", partial(has_stored, side, name, position)
         )
         made = topics(side, name)
         changed = records(side, name, f"{name}.test.kinds")
