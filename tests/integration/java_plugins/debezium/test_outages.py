@@ -20,7 +20,12 @@ from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PostgreSQL, postgresql
 from scripts.harness.processes import freeze
-from tests.integration.java_plugins.debezium.test_postgresql import restart_failed, slot_position, source
+from tests.integration.java_plugins.debezium.test_postgresql import (
+    restart_failed,
+    slot_position,
+    source,
+    wait_for_offset,
+)
 from tests.integration.java_plugins.flows import RUNNING, a_name, plugin_jvm, wait_for_plugins
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -158,6 +163,7 @@ def test_nothing_is_lost_while_changes_are_followed(tmp_path: Path, exactly_once
         name, topic = create(place, "followed", MORE, exactly_once)
         worker, database, total = place.cluster.alive[0], place.database, MORE
         wait_for(place, name, topic, total)
+        wait_for_offset(place.cluster, name)
         for outage in OUTAGES:
             before = slot_position(database, name)
             for interrupted in (True, False):

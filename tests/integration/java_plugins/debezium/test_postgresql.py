@@ -282,6 +282,12 @@ def test_two_versions_run_next_to_each_other(
         kraal.delete(name)
 
 
+def wait_for_offset(side: ProcessCluster, name: str) -> None:
+    """Wait until a source has stored an offset: without one Debezium makes its snapshot again, and follows no changes."""
+    path = f"/connectors/{name}/offsets"
+    side.alive[0].wait_until("an offset was stored", lambda: bool(side.alive[0].get(path).body["offsets"]))
+
+
 def slot_position(database: PostgreSQL, name: str) -> int:
     """Return up to where a source has said that it needs no changes any more, as a number."""
     slot = f"s_{name.replace('-', '_')}"
@@ -306,6 +312,7 @@ def test_changes_reach_a_second_table_whatever_is_killed(kraal: ProcessCluster, 
         worker.wait_until(f"the copy was {rows}", done)
 
     copied("1|one")
+    wait_for_offset(kraal, name)
     before = slot_position(database, name)
     database.ask("INSERT INTO people VALUES (2, 'two'); UPDATE people SET name = 'ONE' WHERE id = 1")
     plugin_jvm(worker).kill()
@@ -327,6 +334,7 @@ def test_changes_arrive_when_the_database_has_crashed_or_stalled(
     tries = {"slot.drop.on.stop": "false", "retriable.restart.connector.wait.ms": "500"}
     kraal.create(name, source(database, name, "shaken") | tries)
     wait_for_records(kraal, f"{name}.public.shaken", 1)
+    wait_for_offset(kraal, name)
     before = slot_position(database, name)
     outages: list[Callable[[], None]] = [database.crash, partial(database.freeze, 3.0)]
     for number, outage in enumerate(outages, start=1):
