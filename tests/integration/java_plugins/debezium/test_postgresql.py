@@ -283,7 +283,7 @@ def test_two_versions_run_next_to_each_other(
 
 
 def wait_for_offset(side: ProcessCluster, name: str) -> None:
-    """Wait until a source has stored an offset: without one Debezium makes its snapshot again, and follows no changes."""
+    """Wait until a source has stored an offset; without one Debezium makes its snapshot again."""
     path = f"/connectors/{name}/offsets"
     side.alive[0].wait_until("an offset was stored", lambda: bool(side.alive[0].get(path).body["offsets"]))
 
