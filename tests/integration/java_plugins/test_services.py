@@ -90,7 +90,7 @@ def test_validations_show_what_a_provider_says_alike(
     cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept.properties"
-    keep(kept, batch__size="many")
+    keep(kept, batch__size="countless")
     config = {"name": "any", "connector.class": FILE_SOURCE, "topic": "t"}
     path = f"/connector-plugins/{FILE_SOURCE}/config/validate"
     for key in ("batch.size", "no.such.key"):

@@ -152,8 +152,8 @@ def test_a_task_whose_version_is_gone_fails_and_names_those_that_are_there(
     kafka: Broker, tmp_path: Path, plugin_path: Path, worker_properties: dict[str, str]
 ) -> None:
     place, name = tmp_path / "plugins", a_name("gone")
-    for version in VERSIONS:
-        shutil.copytree(plugin_path / version, place / version)
+    for plugin in ("faulty", *VERSIONS):  # the first has the shared workers' config provider
+        shutil.copytree(plugin_path / plugin, place / plugin)
     properties = {"plugin.path": str(place), "mixed.group.missing.plugins": "fail-task"}
     with kraal_worker(tmp_path, kafka.bootstrap, worker_properties | properties) as own:
         worker = own.alive[0]

@@ -302,7 +302,8 @@ def test_changes_reach_a_second_table_whatever_is_killed(kraal: ProcessCluster, 
     database.ask("CREATE TABLE people (id int PRIMARY KEY, name text); INSERT INTO people VALUES (1, 'one')")
     name, worker = a_name("copy"), kraal.alive[0]
     kraal.create(name, source(database, name, "people") | {"slot.drop.on.stop": "false"})
-    kraal.create(f"{name}-sink", sink(database, f"{name}.public.people", "copies"))
+    short = {"consumer.override.session.timeout.ms": "6000"}  # of the consumer that is killed with its JVM
+    kraal.create(f"{name}-sink", sink(database, f"{name}.public.people", "copies") | short)
 
     def copied(*rows: str) -> None:
         def done() -> bool:
