@@ -33,7 +33,7 @@ FLUSHES = 1_440
 CALLERS = 16
 """Threads of Python that all Java plugins share."""
 DAY_S = 1200.0
-"""A day takes one or two minutes on two free cores."""
+"""A day takes two or three minutes on two cores."""
 MB = 1 << 20
 
 
