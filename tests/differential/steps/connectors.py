@@ -129,6 +129,7 @@ _CONFIGS = [
     ask("create one that does nothing", "POST /connectors", idle("plain")),
     ask("it is there", "GET /connectors/plain", until=status(200)),
     ask("its config", "GET /connectors/plain/config"),
+    ask("the plugins it names", "GET /connectors/plain/plugins", None, whole("plugins-it-names", 404, 200)),
     ask("its tasks", "GET /connectors/plain/tasks"),
     ask("its status", "GET /connectors/plain/status", until=states("STOPPED")),
     ask("HEAD of it", "HEAD /connectors/plain"),
