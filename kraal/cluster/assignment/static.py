@@ -39,7 +39,11 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     if not round_.lists:
         return assign_incrementally(round_, state)
     reported = reports(round_)
-    stock = take_stock(reported, round_, state)
+    wildcard_runs = frozenset(
+        chain.from_iterable(jobs for member, jobs in reported.items() if member not in round_.lists)
+    )
+    # A static worker that missed a revocation does not mean that wildcard workers missed their assignments.
+    stock = take_stock(reported, round_, replace(state, revoked=state.revoked & wildcard_runs))
     static = static_jobs(round_)  # 1, 2
     misplaced = stock.deleted | stock.duplicated | misplaced_jobs(reported, static, round_.lists)  # 3, 4, 5
     revoked = {member: within(jobs, misplaced) for member, jobs in reported.items()}

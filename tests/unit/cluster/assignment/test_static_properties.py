@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
@@ -225,8 +225,16 @@ def test_without_static_workers_it_is_the_sessioned_protocol_round_by_round(
         assert static.workers == sessioned.workers
 
 
+A_STATIC_WORKER_MISSES_A_REVOCATION: History = [
+    ([("join", frozenset()), ("configure", (0, 0)), ("configure", (2, 0))], frozenset()),
+    ([("leave", 1), ("configure", (1, 0))], frozenset({2})),
+    ([], frozenset()),
+]
+
+
 @settings(max_examples=100, deadline=None)
 @given(max_delays, histories)
+@example(1, A_STATIC_WORKER_MISSES_A_REVOCATION)
 def test_wildcard_work_is_that_of_a_sessioned_group_of_the_wildcard_workers_alone(
     max_delay_ms: int, history: History
 ) -> None:
