@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from kraal.config.connector.converters import BYTES, converter_settings
+from kraal.config.connector.keys import HEADER_CONVERTER, KEY_CONVERTER, VALUE_CONVERTER
 from kraal.engine.api import TaskSpec
 from kraal.engine.records.steps import Steps
 from kraal.engine.records.tolerance import Tolerance
 from kraal.plugins.api import Connector, Converter, HeaderConverter, SinkTask, SourceTask
 from kraal.plugins.transform_chain import Chain
-
-DEFAULT_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
-DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 Chains = Callable[[Mapping[str, str]], Chain]
 """Makes the transforms of a connector's config. Raises ValueError and KraalError."""
@@ -51,17 +50,16 @@ def task_class(plugins: Plugins, spec: TaskSpec) -> tuple[type[SourceTask | Sink
 
 
 def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec) -> Converters:
-    """Make and configure the spec's converters: the connector's own, or the worker's defaults.
+    """Make and configure the spec's converters: the connector's own, or the worker's.
 
-    A task whose records are converted elsewhere has bytes here. Source: Plugins.newConverter; a connector that names
-    no class gets the worker's settings unchanged.
+    A task whose records are converted elsewhere has bytes here.
     """
     if spec.chain is not None:
-        made = plugins.converter_class(DEFAULT_CONVERTER)()
+        made = plugins.converter_class(BYTES)()
         made.configure({}, is_key=False)
         return Converters(made, made, (type(made), "elsewhere"))
-    key, key_id = _converter(plugins, worker, spec.connector_config, "key.converter")
-    value, value_id = _converter(plugins, worker, spec.connector_config, "value.converter")
+    key, key_id = _converter(plugins, worker, spec.connector_config, KEY_CONVERTER)
+    value, value_id = _converter(plugins, worker, spec.connector_config, VALUE_CONVERTER)
     return Converters(key, value, (key_id, value_id))
 
 
@@ -74,49 +72,33 @@ def make_steps(
     tolerance: Tolerance,
 ) -> Steps:
     """Return the steps that process single records of a connector: its transforms and converters, including `made`."""
-    names = {
-        role: _class_name(
-            plugins, _settings(worker, config, f"{role}.converter")[0].get(f"{role}.converter"), default
-        )
-        for role, default in _DEFAULTS.items()
-    }
-    source, own = _settings(worker, config, "header.converter")
-    headers = plugins.header_converter_class(source.get("header.converter") or DEFAULT_HEADER_CONVERTER)()
+    name, own = converter_settings(worker, config, HEADER_CONVERTER)
+    headers = plugins.header_converter_class(name)()
     headers.configure(own, is_key=False)
+    key, value, header = (
+        _full(plugins, converter_settings(worker, config, role).name)
+        for role in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
+    )
     return Steps(
         chain=chain,
         key=made.key,
         value=made.value,
         headers=headers,
-        key_class=names["key"],
-        value_class=names["value"],
-        header_class=names["header"],
+        key_class=key,
+        value_class=value,
+        header_class=header,
         tolerance=tolerance,
     )
 
 
-_DEFAULTS = {"key": DEFAULT_CONVERTER, "value": DEFAULT_CONVERTER, "header": DEFAULT_HEADER_CONVERTER}
-
-
-def _class_name(plugins: Plugins, written: str | None, default: str) -> str:
-    name = written or default
+def _full(plugins: Plugins, name: str) -> str:
     return plugins.resolve(name) or name
 
 
-def _settings(
-    worker: Mapping[str, str], connector: Mapping[str, str], which: str
-) -> tuple[Mapping[str, str], dict[str, str]]:
-    """Return the config that names the converter, and the converter's own keys in it."""
-    source = connector if connector.get(which) else worker
-    prefix = f"{which}."
-    return source, {k.removeprefix(prefix): v for k, v in source.items() if k.startswith(prefix)}
-
-
 def _converter(
-    plugins: Plugins, worker: Mapping[str, str], connector: Mapping[str, str], which: str
+    plugins: Plugins, worker: Mapping[str, str], connector: Mapping[str, str], role: str
 ) -> tuple[Converter, tuple[object, ...]]:
-    source, config = _settings(worker, connector, which)
-    name = source.get(which) or DEFAULT_CONVERTER
+    name, own = converter_settings(worker, connector, role)
     converter = plugins.converter_class(name)()
-    converter.configure(config, is_key=which == "key.converter")
-    return converter, (type(converter), tuple(sorted(config.items())))
+    converter.configure(own, is_key=role == KEY_CONVERTER)
+    return converter, (type(converter), tuple(sorted(own.items())))

@@ -24,7 +24,7 @@ from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, W
 from kraal.config.values import parse_value
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
 from kraal.jars.places import cache_dir
-from kraal.plugins.registry import PluginKind
+from kraal.plugins.entries import PluginKind
 
 log = logging.getLogger(__name__)
 

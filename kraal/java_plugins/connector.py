@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from typing_extensions import override
 
@@ -28,7 +28,7 @@ from kraal.plugins.api import (
     SourceTask,
     Transformation,
 )
-from kraal.plugins.registry import PluginKind
+from kraal.plugins.entries import PluginKind
 from kraal.plugins.versions import ascending
 
 if TYPE_CHECKING:
@@ -37,12 +37,9 @@ if TYPE_CHECKING:
     from kraal.java_plugins.host import PluginHost
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.plugins.api import ConnectorContext
-    from kraal.plugins.registry import PluginVersion
+    from kraal.plugins.entries import PluginVersion
 
 log = logging.getLogger(__name__)
-
-JAVA: Final = "java"
-"""The attribute `runtime` of classes that a JVM of Java plugins runs."""
 
 
 class JavaConnector(Connector):
@@ -306,7 +303,6 @@ def classes_of(found: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, 
 def _class_of(plugin: JavaPlugin, hosts: PluginHosts) -> type[Any]:
     members: dict[str, Any] = {
         "class_name": plugin.class_name,
-        "runtime": JAVA,
         "version": plugin.version,
         "location": plugin.location,
         "config_def": plugin.config_def,

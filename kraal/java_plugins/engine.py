@@ -38,10 +38,8 @@ class JavaPluginEngine:
         self.metrics = JavaMetrics(hosts)
         """The numbers of the plugins' JVMs and of the tasks in it."""
         self._lock = threading.Lock()
-        self._runs: dict[TaskId, JavaRun] = {}
-        self._chained: dict[TaskId, ChainedRun] = {}
-        self._java: dict[str, bool] = {}
-        """Whether names of classes are Java connectors."""
+        self._runs: dict[TaskId, JavaRun | ChainedRun] = {}
+        """The last run of each task that uses a JVM, until it is over. Guarded by `_lock`."""
 
     @property
     def state(self) -> EngineState:
@@ -63,7 +61,8 @@ class JavaPluginEngine:
         """
         by_java: dict[bool, list[Config]] = {True: [], False: []}
         for each in connectors:
-            by_java[self._is_java(each.get("connector.class") or "")].append(each)
+            name = self._registry.resolve(each.get("connector.class") or "")
+            by_java[name is not None and self._registry.is_java(name)].append(each)
         is_up = not by_java[True] or self._hosts.shared.why_away is None
         return (not by_java[False] or self._inner.ready_for(by_java[False])) and is_up
 
@@ -88,21 +87,17 @@ class JavaPluginEngine:
             over=partial(self._over, host),
         )
         self.metrics.opened(spec.task, run.number)
-        with self._lock:
-            older, self._runs[spec.task] = self._runs.get(spec.task), run
-        if older is not None:
-            older.cancel()
-        run.open(older)
+        older = self._replace(run)
+        run.open(older if isinstance(older, JavaRun) else None)
         return run
 
     def abandon(self, instance: Instance) -> None:
         """Cancel the open run of a task; stop a connector that has failed, or does not return."""
         if isinstance(instance, TaskId):
             with self._lock:
-                runs = (self._runs.get(instance), self._chained.get(instance))
-            for run in runs:
-                if run is not None:
-                    run.cancel()
+                run = self._runs.get(instance)
+            if run is not None:
+                run.cancel()
         else:
             self._hosts.abandon(instance)
         self._inner.abandon(instance)
@@ -130,14 +125,19 @@ class JavaPluginEngine:
             number=host.next_number(),
             open_inner=lambda chained, told: self._inner.open(chained, offsets, told),
             report=report,
-            over=partial(self._chain_over, host),
+            over=partial(self._over, host),
         )
-        with self._lock:
-            older, self._chained[spec.task] = self._chained.get(spec.task), run
-        if older is not None:
-            older.cancel()
+        self._replace(run)
         run.open()
         return run
+
+    def _replace(self, run: JavaRun | ChainedRun) -> JavaRun | ChainedRun | None:
+        """Keep a task's new run; cancel and return the one before it, if that is not over."""
+        with self._lock:
+            older, self._runs[run.spec.task] = self._runs.get(run.spec.task), run
+        if older is not None:
+            older.cancel()
+        return older
 
     def _chained_kind(self, spec: TaskSpec) -> str | None:
         """Return whether a task with a chain in Java is a `source` or a `sink`; None without such a chain."""
@@ -159,31 +159,11 @@ class JavaPluginEngine:
             return found if issubclass(found, JavaConnector) else None
         return None
 
-    def _chain_over(self, host: PluginHost, run: ChainedRun, event: Failed | Stopped) -> None:
-        with self._lock:
-            if self._chained.get(run.spec.task) is run:
-                del self._chained[run.spec.task]
-        self._give_back(host, event)
-
-    def _is_java(self, name: str) -> bool:
-        """Whether a class or alias, as written, is a Java connector."""
-        found = self._java.get(name)
-        if found is None:
-            full = self._registry.resolve(name)
-            try:
-                found = full is not None and issubclass(self._registry.loaded(full), JavaConnector)
-            except KraalError:
-                found = False
-            self._java[name] = found
-        return found
-
-    def _over(self, host: PluginHost, run: JavaRun, event: Failed | Stopped) -> None:
-        self.metrics.over(run.spec.task, run.number)
+    def _over(self, host: PluginHost, run: JavaRun | ChainedRun, event: Failed | Stopped) -> None:
+        """Forget a run, and give back its host; one whose JVM was lost is taken again at once."""
+        if isinstance(run, JavaRun):
+            self.metrics.over(run.spec.task, run.number)
         with self._lock:
             if self._runs.get(run.spec.task) is run:
                 del self._runs[run.spec.task]
-        self._give_back(host, event)
-
-    def _give_back(self, host: PluginHost, event: Failed | Stopped) -> None:
-        """Give back a task's host; one whose JVM was lost is taken again at once."""
         self._hosts.give_back(host, later=isinstance(event, Failed) and event.engine_lost)

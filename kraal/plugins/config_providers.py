@@ -24,8 +24,8 @@ from kraal.config.worker.keys import WORKER
 from kraal.core.errors import ConfigInvalid, KraalError, ProviderFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import secrets
+from kraal.plugins.entries import installed
 from kraal.plugins.importing import ONE_AT_A_TIME
-from kraal.plugins.registry import installed
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ from kraal.config.connector.keys import (
 from kraal.config.values import split_list
 from kraal.core.errors import KraalError
 from kraal.core.ids import Config, Json
-from kraal.plugins.registry import PluginKind, Registry
+from kraal.plugins.entries import PluginKind
+from kraal.plugins.registry import Registry
 
 _CONNECTOR: Final = "connector"
 _CONVERTERS: Final = {
@@ -64,9 +65,9 @@ def parts_of(registry: Registry, config: Config) -> list[Part]:
         connector = registry.find(name, PluginKind.SOURCE, PluginKind.SINK, wanted=wanted)
         if connector is None:
             return []
-        runtime = getattr(registry.connector_class(name, wanted), "runtime", "python")
     except KraalError:
         return []
+    runtime = registry.runtime(connector.name)
     found = [
         Part(part=_CONNECTOR, class_name=connector.name, version=connector.version or None, runtime=runtime)
     ]

@@ -9,22 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from kraal.config.connector.keys import (
-    HEADER_CONVERTER,
-    KEY_CONVERTER,
-    PREDICATES,
-    TRANSFORMS,
-    VALUE_CONVERTER,
-)
+from kraal.config.connector.converters import DEFAULTS, converter_settings
+from kraal.config.connector.keys import PREDICATES, TRANSFORMS
 from kraal.config.values import split_list, trim
 from kraal.core.ids import Config
-from kraal.plugins.registry import Plugin, Registry
+from kraal.plugins.entries import Plugin
+from kraal.plugins.registry import Registry
 
-_DEFAULTS: Final = {
-    KEY_CONVERTER: "org.apache.kafka.connect.converters.ByteArrayConverter",
-    VALUE_CONVERTER: "org.apache.kafka.connect.converters.ByteArrayConverter",
-    HEADER_CONVERTER: "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-}
 _RETRIES: Final = ("errors.retry.timeout", "errors.retry.delay.max.ms")
 _PYTHON: Final = "kraal"
 """Stands for the class of a connector in Python."""
@@ -43,9 +34,9 @@ def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[
     made.update((key, config[key]) for key in (TRANSFORMS, PREDICATES, *_RETRIES) if key in config)
     for prefix in (f"{TRANSFORMS}.", f"{PREDICATES}."):
         made.update((key, text) for key, text in config.items() if key.startswith(prefix))
-    for role in _DEFAULTS:
-        source = config if config.get(role) else worker
-        made.update((key, text) for key, text in source.items() if key.startswith(f"{role}."))
+    for role in DEFAULTS:
+        own = converter_settings(worker, config, role).own
+        made.update((f"{role}.{key}", text) for key, text in own.items())
     made.update(_named(registry, worker, config))
     return made
 
@@ -75,13 +66,13 @@ def _not_in_jvm(registry: Registry, named: Iterable[tuple[str, str]], text: str)
 def _named(registry: Registry, worker: Mapping[str, str], config: Config) -> Iterator[tuple[str, str]]:
     """Yield the keys that name classes of the chain, with the classes' full names."""
 
-    def full(key: str, written: str | None) -> tuple[str, str]:
-        name = trim(written or "")
+    def full(key: str, written: str) -> tuple[str, str]:
+        name = trim(written)
         return key, registry.resolve(name) or name
 
     for role in (TRANSFORMS, PREDICATES):
         for alias in split_list(config.get(role) or ""):
             key = f"{role}.{alias}.type"
-            yield full(key, config.get(key))
-    for key, default in _DEFAULTS.items():
-        yield full(key, config.get(key) or worker.get(key) or default)
+            yield full(key, config.get(key) or "")
+    for role in DEFAULTS:
+        yield full(role, converter_settings(worker, config, role).name)

@@ -1,144 +1,36 @@
 """The registry of plugins, by the names that users write in configs, with all versions of each.
 
 A `Registry` is a value passed as an argument; there is no global registry. It knows all names at once and imports
-classes on first use, so that a worker starts fast and a broken plugin affects only configs that name it. Plugins
-come from entry points; a checkout that is not installed reads them from its pyproject.toml.
+classes on first use, so that a worker starts fast and a broken plugin affects only configs that name it.
 Source: Plugins, PluginScanResult, PluginUtils.computeAliases (Kafka 4.3.0); KIP-769, KIP-891.
 """
 
 from __future__ import annotations
 
 import logging
-import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from functools import cached_property
-from importlib import import_module
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
-from pathlib import Path
 from typing import Final
 
-from kraal.config.key import ConfigDef
 from kraal.core.errors import BadRequest, PluginFailed
 from kraal.plugins.api import Connector, Converter, HeaderConverter, Predicate, Transformation
-from kraal.plugins.importing import ONE_AT_A_TIME
-from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
+from kraal.plugins.entries import (
+    CLASSPATH,
+    CONNECTORS_GROUP,
+    GROUPS,
+    KAFKA_VERSION,
+    SIMPLE_HEADERS,
+    Entry,
+    Plugin,
+    PluginClass,
+    PluginInfo,
+    PluginKind,
+    PluginVersion,
+    installed,
+)
 from kraal.plugins.versions import chosen, mismatch
 
 log = logging.getLogger(__name__)
-
-CONNECTORS_GROUP = "kraal.connectors"
-CONVERTERS_GROUP = "kraal.converters"
-TRANSFORMS_GROUP = "kraal.transforms"
-PREDICATES_GROUP = "kraal.predicates"
-
-
-class PluginKind(StrEnum):
-    """The kinds of plugins, spelled as in the REST API and in the order of listings."""
-
-    SINK = "sink"
-    SOURCE = "source"
-    TRANSFORMATION = "transformation"
-    PREDICATE = "predicate"
-    CONVERTER = "converter"
-    HEADER_CONVERTER = "header_converter"
-
-
-CLASSPATH = "classpath"
-"""The location of Kraal's own plugins in texts, as of those that come with Kafka."""
-KAFKA_VERSION = "4.3.0"
-"""The version of the plugins that come with Kafka."""
-
-_ORDER = {kind: position for position, kind in enumerate(PluginKind)}
-_ENDINGS = {
-    PluginKind.SINK: "Connector",
-    PluginKind.SOURCE: "Connector",
-    PluginKind.TRANSFORMATION: "Transformation",
-    PluginKind.PREDICATE: "Predicate",
-    PluginKind.CONVERTER: "Converter",
-    PluginKind.HEADER_CONVERTER: "HeaderConverter",
-}
-
-PluginClass = type[Connector | Converter | SimpleHeaderConverter | Transformation | Predicate]
-PluginVersion = tuple[tuple[PluginKind, ...], PluginClass]
-"""The kinds and the class of one version."""
-_INTERFACES = (Connector, Converter, SimpleHeaderConverter, Transformation, Predicate)
-
-
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """One version of a class in one of its roles. `name` is the full name as users write it."""
-
-    name: str
-    kind: PluginKind
-    version: str
-    config_def: ConfigDef
-    location: str = CLASSPATH
-
-    def describe(self) -> str:
-        """Return the plugin's text in the lists of Connect's error messages."""
-        return (
-            f"PluginDesc{{klass=class {self.name}, name='{self.name}', version='{self.version}', "
-            f"encodedVersion={self.version}, type={self.kind}, typeName='{self.kind}', location='{self.location}'}}"
-        )
-
-
-def _pruned(simple_name: str, kinds: Iterable[PluginKind]) -> set[str]:
-    """Return the aliases of a class: its simple name, and that name without the suffix of each of its kinds."""
-    short = (
-        simple_name[: simple_name.rfind(_ENDINGS[kind])] for kind in kinds if _ENDINGS[kind] in simple_name
-    )
-    return {simple_name, *filter(None, short)}
-
-
-class _Entry:
-    """A plugin name and the class of one version, imported on first use."""
-
-    def __init__(
-        self, name: str, group: str, load: Callable[[], object], kinds: tuple[PluginKind, ...] | None = None
-    ) -> None:
-        self.name = name
-        self.group = group
-        self._load = load
-        self._kinds = kinds
-
-    @cached_property
-    def loaded(self) -> PluginClass:
-        """The class. Raises PluginFailed if it cannot be imported or is not a plugin."""
-        try:
-            with ONE_AT_A_TIME:
-                found = self._load()
-        except Exception as exc:
-            raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
-        if isinstance(found, type) and issubclass(found, _INTERFACES):
-            return found
-        reason = f"plugin {self.name} is {found!r}, which is no plugin"
-        raise PluginFailed(reason, reason)
-
-    @property
-    def possible_kinds(self) -> tuple[PluginKind, ...]:
-        """The kinds that are known, or that the entry point's group allows; does not import the class."""
-        if self._kinds is not None:
-            return self._kinds
-        if self.group == CONNECTORS_GROUP:
-            return (PluginKind.SINK, PluginKind.SOURCE)
-        if self.group == TRANSFORMS_GROUP:
-            return (PluginKind.TRANSFORMATION,)
-        if self.group == PREDICATES_GROUP:
-            return (PluginKind.PREDICATE,)
-        if self.name == SIMPLE_HEADER_CONVERTER:
-            return (PluginKind.HEADER_CONVERTER,)
-        return (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER)
-
-    def plugins(self) -> tuple[Plugin, ...]:
-        """Import the class and return its roles. Raises PluginFailed."""
-        cls = self.loaded
-        kinds = self.possible_kinds
-        if issubclass(cls, Connector):
-            kinds = (PluginKind(cls.kind),)
-        location = getattr(cls, "location", CLASSPATH)
-        return tuple(Plugin(self.name, kind, cls.version, cls.config_def, location) for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,45 +42,41 @@ class JavaNames:
     services: frozenset[str] = frozenset()
 
 
+_ORDER: Final = {kind: position for position, kind in enumerate(PluginKind)}
 _KAFKA: Final = "org.apache.kafka.connect."
 
 
 class Registry:
     """The plugins of one worker. Immutable, so thread-safe."""
 
-    def __init__(self, entries: Sequence[_Entry], java: JavaNames | None = None) -> None:
+    def __init__(self, entries: Sequence[Entry], java: JavaNames | None = None) -> None:
         """`entries` of one name are versions, in ascending order."""
         self._java = java or JavaNames()
         self._all = tuple(entries)
-        self._versions: dict[str, list[_Entry]] = {}
+        self._versions: dict[str, list[Entry]] = {}
         for entry in entries:
             self._versions.setdefault(entry.name, []).append(entry)
         found: dict[str, set[str]] = {}
         for entry in entries:
-            simple = entry.name.replace("$", ".").rpartition(".")[2]
-            for alias in _pruned(simple, entry.possible_kinds):
+            for alias in entry.aliases:
                 found.setdefault(alias, set()).add(entry.name)
         self._aliases = {alias: names.pop() for alias, names in found.items() if len(names) == 1}
 
     @staticmethod
     def load() -> Registry:
         """Find the installed plugins without importing them."""
-        found = [
-            _Entry(entry.name, group, entry.load)
-            for group in (CONNECTORS_GROUP, CONVERTERS_GROUP, TRANSFORMS_GROUP, PREDICATES_GROUP)
-            for entry in installed(group)
-        ]
-        return Registry([*{entry.name: entry for entry in (_SIMPLE_HEADERS, *found)}.values()])
+        found = [Entry.installed(point) for group in GROUPS for point in installed(group)]
+        return Registry([*{entry.name: entry for entry in (SIMPLE_HEADERS, *found)}.values()])
 
     @staticmethod
     def of(classes: Mapping[str, type[Connector | Converter | Transformation | Predicate]]) -> Registry:
         """Create a registry of the given classes, by full name; for tests and embedding."""
-        return Registry([_SIMPLE_HEADERS, *(_entry_of(name, cls) for name, cls in classes.items())])
+        return Registry([SIMPLE_HEADERS, *(Entry.of(name, cls) for name, cls in classes.items())])
 
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
         """Return a registry in which these connectors, by full name, replace all connectors of this one."""
         others = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
-        made = [_entry_of(name, cls) for name, cls in classes.items()]
+        made = [Entry.of(name, cls) for name, cls in classes.items()]
         return Registry([*others, *made], self._java)
 
     def with_java(
@@ -203,7 +91,7 @@ class Registry:
         whose place Kraal's own keep for connectors in Python; `services`: of plugins that connectors cannot use.
         """
         kept = [entry for entry in self._all if entry.name not in found]
-        added = [_entry_of(name, cls, kinds) for name, versions in found.items() for kinds, cls in versions]
+        added = [Entry.of(name, cls, kinds) for name, versions in found.items() for kinds, cls in versions]
         java = self._java
         names = JavaNames(java.found.union(found), java.in_jvm.union(in_jvm), java.services.union(services))
         return Registry([*kept, *added], names)
@@ -211,6 +99,10 @@ class Registry:
     def is_java(self, name: str) -> bool:
         """Whether the plugin with a full name is a Java class of `plugin.path`."""
         return name in self._java.found
+
+    def runtime(self, name: str) -> str:
+        """Return what runs the plugin with a full name: `java`, the JVM of Java plugins, or `python`."""
+        return "java" if self.is_java(name) else "python"
 
     def in_jvm(self, name: str) -> bool:
         """Whether the plugins' JVM has a class with this name: one of `plugin.path`, or one of Kafka's own."""
@@ -322,17 +214,17 @@ class Registry:
             )
         return cls
 
-    def plugins(self, *, connectors_only: bool = False) -> tuple[Plugin, ...]:
+    def plugins(self, *, connectors_only: bool = False) -> tuple[PluginInfo, ...]:
         """Return all plugins: sinks, sources, then the rest, each kind by name, and each name by version.
 
-        Plugins that cannot be imported are logged and omitted.
+        Imports plugins of other packages only. Those that cannot be imported are logged and omitted.
         """
         wanted = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
         found = [
             plugin
             for entry in self._all
             if wanted & set(entry.possible_kinds)
-            for plugin in _roles_or_none(entry)
+            for plugin in _listed_or_none(entry)
             if plugin.kind in wanted
         ]
         return tuple(sorted(found, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
@@ -349,37 +241,9 @@ class Registry:
         return tuple(sorted(entry.name for entry in self._all if kind in entry.possible_kinds))
 
 
-def _roles_or_none(entry: _Entry) -> tuple[Plugin, ...]:
+def _listed_or_none(entry: Entry) -> Iterable[PluginInfo]:
     try:
-        return entry.plugins()
+        return entry.listed()
     except PluginFailed as exc:
         log.warning("%s; it is not listed", exc)
         return ()
-
-
-def _entry_of(name: str, cls: PluginClass, kinds: tuple[PluginKind, ...] | None = None) -> _Entry:
-    groups = {Connector: CONNECTORS_GROUP, Transformation: TRANSFORMS_GROUP, Predicate: PREDICATES_GROUP}
-    group = next((each for base, each in groups.items() if issubclass(cls, base)), CONVERTERS_GROUP)
-    return _Entry(name, group, lambda: cls, kinds)
-
-
-_SIMPLE_HEADERS = _Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda: SimpleHeaderConverter)
-
-
-def installed(group: str) -> Sequence[EntryPoint]:
-    """Return the entry points of a group; in a checkout that is not installed, those of its pyproject.toml."""
-    found = tuple(entry_points(group=group))
-    try:
-        distribution("kraal")
-    except PackageNotFoundError:
-        return (*found, *_checkout_entry_points(group))
-    return found
-
-
-def _checkout_entry_points(group: str) -> Sequence[EntryPoint]:
-    package = import_module("kraal").__file__
-    project = Path(package or ".").resolve().parents[1] / "pyproject.toml"
-    if not project.is_file():
-        return ()
-    entries = tomllib.loads(project.read_text("utf-8")).get("project", {}).get("entry-points", {})
-    return tuple(EntryPoint(name, value, group) for name, value in entries.get(group, {}).items())

@@ -15,10 +15,11 @@ from typing_extensions import override
 from kraal.config.connector.keys import PREDICATES, TRANSFORMS
 from kraal.config.values import split_list, trim
 from kraal.plugins.api import Predicate, Transformation
+from kraal.plugins.entries import PluginClass
 from kraal.plugins.model.capabilities import declares
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
-from kraal.plugins.registry import PluginClass, Registry
+from kraal.plugins.registry import Registry
 
 PREDICATE: Final = "predicate"
 NEGATE: Final = "negate"

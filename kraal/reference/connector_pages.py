@@ -16,7 +16,7 @@ from typing import Final
 from kraal.config.key import ConfigDef, Key
 from kraal.config.properties_file import parse_properties
 from kraal.plugins.api import Connector
-from kraal.plugins.registry import CONNECTORS_GROUP, installed
+from kraal.plugins.entries import CONNECTORS_GROUP, installed
 from kraal.reference.markdown import INDEX, MADE
 
 _PART: Final = re.compile(

@@ -21,7 +21,7 @@ from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES
 from kraal.config.worker.keys import STANDALONE, WORKER, WORKER_FAMILIES
 from kraal.plugins.api import Connector, Converter, Predicate, Transformation
 from kraal.plugins.config_providers import PROVIDERS_GROUP
-from kraal.plugins.registry import (
+from kraal.plugins.entries import (
     CONNECTORS_GROUP,
     CONVERTERS_GROUP,
     PREDICATES_GROUP,

@@ -14,6 +14,7 @@ from typing import Final, Self
 from typing_extensions import override
 
 from kraal.config.clients.keys import client_names
+from kraal.config.connector.converters import BYTES
 from kraal.config.connector.java_plugins import DISCOVERY, JAVA_PLUGINS, PATH
 from kraal.config.values import split_list
 from kraal.core.errors import BadRequest
@@ -25,7 +26,6 @@ CONNECTORS: Final = ("MirrorSourceConnector", "MirrorHeartbeatConnector", "Mirro
 LOOPBACK: Final = "http://127.0.0.1:0"
 """Where the REST API of a flow's worker listens, unless the file sets up listeners: any free port."""
 _PACKAGE: Final = "org.apache.kafka.connect.mirror."
-_BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _PROVIDERS: Final = "config.providers"
 _CLIENT: Final = ("producer.", "consumer.", "admin.")
 _OF_CLIENTS: Final = re.compile("consumer|producer|admin")
@@ -120,7 +120,7 @@ def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
             f"{kind}.storage.topic": f"mm2-{name}.{flow.source}.internal"
             for kind, name in (("offset", "offsets"), ("status", "status"), ("config", "configs"))
         },
-        **dict.fromkeys(_CONVERTERS, _BYTES),
+        **dict.fromkeys(_CONVERTERS, BYTES),
     }
     return {**defaults, **found}
 

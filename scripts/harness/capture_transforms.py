@@ -18,7 +18,7 @@ from typing import Any
 from kraal.jars.jars import classpath
 from kraal.jars.java import find_java
 from kraal.jars.lock import KAFKA
-from kraal.plugins.registry import PREDICATES_GROUP, TRANSFORMS_GROUP, installed
+from kraal.plugins.entries import PREDICATES_GROUP, TRANSFORMS_GROUP, installed
 from scripts.harness.transform_cases import CASES
 
 GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "transforms" / KAFKA

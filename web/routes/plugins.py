@@ -14,7 +14,8 @@ from anyio import CapacityLimiter, fail_after, to_thread
 from kraal.cluster.views import rest as view
 from kraal.core.errors import TimedOut
 from kraal.plugins.connector_parts import parts_of
-from kraal.plugins.registry import Plugin, Registry
+from kraal.plugins.entries import PluginInfo
+from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import describe_plugin
 from web.middleware.admission import Scarce
 from web.openapi.operation import Operation, Query
@@ -111,13 +112,10 @@ def _listed(registry: Registry, *, only: bool, with_runtime: bool) -> list[dict[
     found = {(each.name, each.kind, each.version): each for each in registry.plugins(connectors_only=only)}
     if not with_runtime:
         return [_plugin_info(plugin) for plugin in found.values()]
-    return [
-        {**_plugin_info(plugin), _RUNTIME: getattr(registry.loaded(plugin.name), _RUNTIME, "python")}
-        for plugin in found.values()
-    ]
+    return [{**_plugin_info(plugin), _RUNTIME: registry.runtime(plugin.name)} for plugin in found.values()]
 
 
-def _plugin_info(plugin: Plugin) -> dict[str, Any]:
+def _plugin_info(plugin: PluginInfo) -> dict[str, Any]:
     """Shape: `{"class","type"[,"version"]}`; the version is omitted if unknown."""
     version = {"version": plugin.version} if plugin.version else {}
     return {"class": plugin.name, "type": str(plugin.kind), **version}

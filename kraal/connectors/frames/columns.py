@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.frames.schema import column_named, connect_column, schema_of, struct_schema
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import Offset, Schema, SourceBatch, SourcePartition
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.frames.range_files import OFFSET, RANGE
 from kraal.connectors.frames.schema import column_named, struct_of
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import SinkValues, TopicPartition
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
+from kraal.engine.columns.functions import F
 from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP
 from kraal.plugins.model.schema import Field, Schema, Type
 

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.file import lines
@@ -36,6 +35,7 @@ from kraal.connectors.frames.schema import struct_of
 from kraal.connectors.spark.checks import local_path
 from kraal.connectors.spark.object_files import listed
 from kraal.connectors.spark.object_stores import is_object_path, object_address
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
 from kraal.converters.json.quote import quoted
 from kraal.converters.json.write import NULL_REFUSED, JsonWriter, quote
+from kraal.engine.columns.functions import F
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.logical import scale_of
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
@@ -28,6 +27,7 @@ from kraal.converters.json.parse import NOT_JSON
 from kraal.converters.json.records import JsonRecords
 from kraal.converters.json.write import JsonWriter
 from kraal.converters.parsing import parse
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import ColumnFormat, ConfigDef, Converter, DataException, Schema
 from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
 from kraal.converters.json.parse import NO_ENVELOPE, NOT_JSON
+from kraal.engine.columns.functions import F
 from kraal.plugins.model.schema import Type
 
 if TYPE_CHECKING:

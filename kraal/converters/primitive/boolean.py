@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
 from kraal.converters.parsing import parse
 from kraal.converters.primitive.config import BOOLEAN_CONVERTER
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import ConfigDef, Converter, DataException, Schema
 from kraal.plugins.model.schema import Type
 from kraal.plugins.values.java_values import java_class

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
+from kraal.engine.columns.functions import F
 from kraal.plugins.model.schema import Schema, Type
 
 if TYPE_CHECKING:

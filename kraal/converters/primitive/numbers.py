@@ -10,12 +10,12 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
 from kraal.converters.parsing import parse
 from kraal.converters.primitive.config import NUMBER_CONVERTER
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import ConfigDef, Converter, DataException, Schema
 from kraal.plugins.model.records import Float32
 from kraal.plugins.model.schema import Type

@@ -10,7 +10,6 @@ import codecs
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
@@ -18,6 +17,7 @@ from kraal.converters.parsing import parse
 from kraal.converters.primitive.charsets import CHARSETS, LACKING, decoded, encoded
 from kraal.converters.primitive.config import STRING_CONVERTER
 from kraal.converters.primitive.java_text import java_text
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import ColumnFormat, ConfigDef, Converter, Schema
 from kraal.plugins.model.schema import OPTIONAL_STRING, Type
 from kraal.plugins.values.java_values import java_text as as_text

@@ -23,7 +23,8 @@ from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendat
 from kraal.config.values import split_list, trim
 from kraal.core.errors import PluginFailed
 from kraal.core.ids import Config
-from kraal.plugins.registry import Plugin, PluginKind, Registry
+from kraal.plugins.entries import Plugin, PluginKind
+from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import NEGATE, PREDICATE
 from kraal.plugins.versions import mismatch
 

@@ -23,7 +23,8 @@ from kraal.config.connector.source import SOURCE, SOURCE_FAMILIES, TRANSACTIONAL
 from kraal.config.key import ConfigDef, Key, Recommendation, Recommender
 from kraal.core.errors import PluginFailed
 from kraal.core.ids import Config
-from kraal.plugins.registry import Plugin, PluginKind, Registry
+from kraal.plugins.entries import Plugin, PluginKind
+from kraal.plugins.registry import Registry
 
 
 class WorkerDefaults(Protocol):

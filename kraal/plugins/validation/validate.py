@@ -38,8 +38,9 @@ from kraal.core.errors import BadRequest, NotFound, PluginFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, names_secret
 from kraal.plugins.config_providers import ProviderClasses
+from kraal.plugins.entries import CLASSPATH, Plugin, PluginKind
 from kraal.plugins.java_chain import chain_errors
-from kraal.plugins.registry import CLASSPATH, Plugin, PluginKind, Registry
+from kraal.plugins.registry import Registry
 from kraal.plugins.validation.aliases import alias_errors, with_aliases
 from kraal.plugins.validation.framework import (
     WorkerDefaults,

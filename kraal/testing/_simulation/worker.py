@@ -24,6 +24,7 @@ from actors.messages.herder import CreateConnector, ShutDown
 from actors.parts import Parts
 from actors.runtime.system import Crash
 from kraal.cluster.views import rest as view
+from kraal.config.connector.converters import BYTES
 from kraal.config.worker.standalone import StandaloneConfig, parse_standalone
 from kraal.core.ids import ConnectorName, TargetState, WorkerId
 from kraal.core.log_levels import Loggers
@@ -53,7 +54,7 @@ DEFAULTS = {
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "offset.storage.file.filename": "unused",
 }
-CONVERTERS = (DEFAULTS["key.converter"], "org.apache.kafka.connect.converters.ByteArrayConverter")
+CONVERTERS = (DEFAULTS["key.converter"], BYTES)
 """Plugins of fake workers in addition to the fake connectors."""
 
 

@@ -17,7 +17,8 @@ from kraal.core.offsets import SourcePartition
 from kraal.java_plugins.catalog import UNUSED_S, cached, digest_of, store
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.jvm import PluginsAway
-from kraal.plugins.registry import PluginKind, Registry
+from kraal.plugins.entries import PluginKind
+from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import make_chain
 from tests.unit.java_plugins.catalogs import CATALOG
 from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
@@ -59,7 +60,7 @@ def test_plugins_are_listed_with_all_their_versions(registry: Registry) -> None:
         ("com.example.Both", PluginKind.CONVERTER, "2.0"),
         ("com.example.Both", PluginKind.HEADER_CONVERTER, "2.0"),
     ]
-    assert {getattr(registry.loaded(name), "runtime", None) for name, *_ in listed} == {"java"}
+    assert {registry.runtime(name) for name, *_ in listed} == {"java"}
     assert registry.resolve("OldSource") == "com.example.OldSource"
     task = registry.connector_class("com.example.OldSource").task_class
     assert task.class_name == "com.example.Task"

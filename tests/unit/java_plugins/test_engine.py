@@ -107,7 +107,8 @@ def test_java_tasks_run_in_their_jvm_also_if_their_version_is_gone(
     hosts: FakeHosts, registry: Registry, name: str, version: str | None, *, is_java: bool
 ) -> None:
     inner, events = Inner(), list[RunEvent]()
-    both = registry.with_java({FAKE_SOURCE: [((), FakeSourceConnector)]})
+    old = registry.connector_class("OldSource")
+    both = registry.with_connectors({FAKE_SOURCE: FakeSourceConnector, "com.example.OldSource": old})
     engine = engine_of(inner, hosts, both)
     hosts.shared.up()
     config = {"name": "c", "connector.class": name} | (
@@ -122,7 +123,8 @@ def test_each_runtime_starts_and_is_waited_for_only_if_a_connector_needs_it(
     hosts: FakeHosts, registry: Registry
 ) -> None:
     inner = Inner()
-    both = registry.with_java({FAKE_SOURCE: [((), FakeSourceConnector)]})
+    old = registry.connector_class("OldSource")
+    both = registry.with_connectors({FAKE_SOURCE: FakeSourceConnector, "com.example.OldSource": old})
     engine = engine_of(inner, hosts, both)
     java, python, unknown = (
         {"connector.class": name} for name in ("OldSource", FAKE_SOURCE, "${file:x:class}")

@@ -21,7 +21,8 @@ from kraal.plugins.api import (
     SourceTask,
     Transformation,
 )
-from kraal.plugins.registry import PREDICATES_GROUP, TRANSFORMS_GROUP, Registry, installed
+from kraal.plugins.entries import PREDICATES_GROUP, TRANSFORMS_GROUP, installed
+from kraal.plugins.registry import Registry
 
 if TYPE_CHECKING:
     from kraal.plugins.model.schema import Schema

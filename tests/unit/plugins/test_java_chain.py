@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kraal.plugins.api import Converter, Predicate, Transformation
+from kraal.plugins.entries import PluginKind
 from kraal.plugins.java_chain import chain_config, chain_errors, needs_java
-from kraal.plugins.registry import PluginKind, Registry
+from kraal.plugins.registry import Registry
 
 CHANGE, SHOUT, CHECK = "com.example.Change", "com.example.Shout", "com.example.Check"
 SOURCE, SINK = "FileStreamSource", "FileStreamSink"

@@ -7,7 +7,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from kraal.core.errors import BadRequest, ConfigInvalid, NotFound, PluginFailed
-from kraal.plugins.registry import CONNECTORS_GROUP, CONVERTERS_GROUP, PluginKind, Registry, _Entry
+from kraal.plugins.entries import CONNECTORS_GROUP, CONVERTERS_GROUP, GROUPS, Entry, PluginKind, installed
+from kraal.plugins.registry import Registry
 from kraal.plugins.validation.infos import raise_if_invalid
 from kraal.plugins.validation.validate import describe_plugin, validate_connector
 from kraal.plugins.versions import allows, ascending, mismatch
@@ -17,6 +18,7 @@ from tests.unit.plugins.shipped import (
     SOURCE_CLASS,
     STRING_CLASS,
     FakeJson,
+    FakeSink,
     FakeSource,
     Worker,
     registry,
@@ -83,9 +85,32 @@ def test_loading_imports_no_plugin() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_listing_imports_none_of_kraals_own_plugins() -> None:
+    code = (
+        "import sys; from kraal.plugins.registry import Registry; found = Registry.load();"
+        "assert len(found.plugins()) > 40;"
+        "assert not {'pyspark', 'pyarrow', 'kraal.transforms', 'kraal.connectors'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_kraals_own_plugins_are_listed_as_their_classes_say(group: str) -> None:
+    for entry in map(Entry.installed, installed(group)):
+        told = [(each.name, each.kind, each.version, each.location) for each in entry.listed()]
+        assert told == [(each.name, each.kind, each.version, each.location) for each in entry.plugins()]
+
+
+def test_a_plugin_of_another_package_is_listed_as_its_class_says() -> None:
+    point = EntryPoint("a.SourceConnector", "tests.unit.plugins.shipped:FakeSink", CONNECTORS_GROUP)
+    assert [(each.kind, each.version) for each in Entry.installed(point).listed()] == [
+        (PluginKind.SINK, FakeSink.version)
+    ]
+
+
 def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest.LogCaptureFixture) -> None:
     point = EntryPoint("a.BrokenSourceConnector", "kraal.no_such_module:Broken", CONNECTORS_GROUP)
-    found = Registry([_Entry(point.name, point.group, point.load)])
+    found = Registry([Entry(point.name, point.group, point.load)])
     assert found.plugins() == ()
     assert "a.BrokenSourceConnector could not be loaded" in caplog.text
     with pytest.raises(PluginFailed, match="no_such_module"):
@@ -93,7 +118,7 @@ def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest
 
 
 def test_a_class_that_is_not_a_plugin_cannot_be_registered() -> None:
-    found = Registry([_Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
+    found = Registry([Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
     with pytest.raises(PluginFailed, match="which is no plugin"):
         found.converter_class("a.Odd")
 

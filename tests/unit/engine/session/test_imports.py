@@ -15,11 +15,11 @@ CODE = """
 import sys
 import threading
 from importlib import import_module
-from kraal.plugins.registry import CONVERTERS_GROUP, _Entry
+from kraal.plugins.entries import CONVERTERS_GROUP, Entry
 from kraal.engine.session.session import import_spark
 
 sys.path.insert(0, sys.argv[1])
-entry = _Entry("Own", CONVERTERS_GROUP, lambda: import_module("plugin").Own)
+entry = Entry("Own", CONVERTERS_GROUP, lambda: import_module("plugin").Own)
 failed = []
 
 def load():

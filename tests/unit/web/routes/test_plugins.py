@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from kraal.core.errors import BadRequest, KraalError
+from kraal.plugins.entries import PluginKind
 from kraal.plugins.validation.infos import ConfigInfo, ConfigInfos, ConfigValueInfo
 from tests.unit.plugins.shipped import registry as shipped
 from tests.unit.web.api import Api
@@ -38,8 +39,8 @@ def test_connectors_only_can_be_switched_off(query: str, *, all_kinds: bool) -> 
 
 
 def test_what_runs_plugins_is_told_on_request() -> None:
-    java = type("JavaSink", (shipped().connector_class("FileStreamSink"),), {"runtime": "java"})
-    registry = shipped().with_connectors({"x.JavaSink": java})
+    java = ((PluginKind.SINK,), shipped().connector_class("FileStreamSink"))
+    registry = shipped().with_java({"x.JavaSink": [java]})
     listed = (
         Api(SETTINGS, registry).client.get("/connector-plugins?connectorsOnly=false&expand=runtime").json()
     )

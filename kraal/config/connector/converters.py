@@ -1,0 +1,41 @@
+"""The converters of a connector: its own, or the worker's, or Connect's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kraal.config.connector.keys import HEADER_CONVERTER, KEY_CONVERTER, VALUE_CONVERTER
+from kraal.core.ids import Config
+
+BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+DEFAULTS: Final = {
+    KEY_CONVERTER: BYTES,
+    VALUE_CONVERTER: BYTES,
+    HEADER_CONVERTER: "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+}
+"""The class of each role if neither the connector nor the worker names one."""
+
+
+class ConverterSettings(NamedTuple):
+    """What one converter of a connector is made from."""
+
+    name: str
+    """The class or alias, as written."""
+    own: dict[str, str]
+    """Its own keys, without the role's prefix."""
+
+
+def converter_settings(worker: Mapping[str, str], connector: Config, role: str) -> ConverterSettings:
+    """Return the settings of the converter in a role, such as `key.converter`.
+
+    A connector that names no class gets the worker's class with the worker's settings. Source: Plugins.newConverter.
+    """
+    source = connector if connector.get(role) else worker
+    prefix = f"{role}."
+    own = {
+        key.removeprefix(prefix): text
+        for key, text in source.items()
+        if key.startswith(prefix) and text is not None
+    }
+    return ConverterSettings(source.get(role) or DEFAULTS[role], own)

@@ -1,0 +1,200 @@
+"""Plugins by name: what a listing tells of each, and its class, which is imported on first use.
+
+Plugins come from entry points; a checkout that is not installed reads them from its pyproject.toml. Kind and version of
+Kraal's own are known without an import, for importing all of them takes half a second.
+Source: PluginDesc, PluginType, PluginUtils (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from pathlib import Path
+from typing import Final
+
+from kraal import __version__
+from kraal.config.key import ConfigDef
+from kraal.core.errors import PluginFailed
+from kraal.plugins.api import Connector, Converter, Predicate, Transformation
+from kraal.plugins.importing import ONE_AT_A_TIME
+from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
+
+CONNECTORS_GROUP = "kraal.connectors"
+CONVERTERS_GROUP = "kraal.converters"
+TRANSFORMS_GROUP = "kraal.transforms"
+PREDICATES_GROUP = "kraal.predicates"
+GROUPS: Final = (CONNECTORS_GROUP, CONVERTERS_GROUP, TRANSFORMS_GROUP, PREDICATES_GROUP)
+
+CLASSPATH = "classpath"
+"""The location of Kraal's own plugins in texts, as of those that come with Kafka."""
+KAFKA_VERSION = "4.3.0"
+"""The version of the plugins that come with Kafka."""
+
+
+class PluginKind(StrEnum):
+    """The kinds of plugins, spelled as in the REST API and in the order of listings."""
+
+    SINK = "sink"
+    SOURCE = "source"
+    TRANSFORMATION = "transformation"
+    PREDICATE = "predicate"
+    CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
+
+
+_ENDINGS = {
+    PluginKind.SINK: "Connector",
+    PluginKind.SOURCE: "Connector",
+    PluginKind.TRANSFORMATION: "Transformation",
+    PluginKind.PREDICATE: "Predicate",
+    PluginKind.CONVERTER: "Converter",
+    PluginKind.HEADER_CONVERTER: "HeaderConverter",
+}
+
+PluginClass = type[Connector | Converter | SimpleHeaderConverter | Transformation | Predicate]
+PluginVersion = tuple[tuple[PluginKind, ...], PluginClass]
+"""The kinds and the class of one version."""
+_INTERFACES = (Connector, Converter, SimpleHeaderConverter, Transformation, Predicate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginInfo:
+    """What listings tell of one version of a class in one of its roles. `name` is the full name as users write it."""
+
+    name: str
+    kind: PluginKind
+    version: str
+    location: str = CLASSPATH
+
+    def describe(self) -> str:
+        """Return the plugin's text in the lists of Connect's error messages."""
+        return (
+            f"PluginDesc{{klass=class {self.name}, name='{self.name}', version='{self.version}', "
+            f"encodedVersion={self.version}, type={self.kind}, typeName='{self.kind}', location='{self.location}'}}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin(PluginInfo):
+    """One version of a class in one of its roles, with the keys of its config."""
+
+    config_def: ConfigDef
+
+
+class Entry:
+    """A plugin name and the class of one version, imported on first use."""
+
+    def __init__(
+        self,
+        name: str,
+        group: str,
+        load: Callable[[], object],
+        kinds: tuple[PluginKind, ...] | None = None,
+        version: str | None = None,
+    ) -> None:
+        """`kinds` and `version`: of a plugin of which they are known without its class; else the class tells them."""
+        self.name = name
+        self.group = group
+        self._load = load
+        self._kinds = kinds
+        self._version = version
+
+    @staticmethod
+    def installed(point: EntryPoint) -> Entry:
+        """Return the plugin of an entry point; Kraal's own have Kraal's version, and connectors its kind as ending."""
+        if not point.value.startswith("kraal."):
+            return Entry(point.name, point.group, point.load)
+        kinds = None
+        if point.group == CONNECTORS_GROUP:
+            kinds = (PluginKind.SOURCE if point.name.endswith("SourceConnector") else PluginKind.SINK,)
+        return Entry(point.name, point.group, point.load, kinds, __version__)
+
+    @staticmethod
+    def of(name: str, cls: PluginClass, kinds: tuple[PluginKind, ...] | None = None) -> Entry:
+        """Return the plugin of a class."""
+        groups = {Connector: CONNECTORS_GROUP, Transformation: TRANSFORMS_GROUP, Predicate: PREDICATES_GROUP}
+        group = next((each for base, each in groups.items() if issubclass(cls, base)), CONVERTERS_GROUP)
+        return Entry(name, group, lambda: cls, kinds)
+
+    @cached_property
+    def loaded(self) -> PluginClass:
+        """The class. Raises PluginFailed if it cannot be imported or is not a plugin."""
+        try:
+            with ONE_AT_A_TIME:
+                found = self._load()
+        except Exception as exc:
+            raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
+        if isinstance(found, type) and issubclass(found, _INTERFACES):
+            return found
+        reason = f"plugin {self.name} is {found!r}, which is no plugin"
+        raise PluginFailed(reason, reason)
+
+    @property
+    def possible_kinds(self) -> tuple[PluginKind, ...]:
+        """The kinds that are known, or that the entry point's group allows; does not import the class."""
+        if self._kinds is not None:
+            return self._kinds
+        if self.group == CONNECTORS_GROUP:
+            return (PluginKind.SINK, PluginKind.SOURCE)
+        if self.group == TRANSFORMS_GROUP:
+            return (PluginKind.TRANSFORMATION,)
+        if self.group == PREDICATES_GROUP:
+            return (PluginKind.PREDICATE,)
+        if self.name == SIMPLE_HEADER_CONVERTER:
+            return (PluginKind.HEADER_CONVERTER,)
+        return (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER)
+
+    @property
+    def aliases(self) -> set[str]:
+        """The class's simple name, and that name without the ending of each possible kind."""
+        simple = self.name.replace("$", ".").rpartition(".")[2]
+        endings = (_ENDINGS[kind] for kind in self.possible_kinds)
+        short = (simple[: simple.rfind(ending)] for ending in endings if ending in simple)
+        return {simple, *filter(None, short)}
+
+    def listed(self) -> Iterable[PluginInfo]:
+        """Return what listings tell of its roles; imports the class if it must. Raises PluginFailed."""
+        if self._version is None:
+            return self.plugins()
+        return (PluginInfo(name=self.name, kind=kind, version=self._version) for kind in self.possible_kinds)
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Import the class and return its roles. Raises PluginFailed."""
+        cls = self.loaded
+        kinds = self.possible_kinds
+        if issubclass(cls, Connector):
+            kinds = (PluginKind(cls.kind),)
+        location = getattr(cls, "location", CLASSPATH)
+        return tuple(
+            Plugin(
+                name=self.name, kind=kind, version=cls.version, location=location, config_def=cls.config_def
+            )
+            for kind in kinds
+        )
+
+
+SIMPLE_HEADERS: Final = Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda: SimpleHeaderConverter)
+
+
+def installed(group: str) -> Sequence[EntryPoint]:
+    """Return the entry points of a group; in a checkout that is not installed, those of its pyproject.toml."""
+    found = tuple(entry_points(group=group))
+    try:
+        distribution("kraal")
+    except PackageNotFoundError:
+        return (*found, *_checkout_entry_points(group))
+    return found
+
+
+def _checkout_entry_points(group: str) -> Sequence[EntryPoint]:
+    package = import_module("kraal").__file__
+    project = Path(package or ".").resolve().parents[1] / "pyproject.toml"
+    if not project.is_file():
+        return ()
+    entries = tomllib.loads(project.read_text("utf-8")).get("project", {}).get("entry-points", {})
+    return tuple(EntryPoint(name, value, group) for name, value in entries.get(group, {}).items())
