@@ -275,11 +275,8 @@ class _MadeInJvm:
     class_name: ClassVar[str]
 
     def __new__(cls) -> Self:
-        """Raise BadRequest: a source in real-time mode names the plugin."""
-        raise BadRequest(
-            f"{cls.class_name} is a Java plugin, which sources in real-time mode cannot use; use "
-            "one of Kraal's own plugins."
-        )
+        """Raise BadRequest."""
+        raise BadRequest(f"{cls.class_name} is a Java plugin, which only the JVM of Java plugins can create.")
 
 
 def classes_of(found: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:

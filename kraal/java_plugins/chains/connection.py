@@ -1,4 +1,4 @@
-"""Connections to the chain of a task in the plugins' JVM, for the batches that pass through it."""
+"""Connections to the chain of a task in the plugins' JVM, which sends batches through it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from typing_extensions import Buffer
 
 from kraal.core.errors import PluginFailed
 from kraal.java_plugins.chains.frames import Buffers, add_column, head_of
@@ -74,7 +76,7 @@ class Connection:
 
     def process(
         self, part: pa.RecordBatch, columns: Sequence[str], **about: Any
-    ) -> tuple[dict[str, Any], list[Any]]:
+    ) -> tuple[dict[str, Any], Iterator[Any]]:
         """Send columns of a part of a batch, as far as it has them; return the answer's object and buffers."""
         buffers: Buffers = []
         described = [
@@ -85,21 +87,27 @@ class Connection:
         head = {"chain": self._number, "count": part.num_rows, "columns": described}
         return self._ask({**head, **about}, buffers)
 
-    def _ask(self, about: Mapping[str, Any], buffers: Buffers) -> tuple[dict[str, Any], list[Any]]:
+    def _ask(self, about: Mapping[str, Any], buffers: Buffers) -> tuple[dict[str, Any], Iterator[Any]]:
         try:
-            self._socket.settimeout(None)
-            self._socket.sendall(head_of(about, buffers))
-            for each in buffers:
-                self._socket.sendall(each)
             self._socket.settimeout(_LOOK_S)
+            for each in (head_of(about, buffers), *buffers):
+                self._send(each)
             length: int = struct.unpack(">i", self._received(_INT))[0]
             answer: dict[str, Any] = json.loads(self._received(length))
-            found = [self._received(size) for size in answer["sizes"]]
+            found = iter([self._received(size) for size in answer["sizes"]])
         except OSError as exc:
             raise ChainLost(f"{_LOST}: {exc}") from exc
         if error := answer.get("error"):
             raise PluginFailed(error.partition("\n")[0], error)
         return answer, found
+
+    def _send(self, data: Buffer) -> None:
+        left = memoryview(data).cast("B")
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except TimeoutError:
+                self._stop_if_cancelled()
 
     def _received(self, count: int) -> bytearray:
         found = bytearray(count)
@@ -108,13 +116,17 @@ class Connection:
             try:
                 got = self._socket.recv_into(view[at:])
             except TimeoutError:
-                if self._cancelled is not None and self._cancelled.is_set():
-                    raise ChainCancelled from None
+                self._stop_if_cancelled()
                 continue
             if not got:
                 raise ConnectionResetError("it was closed")
             at += got
         return found
+
+    def _stop_if_cancelled(self) -> None:
+        """Raise ChainCancelled if the run was cancelled: the JVM may be frozen, and never answer."""
+        if self._cancelled is not None and self._cancelled.is_set():
+            raise ChainCancelled
 
 
 def attempts(answer: Mapping[str, Any]) -> ErrorCounts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -26,8 +26,6 @@ Buffers = list[Any]
 
 _INT: Final = 4
 _LONG: Final = 8
-ROW_BUFFERS: Final = 18
-"""How many buffers a group of rows has."""
 
 
 def head_of(about: Mapping[str, Any], buffers: Buffers) -> bytes:
@@ -135,16 +133,15 @@ def _bits(column: pa.Array) -> bytes:
     return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
 
 
-def rows_of(about: Mapping[str, Any], buffers: Sequence[Any]) -> pa.RecordBatch:
-    """Return a group of rows as a batch of the record path, without notes."""
+def rows_of(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
+    """Return a group of rows as a batch of the record path, without notes. Takes the group's buffers."""
     count, headers = about["rows"], about["headers"]
-    made: Iterator[pa.Buffer] = map(pa.py_buffer, buffers)
 
     def column(kind: pa.DataType, rows: int, parts: int = 3) -> pa.Array:
-        return pa.Array.from_buffers(kind, rows, [next(made) for _ in range(parts)])
+        return pa.Array.from_buffers(kind, rows, [pa.py_buffer(next(buffers)) for _ in range(parts)])
 
     topics, partitions = column(pa.string(), count), column(pa.int32(), count, 2)
-    ends = pa.Array.from_buffers(pa.int32(), count + 1, [None, next(made)])
+    ends = pa.Array.from_buffers(pa.int32(), count + 1, [None, pa.py_buffer(next(buffers))])
     names, values = column(pa.string(), headers), column(pa.binary(), headers)
     keys = column(pa.binary(), count)
     listed = _listed(ends, names, values) if headers else pa.nulls(count, HEADERS)
@@ -152,12 +149,12 @@ def rows_of(about: Mapping[str, Any], buffers: Sequence[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=OUT)
 
 
-def sink_rows_of(about: Mapping[str, Any], buffers: Sequence[Any]) -> pa.RecordBatch:
-    """Return a sink's rows as a batch of its record path, without notes."""
-    rows, count = rows_of(about, buffers[:ROW_BUFFERS]), about["rows"]
+def sink_rows_of(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
+    """Return a sink's rows as a batch of its record path, without notes. Takes their buffers."""
+    rows, count = rows_of(about, buffers), about["rows"]
     offsets, times = (
-        pa.Array.from_buffers(pa.int64(), count, [pa.py_buffer(each) for each in buffers[start : start + 2]])
-        for start in (ROW_BUFFERS, ROW_BUFFERS + 2)
+        pa.Array.from_buffers(pa.int64(), count, [pa.py_buffer(next(buffers)) for _ in range(2)])
+        for _ in range(2)
     )
     stamps = times.cast(pa.timestamp("ms", tz="UTC")).cast(SINK_OUT.field("timestamp").type)
     made = {name: rows.column(name) for name in rows.schema.names} | {"offset": offsets, "timestamp": stamps}
@@ -165,7 +162,7 @@ def sink_rows_of(about: Mapping[str, Any], buffers: Sequence[Any]) -> pa.RecordB
 
 
 def _listed(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
-    """Return the headers of each row; null where there are none."""
+    """Return the headers of each row; null for a row without headers."""
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
     nothing = pc.equal(ends.slice(1), ends.slice(0, len(ends) - 1))
     return pa.ListArray.from_arrays(ends, pairs, type=HEADERS, mask=nothing)

@@ -14,7 +14,7 @@ from kraal.engine.records.source_pass import COLUMNS, OUT, DeadTopic, SourcePass
 from kraal.engine.records.steps import PassResult
 from kraal.engine.records.topics import trouble_of
 from kraal.java_plugins.chains.connection import ChainAddress, attempts, slices
-from kraal.java_plugins.chains.frames import ROW_BUFFERS, rows_of, schema_text
+from kraal.java_plugins.chains.frames import rows_of, schema_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class JavaSourcePass:
                 if result.over:
                     continue
                 answer, buffers = connection.process(part, columns, **about)
-                rows = rows_of(answer["rows"], buffers[:ROW_BUFFERS])
-                dead = self._settled(answer, rows_of(answer["dead"], buffers[ROW_BUFFERS:]), result)
+                rows = rows_of(answer["rows"], buffers)
+                dead = self._settled(answer, rows_of(answer["dead"], buffers), result)
                 result.topics.update(rows["topic"].unique().to_pylist())
                 if ensure is not None:
                     result.trouble = trouble_of(ensure, result.topics)

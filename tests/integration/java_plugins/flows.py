@@ -111,7 +111,7 @@ def plugin_jvms(worker: WorkerProcess) -> dict[str, psutil.Process]:
 
 
 def plugin_jvm(worker: WorkerProcess, connector: str = "") -> psutil.Process:
-    """Return a connector's own JVM, or the shared one; fails the test if there is none."""
+    """Return a connector's own JVM, or the shared one. Raises AssertionError if it does not run."""
     found = plugin_jvms(worker)
     assert connector in found, f"only {list(found)} have a JVM"
     return found[connector]

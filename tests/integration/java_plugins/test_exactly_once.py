@@ -52,10 +52,19 @@ def committed(bootstrap: str, topic: str) -> list[int]:
         consumer.close()
 
 
-@pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
-def test_each_number_comes_once(exact: ProcessCluster, boundary: str) -> None:
+@pytest.mark.parametrize(
+    ("boundary", "jvm"),
+    [
+        ("poll", "shared"),
+        ("interval", "shared"),
+        ("connector", "shared"),
+        pytest.param("poll", "own", marks=pytest.mark.slow),
+    ],
+)
+def test_each_number_comes_once(exact: ProcessCluster, boundary: str, jvm: str) -> None:
     name, worker = a_name(boundary), exact.alive[0]
     config = faulty_config(name) | {
+        "plugins.jvm": jvm,
         "exactly.once.support": "required",
         "transaction.boundary": boundary,
         "transaction.boundary.interval.ms": "300",
@@ -67,7 +76,7 @@ def test_each_number_comes_once(exact: ProcessCluster, boundary: str) -> None:
         worker.wait_until("it went on", lambda: len(committed(exact.bootstrap, name)) > count)
 
     more_than(50)
-    plugin_jvm(worker).kill()
+    plugin_jvm(worker, name if jvm == "own" else "").kill()
     more_than(len(committed(exact.bootstrap, name)) + 50)
     exact.restart(name)
     more_than(len(committed(exact.bootstrap, name)) + 50)

@@ -147,7 +147,7 @@ def test_the_versions_that_a_config_wants_run(
     assert found[0][0] == (connector, connector)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_task_whose_version_is_gone_fails_and_names_those_that_are_there(
     kafka: Broker, tmp_path: Path, plugin_path: Path, worker_properties: dict[str, str]
 ) -> None:

@@ -194,7 +194,7 @@ def test_delivery_guarantees_are_asked(
 
 
 def test_a_java_transform_is_not_made_in_this_process(registry: Registry) -> None:
-    with pytest.raises(BadRequest, match=r"com\.example\.Change is a Java plugin, which sources in real"):
+    with pytest.raises(BadRequest, match=r"com\.example\.Change is a Java plugin, which only the JVM"):
         make_chain(registry, {"transforms": "x", "transforms.x.type": "com.example.Change"})
 
 

@@ -146,7 +146,7 @@ def records(side: ProcessCluster, name: str, topic: str) -> list[Any]:
 
 
 def last_offset(side: ProcessCluster, name: str) -> Any:
-    """Return the last stored offset, as its keys and values are in the topic; None if there is none yet."""
+    """Return the last stored offset, as its keys and values are in the topic; None before the first."""
     stored = [
         [json.loads(each.key.replace(name.encode(), b"NAME")), json.loads(each.value)]
         for each in side.records(side.alive[0].properties["offset.storage.topic"])

@@ -141,7 +141,7 @@ def at_rest(cluster: ProcessCluster, name: str) -> Use:
 
 
 def wait_for(cluster: ProcessCluster, name: str, tasks: int, what: str, count: float) -> None:
-    """Wait until each task has stored that it has done so many polls or flushes."""
+    """Wait until the offset of each task says that it has done `count` polls or flushes."""
     worker = cluster.alive[0]
 
     def done() -> bool:

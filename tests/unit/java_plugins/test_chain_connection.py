@@ -1,0 +1,24 @@
+"""A connection to a chain in the plugins' JVM, where the JVM does not answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pyarrow as pa
+import pytest
+
+from kraal.java_plugins.chains.connection import ChainAddress, ChainCancelled
+
+
+@pytest.mark.parametrize("size", [1, 64 << 20], ids=["before an answer", "while it is sent"])
+def test_a_cancel_ends_a_batch_at_a_jvm_that_is_frozen(size: int) -> None:
+    cancelled = threading.Event()
+    cancelled.set()
+    part = pa.record_batch({"value": pa.array([bytes(size)])})
+    with (
+        socket.create_server(("127.0.0.1", 0)) as frozen,  # accepts, and reads nothing
+        ChainAddress(port=frozen.getsockname()[1], token="t", number=1).connect(cancelled) as connection,  # noqa: S106
+        pytest.raises(ChainCancelled),
+    ):
+        connection.process(part, ["value"])
