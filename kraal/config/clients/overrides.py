@@ -1,6 +1,6 @@
 """The policies for client settings that connectors override.
 
-Source: KIP-458; ConnectorClientConfigOverridePolicy (Kafka 4.3.0).
+Source: KIP-458, KIP-1188; ConnectorClientConfigOverridePolicy (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class OverridePolicy(StrEnum):
     ALL = "All"
     NONE = "None"
     PRINCIPAL = "Principal"
+    ALLOWLIST = "Allowlist"
+    """Allows nothing by itself; see `Allowlist`."""
 
     @staticmethod
     def parse(text: str) -> OverridePolicy | None:
@@ -43,6 +45,17 @@ class OverridePolicy(StrEnum):
         if self is OverridePolicy.ALL or (self is OverridePolicy.PRINCIPAL and key in _PRINCIPAL_KEYS):
             return None
         return f"The '{self}' policy does not allow '{key}' to be overridden in the connector configuration."
+
+
+@dataclass(frozen=True, slots=True)
+class Allowlist:
+    """The policy `Allowlist`, with the names of `connector.client.config.override.allowlist`."""
+
+    keys: frozenset[str]
+
+    def objection(self, key: str) -> str | None:
+        """Return why the client's key may not be overridden; None when it may."""
+        return None if key in self.keys else OverridePolicy.ALLOWLIST.objection(key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +80,7 @@ class ForeignPolicy(Protocol):
 
     def validate(self, request: OverrideRequest) -> Sequence[ConfigValue]:
         """Return what the policy says of the settings; may block. Raises Unavailable, PluginFailed."""
+
+
+WorkerPolicy = OverridePolicy | Allowlist | ForeignPolicy
+"""The policy of a worker."""

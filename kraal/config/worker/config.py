@@ -17,13 +17,14 @@ from typing import Any, Final, Self
 from kraal.config.clients.checks import client_errors
 from kraal.config.clients.keys import client_def, client_names
 from kraal.config.clients.librdkafka import unknown_to_librdkafka
-from kraal.config.clients.overrides import ForeignPolicy, OverridePolicy
+from kraal.config.clients.overrides import Allowlist, OverridePolicy, WorkerPolicy
 from kraal.config.connector.auto_restart import STALL_TIMEOUT, AutoRestart, worker_policy
 from kraal.config.key import ConfigDef
 from kraal.config.values import Resolve, as_strings
 from kraal.config.worker.basic_auth import EXTENSIONS, JAAS_FILE, BasicAuth, read_basic_auth
 from kraal.config.worker.command_line_secrets import launch_warnings
 from kraal.config.worker.keys import (
+    ALLOWLIST,
     BODIES_MAX,
     CONTROL_PORT,
     POLICY,
@@ -68,7 +69,7 @@ class WorkerConfig:
     topic_tracking: bool
     topic_tracking_reset: bool
     topic_creation: bool
-    override_policy: OverridePolicy | ForeignPolicy
+    override_policy: WorkerPolicy
     """Until the plugins of `plugin.path` are known, a class of these counts as `None`."""
     metrics_endpoint: bool
     """Whether `GET /metrics` is enabled."""
@@ -191,7 +192,7 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "topic_tracking": values["topic.tracking.enable"] is True,
         "topic_tracking_reset": values["topic.tracking.allow.reset"] is True,
         "topic_creation": values["topic.creation.enable"] is True,
-        "override_policy": OverridePolicy.parse(text(POLICY)) or OverridePolicy.NONE,
+        "override_policy": _policy(text(POLICY), as_strings(values[ALLOWLIST])),
         "metrics_endpoint": values["metrics.endpoint.enabled"] is True,
         "metrics_window_s": seconds("metrics.sample.window.ms"),
         "metrics_samples": checked.number("metrics.num.samples"),
@@ -273,6 +274,12 @@ def worker_warnings(
         else:
             found.append(f"{name} is ignored: no such configuration is known{nearest(name, known)}")
     return found
+
+
+def _policy(name: str, allowlist: Iterable[str]) -> WorkerPolicy:
+    """Return the policy of a name; a class of `plugin.path` is not known yet, and nothing is allowed before."""
+    found = OverridePolicy.parse(name) or OverridePolicy.NONE
+    return Allowlist(frozenset(allowlist)) if found is OverridePolicy.ALLOWLIST else found
 
 
 def _worker_id(url: str) -> WorkerId:

@@ -49,6 +49,7 @@ WAITING_MAX: Final = "rest.waiting.requests.max"
 BODIES_MAX: Final = "rest.bodies.max.bytes"
 PLUGINS_LOCK: Final = "kraal.plugins.lock"
 POLICY: Final = "connector.client.config.override.policy"
+ALLOWLIST: Final = "connector.client.config.override.allowlist"
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
@@ -157,9 +158,12 @@ _WORK = [
     worker_key("config.providers", _LIST, _LOW, "Names of the config providers that resolve variables in configs.",
          default=(), check=distinct_entries),
     worker_key(POLICY, _STRING, _MEDIUM,
-         "Which settings of its Kafka clients a connector can override: All, None, Principal, or what a class in "
-         "`plugin.path` says.",
+         "Which settings of its Kafka clients a connector can override: All, None, Principal, those of an "
+         "Allowlist, or what a class in `plugin.path` says.",
          default="All", check=_policy),
+    worker_key(ALLOWLIST, _LIST, _MEDIUM,
+         f"Names of the client settings that a connector can override if `{POLICY}` is Allowlist.",
+         default=(), check=distinct_entries, source="KIP-1188"),
     worker_key("topic.tracking.enable", _BOOLEAN, _LOW,
          "Whether to record which topics each connector uses.", default=True),
     worker_key("topic.tracking.allow.reset", _BOOLEAN, _LOW,

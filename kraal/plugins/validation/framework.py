@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from kraal.config.clients.overrides import ForeignPolicy, OverridePolicy
+from kraal.config.clients.overrides import WorkerPolicy
 from kraal.config.connector.keys import (
     CONNECTOR_FAMILIES,
     CONNECTOR_VERSION,
@@ -47,7 +47,7 @@ class WorkerDefaults(Protocol):
         """The class of the worker's header converter."""
 
     @property
-    def override_policy(self) -> OverridePolicy | ForeignPolicy:
+    def override_policy(self) -> WorkerPolicy:
         """The policy for client settings that connectors override."""
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import reduce
 
 from kraal.config.clients.keys import Client, client_def
-from kraal.config.clients.overrides import ForeignPolicy, OverridePolicy, OverrideRequest
+from kraal.config.clients.overrides import Allowlist, OverridePolicy, OverrideRequest, WorkerPolicy
 from kraal.config.connector.auto_restart import supervision_keys
 from kraal.config.connector.batches import batch_keys
 from kraal.config.connector.java_plugins import java_keys
@@ -222,7 +222,7 @@ def _converters(
     return parts
 
 
-def _overrides(plugin: Plugin, policy: OverridePolicy | ForeignPolicy, config: Config) -> list[ConfigInfos]:
+def _overrides(plugin: Plugin, policy: WorkerPolicy, config: Config) -> list[ConfigInfos]:
     """Validate the overrides for the clients that the connector uses."""
     is_sink = plugin.kind is PluginKind.SINK
     dead_letters = is_sink and has_dead_letter_topic(config)
@@ -250,9 +250,7 @@ def _overrides(plugin: Plugin, policy: OverridePolicy | ForeignPolicy, config: C
     ]
 
 
-def _client_overrides(
-    request: OverrideRequest, policy: OverridePolicy | ForeignPolicy, prefix: str
-) -> ConfigInfos:
+def _client_overrides(request: OverrideRequest, policy: WorkerPolicy, prefix: str) -> ConfigInfos:
     """Validate one client's overrides: the policy and the type of each value.
 
     Java returns 500 if a value has the wrong type; Kraal reports an error of its key.
@@ -263,7 +261,7 @@ def _client_overrides(
         for name, raw in request.overrides.items()
         for value, errors in [_typed(keys, name, raw)]
     }
-    if isinstance(policy, OverridePolicy):
+    if isinstance(policy, OverridePolicy | Allowlist):
         objections = {name: policy.objection(name) for name in typed}
         values = [v.with_errors(*filter(None, [objections[name]])) for name, v in typed.items()]
     else:

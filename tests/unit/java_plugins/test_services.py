@@ -188,7 +188,7 @@ def test_a_policy_that_is_nowhere_ends_the_start(host: FakeHost, name: str) -> N
         open_services({KEY: name}, cast("PluginHosts", FakeHosts(host)), lambda: False)
     assert str(caught.value) == (
         f"Invalid value {name} for configuration {KEY}: no such class is in plugin.path; available policies are: "
-        f"All, None, Principal, {POLICY}"
+        f"All, None, Principal, Allowlist, {POLICY}"
     )
     assert host.closed
 

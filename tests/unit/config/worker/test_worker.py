@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.clients.overrides import Allowlist, OverridePolicy
 from kraal.config.values import Password
 from kraal.config.worker.listeners import Listener
 from kraal.config.worker.response_headers import HeaderRule
@@ -202,6 +202,23 @@ def test_java_class_names_of_policies_are_understood() -> None:
     package = "org.apache.kafka.connect.connector.policy"
     name = f"{package}.PrincipalConnectorClientConfigOverridePolicy"
     assert parse(connector__client__config__override__policy=name).override_policy is OverridePolicy.PRINCIPAL
+
+
+def test_an_allowlist_allows_what_it_names() -> None:
+    policy = parse(
+        connector__client__config__override__policy="Allowlist",
+        connector__client__config__override__allowlist="linger.ms, batch.size",
+    ).override_policy
+    assert isinstance(policy, Allowlist)
+    assert policy.objection("linger.ms") is None
+    assert policy.objection("acks") == (
+        "The 'Allowlist' policy does not allow 'acks' to be overridden in the connector configuration."
+    )
+
+
+def test_an_allowlist_is_empty_by_default() -> None:
+    policy = parse(connector__client__config__override__policy="Allowlist").override_policy
+    assert policy == Allowlist(frozenset())
 
 
 def test_a_policy_of_another_class_needs_a_plugin_path(tmp_path: Path) -> None:
