@@ -322,12 +322,15 @@ class Task:
         if self._ending:
             self._ended()
             return
-        self._phase = _Phase.FAILED
-        self._report(State.FAILED, event.trace, recovers=event.engine_lost)
-        if event.engine_lost:  # not the task's fault: it continues when the engine is back
+        if not event.engine_lost:
+            self._phase = _Phase.FAILED
+            self._report(State.FAILED, event.trace)
+            return
+        self._phase = _Phase.RESTING  # not the task's fault: it continues when the engine is back
+        if self._target is TargetState.STARTED:
             self._engine_lost = True
-            self._phase = _Phase.RESTING
-            self._begin_run()
+            self._report(State.FAILED, event.trace, recovers=True)
+        self._follow_target()
 
     def _ended(self) -> None:
         self._patience.ends()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,8 @@ class Settings:
     response_headers: tuple[HeaderRule, ...] = ()
     peer_tls: Callable[[], ssl.SSLContext] | None = None
     """Makes the TLS context for requests to workers; None: the system's trust store applies."""
+    converters: Mapping[str, str] = field(default_factory=dict)
+    """The worker's converters by their keys, for connectors that name none."""
     topic_tracking: bool = True
     """`topic.tracking.enable`."""
     topic_reset: bool = True

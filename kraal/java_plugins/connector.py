@@ -332,11 +332,12 @@ def refusal(error: Exception) -> Exception:
 
 
 def thrown(error: Exception) -> tuple[str, str]:
-    """Return the class and the message of what Java threw."""
+    """Return the class and the message of what Java threw; the class again if it has no message."""
     java = getattr(error, "java_exception", None)
     if java is None:
         return type(error).__name__, str(error)
-    return str(java.getClass().getName()), str(java.getMessage())
+    name = str(java.getClass().getName())
+    return name, str(java.getMessage() or name)
 
 
 def _supported(answer: str | None) -> bool | None:

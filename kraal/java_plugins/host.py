@@ -145,7 +145,8 @@ class PluginHost:
             if type(exc).__name__ == _THROWN and jvm.alive:
                 raise
             jvm.wait(_ENDS_S)  # connections close before the process ends
-            raise PluginsAway(f"{self._jvm_name} ended while it was asked ({jvm.end})") from exc
+            why = "the connection to it was lost" if jvm.end is None else jvm.end
+            raise PluginsAway(f"{self._jvm_name} did not answer: {why}") from exc
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
         """Run `work` on a thread of the host; dropped when the host is closed. `may_block`: it calls a plugin.

@@ -20,7 +20,7 @@ from kraal.core.secrets import secrets as known_secrets
 from kraal.jars.java import find_java
 
 _MAIN: Final = "kraal.plugins.PluginProcess"
-_PORT: Final = "kraal.plugins listens on port "
+_PORT: Final = re.compile(r"kraal\.plugins listens on port (\d+)")
 _LINE: Final = re.compile(r"(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\|([^|]*)\|(.*)")
 _EXPECTED: Final = re.compile(
     r"WARNING: (A terminally deprecated method in java\.lang\.System has been called|System::setSecurityManager .*"
@@ -123,8 +123,8 @@ class Jvm:
         with _pipe(self.process.stdout) as output:
             for text in output:
                 line = text.rstrip("\n")
-                if not self._listens.is_set() and line.startswith(_PORT):
-                    self._port = int(line.removeprefix(_PORT))
+                if not self._listens.is_set() and (told := _PORT.search(line)):
+                    self._port = int(told[1])
                     self._listens.set()
                     continue
                 if _EXPECTED.fullmatch(line):

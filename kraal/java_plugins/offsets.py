@@ -64,6 +64,9 @@ class StandaloneOffsets:
         except KraalError as exc:
             log.warning("Failed to %s offsets of Java connectors: %s", what, exc)
             error = str(exc)
+        except Exception as exc:  # whoever waits in Java has no time limit
+            log.exception("Failed to %s offsets of Java connectors", what)
+            error = f"{type(exc).__name__}: {exc}"
         try:
             self._host.ask("answerOffsets", request, json.dumps(pairs), error)
         except PluginsAway as exc:

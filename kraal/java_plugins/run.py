@@ -90,6 +90,8 @@ class JavaRun:
         """When a start that an earlier run prevented is tried again, in monotonic seconds."""
         self._waits_for = ""
         """The reason to wait that was reported last."""
+        self._busy = False
+        """Whether the task has records that it has not sent or put yet, or commits."""
         self._held_by_s: float | None = None
         """When a pause is reported at the latest, in monotonic seconds."""
         self._read = self._written = 0
@@ -178,6 +180,9 @@ class JavaRun:
                     self._wait_for(detail)
                 case "progress":
                     self._has_come(detail)
+                case "busy":
+                    self._busy = detail
+                    self.spec.working(busy=detail)
                 case "measured":
                     self._measured(self.spec.task, self.number, detail)
                 case "paused" if self._held_by_s is not None:
@@ -209,7 +214,7 @@ class JavaRun:
         configs = (json.dumps(dict(spec.connector_config)), json.dumps(dict(spec.task_config)))
         try:
             with self._calls:
-                if self._phase is not _Phase.STARTING:
+                if not self._is_starting():
                     self._end_before_start()
                     return
                 refusal = self._refusal()
@@ -219,12 +224,18 @@ class JavaRun:
                 claim = self._taken_claim()
                 if claim is not None:
                     claim.close()  # the Java task opens a producer of its own, with the same id
+                    if not self._is_starting():  # that takes a while; another process may run by now
+                        self._end_before_start()
+                        return
                 self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)
         except PluginsAway as exc:
             self._fail(str(exc), engine_lost=True)
         except Exception as exc:  # noqa: BLE001 - the border to plugin code
             self._remove()
             self._fail(str(exc))
+
+    def _is_starting(self) -> bool:
+        return self._phase is _Phase.STARTING
 
     def _wait_for(self, why: str) -> None:
         """Report the reason to wait, once: each report is a record in the status topic."""
@@ -327,6 +338,9 @@ class JavaRun:
         self._report(Held())
 
     def _has_come(self, detail: Mapping[str, Any]) -> None:
+        if self._busy:  # with other records than before: a new step
+            self.spec.working(busy=False)
+            self.spec.working(busy=True)
         self._read, self._written = detail["read"], detail["written"]
         self._topics = frozenset(detail["topics"])
         if not self._is_source:

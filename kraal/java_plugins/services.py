@@ -111,8 +111,7 @@ class JavaProvider(RemoteProvider):
         except PluginsAway:
             raise
         except Exception as exc:  # noqa: BLE001 - py4j's, for what the class has thrown
-            name, text = thrown(exc)
-            failure = RuntimeError(text if text != "None" else name)
+            failure = RuntimeError(thrown(exc)[1])
             failure.add_note(str(exc))
             raise failure from None
         return ConfigData(data=answer["data"], ttl_ms=answer["ttl"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,8 @@ from kraal.config.values import split_list
 from kraal.core.errors import KraalError
 from kraal.core.ids import Config, Json
 from kraal.plugins.entries import PluginKind
-from kraal.plugins.registry import Registry
+from kraal.plugins.java_chain import needs_java
+from kraal.plugins.registry import JAVA, PYTHON, Registry
 
 _CONNECTOR: Final = "connector"
 _CONVERTERS: Final = {
@@ -30,6 +31,8 @@ _CONVERTERS: Final = {
 }
 _ALIASES: Final = {TRANSFORMS: PluginKind.TRANSFORMATION, PREDICATES: PluginKind.PREDICATE}
 _TYPE: Final = ".type"
+_IN_JVM: Final = "jvm"
+"""Where the chain of a connector in Python is, if its plugins are Java: not on Kraal's class path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +58,11 @@ class Part:
         }
 
 
-def parts_of(registry: Registry, config: Config) -> list[Part]:
+def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) -> list[Part]:
     """Return the parts of a connector, itself first; nothing if its class is unknown.
 
-    Those that the config does not name, which are the worker's, are missing. May import plugins.
+    `converters`: the worker's, which decide where a chain runs, see `java_chain`; they are not listed. May import
+    plugins.
     """
     name, wanted = config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION)
     try:
@@ -67,14 +71,16 @@ def parts_of(registry: Registry, config: Config) -> list[Part]:
             return []
     except KraalError:
         return []
-    runtime = registry.runtime(connector.name)
+    runtime, near = registry.runtime(connector.name), connector.location
     found = [
         Part(part=_CONNECTOR, class_name=connector.name, version=connector.version or None, runtime=runtime)
     ]
+    if runtime == PYTHON and needs_java(registry, converters, config):
+        runtime, near = JAVA, _IN_JVM
     for key, kind, version_key in _named(config):
         text = (config.get(key) or "").strip()
         try:
-            plugin = registry.find(text, kind, wanted=config.get(version_key), near=connector.location)
+            plugin = registry.find(text, kind, wanted=config.get(version_key), near=near)
         except KraalError:
             plugin = None
         version = None if plugin is None else plugin.version

@@ -42,6 +42,9 @@ class JavaNames:
     services: frozenset[str] = frozenset()
 
 
+JAVA: Final = "java"
+"""The runtime of Java plugins: a JVM of their own."""
+PYTHON: Final = "python"
 _ORDER: Final = {kind: position for position, kind in enumerate(PluginKind)}
 _KAFKA: Final = "org.apache.kafka.connect."
 
@@ -101,8 +104,8 @@ class Registry:
         return name in self._java.found
 
     def runtime(self, name: str) -> str:
-        """Return what runs the plugin with a full name: `java`, the JVM of Java plugins, or `python`."""
-        return "java" if self.is_java(name) else "python"
+        """Return what runs the plugin with a full name: `JAVA` or `PYTHON`."""
+        return JAVA if self.is_java(name) else PYTHON
 
     def in_jvm(self, name: str) -> bool:
         """Whether the plugins' JVM has a class with this name: one of `plugin.path`, or one of Kafka's own."""

@@ -27,6 +27,7 @@ from actors.runtime.clock import ThreadClock
 from actors.runtime.mailbox import Address, ask
 from actors.runtime.system import ThreadSystem
 from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.connector.converters import DEFAULTS
 from kraal.config.worker.config import WorkerConfig
 from kraal.config.worker.keys import allowed_origins
 from kraal.config.worker.response_headers import sets_date
@@ -152,6 +153,7 @@ class Process(ABC, Generic[C]):
             cors=CorsRules.of(allowed_origins(config.cors_origin), config.cors_methods),
             response_headers=config.response_headers,
             peer_tls=self._peer_tls,
+            converters={role: config.raw[role] for role in DEFAULTS if role in config.raw},
             topic_tracking=config.topic_tracking,
             topic_reset=config.topic_tracking_reset,
             limits=Limits(waiting=config.waiting_max, body_bytes=config.bodies_max_bytes),

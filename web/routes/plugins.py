@@ -192,7 +192,7 @@ def _parts(threads: PluginThreads) -> Endpoint:
     async def get(services: Services, request: Request) -> Response:
         written = view.connector_config(await live_snapshot(services), connector_of(request))
         config = {key: text for key, text in written.items() if isinstance(text, str)}
-        found = await threads.run(lambda: parts_of(services.registry, config))
+        found = await threads.run(lambda: parts_of(services.registry, config, services.settings.converters))
         return json_answer([each.to_json() for each in found])
 
     return get

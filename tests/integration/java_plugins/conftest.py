@@ -81,8 +81,8 @@ def cluster(
 def blocked_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """Another cluster of one worker, for tests that leave blocked plugins behind."""
-    properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M"}
+    """Another cluster of one worker, for tests that leave blocked plugins behind; it soon calls tasks stalled."""
+    properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M", "task.stall.timeout.ms": "2000"}
     with kraal_worker(tmp_path_factory.mktemp("blocked"), kafka.bootstrap, properties) as made:
         yield made
 

@@ -79,6 +79,8 @@ def test_connectors_that_block_show_what_a_java_worker_shows(
 def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluster) -> None:
     cluster = blocked_cluster
     names, worker = block(cluster), cluster.alive[0]
+    stuck = {names[where] for where in ("sink-put", "sink-flush", "sink-precommit")}
+    worker.wait_until("those with records were stalled", lambda: stalled(cluster) == stuck)
     for where in BLOCKED:
         cluster.delete(names[where])
     kind, method, _ = BLOCKED["sink-put"]
@@ -90,6 +92,11 @@ def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluste
     wait_for_more(cluster, names["healthy"])
     for where in ("sink-put", "healthy"):
         cluster.delete(names[where])
+
+
+def stalled(side: ProcessCluster) -> set[str]:
+    """Return the connectors of stalled tasks; a source that polls may wait for data, so it is never stalled."""
+    return {each["connector"] for each in side.alive[0].get("/health").body.get("stalled", ())}
 
 
 def reasons(side: ProcessCluster, name: str) -> str:

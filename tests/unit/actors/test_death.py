@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.messages.herder import CreateConnector, PatchConfig, RestartTask
+from actors.messages.herder import CreateConnector, PatchConfig, RestartTask, SetTargetState
 from kraal.cluster.views import rest as view
 from kraal.core.errors import KraalError
-from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -102,6 +102,25 @@ def test_tasks_resume_by_themselves_when_spark_is_back(seed: int) -> None:
     assert "killed by signal 9" in worker.status(NAME)["tasks"][0]["trace"]
     worker.fake.feed(T0, 3)
     worker.fake.recover()
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert worker.fake.written[T0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_paused_tasks_stay_paused_when_spark_is_lost(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
+    worker.run()
+    worker.fake.lose("Spark's JVM ended (killed by signal 9)")
+    worker.run()
+    assert worker.states(NAME) == ["PAUSED"] * 3
+    worker.fake.recover()
+    worker.run()
+    assert worker.fake.run_of(T0) is None, "a new run would read before it is told to pause"
+    worker.fake.feed(T0, 3)
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
     worker.run()
     assert worker.states(NAME) == ["RUNNING"] * 3
     assert worker.fake.written[T0] == [0, 1, 2]

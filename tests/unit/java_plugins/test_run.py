@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
@@ -38,6 +39,8 @@ class Played:
     leased: bool = True
     partitions: list[int] = field(default_factory=list)
     measured: list[object] = field(default_factory=list)
+    steps: list[bool] = field(default_factory=list)
+    """Each start (True) and end of a step."""
 
     def run(
         self,
@@ -55,6 +58,7 @@ class Played:
             connector_config={"name": "c"},
             lease=lambda: self.leased,
             assigned=self.partitions.append,
+            working=self.works,
             transactions=cast("Any", transactions),
         )
         made = JavaRun(
@@ -70,6 +74,10 @@ class Played:
         )
         made.open(behind)
         return made
+
+    def works(self, *, busy: bool) -> None:
+        """Note the start or end of a step."""
+        self.steps.append(busy)
 
     def running(self, **more: Any) -> JavaRun:
         """Open a run whose task runs, and forget what was reported."""
@@ -119,6 +127,18 @@ def test_sinks_tell_how_many_partitions_they_have(played: Played) -> None:
     played.running(is_source=False)
     played.host.tell(1, "progress", progress(0, 0, partitions=3))
     assert played.partitions == [3]
+
+
+def test_a_task_that_does_not_get_on_is_at_one_step() -> None:
+    played = Played()
+    played.running()
+    played.host.tell(1, "busy", detail=True)
+    assert played.steps == [True]
+    played.host.tell(1, "progress", {"read": 3, "written": 2, "partitions": 0, "topics": []})
+    assert played.steps == [True, False, True], "these are other records"
+    played.host.tell(1, "busy", detail=False)
+    played.host.tell(1, "progress", {"read": 4, "written": 4, "partitions": 0, "topics": []})
+    assert played.steps == [True, False, True, False]
 
 
 def test_a_pause_is_reported_when_the_task_has_paused(played: Played) -> None:
@@ -248,6 +268,22 @@ def test_the_claim_is_given_up_for_the_java_task(played: Played) -> None:
     assert played.host.asked[-1][0] == "startTask"
     played.host.down()
     assert transactions.closed == 1
+
+
+def test_a_process_that_ends_while_the_claim_is_given_up_gets_no_task(played: Played) -> None:
+    class Slow(Transactions):
+        """Takes so long that the process has ended, and another one is up."""
+
+        @override
+        def close(self) -> None:
+            super().close()
+            played.host.down()
+            played.host.up()
+
+    played.run(transactions=Slow())
+    played.host.up()
+    assert played.events == [Waiting("it starts"), Failed(trace="it was killed", engine_lost=True)]
+    assert not [each for each in played.host.asked if each[0] == "startTask"]
 
 
 def test_a_process_that_ends_before_the_task_has_started_strands_no_run(played: Played) -> None:

@@ -43,19 +43,19 @@ def registry() -> Registry:
 def test_parts_have_the_versions_that_the_config_wants(
     registry: Registry, config: dict[str, str | None], connector: str, converter: str | None, transform: str
 ) -> None:
-    found = [(each.part, each.class_name, each.version) for each in parts_of(registry, NAMED | config)]
+    found = [(each.part, each.class_name, each.version) for each in parts_of(registry, NAMED | config, {})]
     assert found == [
         ("connector", "com.example.OldSource", connector),
         ("key.converter", "com.example.Both", converter),
         ("value.converter", "org.apache.kafka.connect.json.JsonConverter", "4.3.0"),
         ("transforms.x.type", "com.example.Change", transform),
     ]
-    assert {each.runtime for each in parts_of(registry, NAMED)} == {"java"}
+    assert {each.runtime for each in parts_of(registry, NAMED, {})} == {"java"}
 
 
 def test_parts_of_a_connector_in_python(registry: Registry) -> None:
     config = {"connector.class": "FileStreamSource", "predicates": "p", "predicates.p.type": "NoSuch"}
-    connector, predicate = parts_of(registry, config)
+    connector, predicate = parts_of(registry, config, {})
     assert (connector.class_name, connector.runtime) == (
         "org.apache.kafka.connect.file.FileStreamSourceConnector",
         "python",
@@ -66,7 +66,22 @@ def test_parts_of_a_connector_in_python(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "converters"),
+    [
+        ({"transforms": "x", "transforms.x.type": "com.example.Change"}, {}),
+        ({}, {"key.converter": "com.example.Both"}),
+    ],
+)
+def test_the_java_chain_of_a_connector_in_python_is_told(
+    registry: Registry, config: dict[str, str | None], converters: dict[str, str]
+) -> None:
+    written = {"connector.class": "FileStreamSource", "value.converter": "JsonConverter"} | config
+    connector, value, *_ = parts_of(registry, written, converters)
+    assert (connector.runtime, value.runtime, value.version) == ("python", "java", "4.3.0")
+
+
+@pytest.mark.parametrize(
     "config", [{}, {"connector.class": "NoSuch"}, NAMED | {"connector.plugin.version": "[7,8]"}]
 )
 def test_an_unknown_connector_has_no_parts(registry: Registry, config: dict[str, str | None]) -> None:
-    assert parts_of(registry, config) == []
+    assert parts_of(registry, config, {}) == []

@@ -31,6 +31,7 @@ public final class PluginProcess {
             .authToken((String) given.get("token"))
             .build();
         server.start();
+        System.out.println(); // ends what a plugin has printed without an end of line
         System.out.println(PORT + server.getListeningPort());
         System.out.flush();
         while (input.readLine() != null) {

@@ -39,6 +39,7 @@ import org.apache.logging.log4j.core.config.Configurator;
  */
 public final class PluginWorker {
     private static final int MOST_PLUGIN_VALUES = 10_000;
+    private static final long PROGRESS_NS = 250_000_000L;
     private final Map<String, String> pluginProperties;
     private final WorkerPlugins plugins;
     private final Catalog catalog;
@@ -51,6 +52,8 @@ public final class PluginWorker {
     private volatile ConnectorClientConfigOverridePolicy policy;
     private volatile Tasks tasks;
     private volatile Pulse pulse;
+    /** When tasks told their progress last, by {@link System#nanoTime}. Used by the thread that takes events. */
+    private long told = System.nanoTime() - PROGRESS_NS;
     private final ChainServer chains = new ChainServer();
 
     /** Scans {@code plugin.path}; takes seconds. Threads that the caller starts later find classes of plugins by name. */
@@ -186,11 +189,18 @@ public final class PluginWorker {
         standaloneOffsets.answer(request, Json.textPairs(pairs), error);
     }
 
-    /** Waits for events, at most so long, and returns them as a JSON array. */
+    /**
+     * Waits for events, at most so long, and returns them as a JSON array. One thread calls it again and again; tasks
+     * tell their progress a few times a second, for else a busy task would make each call return at once.
+     */
     public String take(long waitMs) throws InterruptedException {
         if (pulse != null) {
             pulse.heard();
-            tasks.progress();
+            long now = System.nanoTime();
+            if (now - told >= PROGRESS_NS) {
+                told = now;
+                tasks.progress();
+            }
         }
         return Json.text(events.take(waitMs));
     }

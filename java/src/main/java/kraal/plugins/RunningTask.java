@@ -24,11 +24,12 @@ final class RunningTask implements TaskStatus.Listener {
     final ConnectorTaskId id;
     final long run;
     private final Events events;
-    private final boolean source;
+    final boolean source;
     private final Supplier<Map<String, Object>> numbers;
     private final Set<String> topics = new TreeSet<>();
     private KafkaMetric[] counters = new KafkaMetric[0];
     private String reported = "";
+    private boolean busy;
 
     /** {@code numbers} returns what is measured of the task. */
     RunningTask(
@@ -80,6 +81,14 @@ final class RunningTask implements TaskStatus.Listener {
         if (!text.equals(reported)) {
             reported = text;
             events.ofTask(id, run, "progress", detail);
+        }
+    }
+
+    /** Reports whether the task is at a step, if that has changed. */
+    synchronized void works(boolean now) {
+        if (now != busy) {
+            busy = now;
+            events.ofTask(id, run, "busy", now);
         }
     }
 

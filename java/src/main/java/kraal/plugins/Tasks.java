@@ -40,6 +40,8 @@ final class Tasks {
     /** The tasks of {@code starting} that were asked to stop. */
     private final Set<ConnectorTaskId> stopped = ConcurrentHashMap.newKeySet();
     private final Executor starters;
+    /** The number of the last run of each task that was asked to start. */
+    private final Map<ConnectorTaskId, Long> latestRuns = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> locks = new ConcurrentHashMap<>();
     /** The topics that tasks of each connector have reported since one of them started last. */
     private final Map<String, Set<String>> topics = new ConcurrentHashMap<>();
@@ -70,15 +72,27 @@ final class Tasks {
         return (ConcurrentMap<ConnectorTaskId, Object>) field.get(worker);
     }
 
-    /** Has every task report how far it has come. */
+    /** Has every task report how far it has come, and whether it is at a step. */
     void progress() {
         running.values().forEach(task -> {
             try {
                 task.progress();
-            } catch (RuntimeException e) {
+                task.works(isBusy(task));
+            } catch (ReflectiveOperationException | RuntimeException e) {
                 LOG.warn("The progress of task {} is unknown", task.id, e);
             }
         });
+    }
+
+    /** Whether a task has records that it has not sent or put yet, or commits; a source that polls may wait for data. */
+    private boolean isBusy(RunningTask task) throws ReflectiveOperationException {
+        Object found = known.get(task.id);
+        if (found == null) {
+            return false;
+        }
+        return task.source
+            ? value(found, "toSend") != null
+            : (Boolean) value(found, "committing") || !((List<?>) value(found, "messageBatch")).isEmpty();
     }
 
     /** Returns the run of each task that has numbers, and these, as pairs. */
@@ -124,6 +138,11 @@ final class Tasks {
         throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
+            Long latest = latestRuns.get(id);
+            if (latest != null && latest > run) {
+                return; // asked of a process that has ended; a later run has started in this one
+            }
+            latestRuns.put(id, run);
             RunningTask older = running.get(id);
             if (older != null) {
                 end(id, older, 0);
@@ -280,6 +299,19 @@ final class Tasks {
         } catch (InvocationTargetException e) {
             throw e.getCause() instanceof Exception cause ? cause : e;
         }
+    }
+
+    private static Object value(Object of, String name) throws ReflectiveOperationException {
+        for (Class<?> type = of.getClass(); type != null; type = type.getSuperclass()) {
+            try {
+                Field found = type.getDeclaredField(name);
+                found.setAccessible(true);
+                return found.get(of);
+            } catch (NoSuchFieldException e) {
+                // perhaps a superclass declares it
+            }
+        }
+        throw new NoSuchFieldException(name);
     }
 
     private static Method method(Class<?> of, String name, Class<?>... types) throws NoSuchMethodException {

@@ -29,6 +29,15 @@ final class RunningTaskTest {
     }
 
     @Test
+    void aStepIsReportedWhenItStartsAndEnds() throws InterruptedException {
+        task.works(false);
+        task.works(true);
+        task.works(true);
+        task.works(false);
+        assertEquals(List.of(true, false), events.take(0).stream().map(each -> each.get("detail")).toList());
+    }
+
+    @Test
     void aFailureHasTheTraceThatJavaWorkersWrite() throws InterruptedException {
         task.onFailure(ID, new ConnectException("broken"));
         Map<String, Object> event = events.take(0).get(1);

@@ -39,6 +39,16 @@ final class TasksTest {
         assertEquals(1, accepted.size());
     }
 
+    @Test
+    void anObsoleteRunDoesNotReplaceALaterOne() throws Exception {
+        exhausted = false;
+        start(2);
+        start(1);
+        assertEquals(List.of(), events.take(0));
+        assertEquals(1, accepted.size());
+        assertEquals(true, tasks.end("name", 0, 1), "nothing of it has started");
+    }
+
     private void start(long run) throws Exception {
         tasks.start("name", 0, run, Map.of(), Map.of(), true);
     }
