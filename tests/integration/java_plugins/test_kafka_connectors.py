@@ -79,8 +79,8 @@ def test_connectors_that_block_show_what_a_java_worker_shows(
 def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluster) -> None:
     cluster = blocked_cluster
     names, worker = block(cluster), cluster.alive[0]
-    stuck = {names[where] for where in ("sink-put", "sink-flush", "sink-precommit")}
-    worker.wait_until("those with records were stalled", lambda: stalled(cluster) == stuck)
+    stuck = {names[where] for where in ("sink-open", "sink-put", "sink-flush", "sink-precommit")}
+    worker.wait_until("those inside a method were stalled", lambda: stalled(cluster) == stuck)
     for where in BLOCKED:
         cluster.delete(names[where])
     kind, method, _ = BLOCKED["sink-put"]

@@ -1,5 +1,6 @@
 package kraal.plugins;
 
+import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.Set;
@@ -21,6 +22,7 @@ import org.slf4j.LoggerFactory;
  */
 final class RunningTask implements TaskStatus.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(RunningTask.class);
+    private static final String TASKS = "org.apache.kafka.connect.runtime.Worker";
     final ConnectorTaskId id;
     final long run;
     private final Events events;
@@ -30,6 +32,8 @@ final class RunningTask implements TaskStatus.Listener {
     private KafkaMetric[] counters = new KafkaMetric[0];
     private String reported = "";
     private boolean busy;
+    /** The thread that runs the task, once it has started. */
+    private volatile Thread thread;
 
     /** {@code numbers} returns what is measured of the task. */
     RunningTask(
@@ -84,6 +88,13 @@ final class RunningTask implements TaskStatus.Listener {
         }
     }
 
+    /** Whether the task's thread is inside one of these methods of its class. */
+    boolean isInside(Set<String> methods) {
+        Thread runs = thread;
+        return runs != null && Arrays.stream(runs.getStackTrace()).anyMatch(
+            each -> each.getClassName().startsWith(TASKS) && methods.contains(each.getMethodName()));
+    }
+
     /** Reports whether the task is at a step, if that has changed. */
     synchronized void works(boolean now) {
         if (now != busy) {
@@ -94,6 +105,7 @@ final class RunningTask implements TaskStatus.Listener {
 
     @Override
     public void onStartup(ConnectorTaskId task) {
+        thread = Thread.currentThread(); // Kafka calls this on the thread that runs the task
         events.ofTask(id, run, "started", null);
     }
 

@@ -29,6 +29,9 @@ import org.slf4j.LoggerFactory;
  */
 final class Tasks {
     private static final Logger LOG = LoggerFactory.getLogger(Tasks.class);
+    /** Methods of Kafka's {@code WorkerSinkTask} that call a sink. */
+    private static final Set<String> SINK_STEPS =
+        Set.of("deliverMessages", "openPartitions", "closePartitions", "closeAllPartitions");
     private final Worker worker;
     private final WorkerPlugins plugins;
     private final Events events;
@@ -84,7 +87,10 @@ final class Tasks {
         });
     }
 
-    /** Whether a task has records that it has not sent or put yet, or commits; a source that polls may wait for data. */
+    /**
+     * Whether a task has records that it has not sent or put yet, or commits, or is inside a method of its sink; a source
+     * that polls may wait for data. A sink may be stuck without records, for Kafka puts empty batches too.
+     */
     private boolean isBusy(RunningTask task) throws ReflectiveOperationException {
         Object found = known.get(task.id);
         if (found == null) {
@@ -92,7 +98,8 @@ final class Tasks {
         }
         return task.source
             ? value(found, "toSend") != null
-            : (Boolean) value(found, "committing") || !((List<?>) value(found, "messageBatch")).isEmpty();
+            : (Boolean) value(found, "committing") || !((List<?>) value(found, "messageBatch")).isEmpty()
+                || task.isInside(SINK_STEPS);
     }
 
     /** Returns the run of each task that has numbers, and these, as pairs. */
