@@ -101,8 +101,7 @@ class Task:
         self._meter = meter
         self._phase = _Phase.RESTING
         self._run: Run | None = None
-        self._number = 0
-        self._token = 0
+        self._number = self._token = 0
         """Token of the pending load or store; answers with any other token are dropped."""
         self._version = version
         self._batch: Mapping[SourcePartition, Offset] = {}
@@ -321,16 +320,14 @@ class Task:
         self._run = None
         if self._ending:
             self._ended()
-            return
-        if not event.engine_lost:
+        elif not event.engine_lost:
             self._phase = _Phase.FAILED
             self._report(State.FAILED, event.trace)
-            return
-        self._phase = _Phase.RESTING  # not the task's fault: it continues when the engine is back
-        if self._target is TargetState.STARTED:
-            self._engine_lost = True
-            self._report(State.FAILED, event.trace, recovers=True)
-        self._follow_target()
+        else:  # not the task's fault: it continues when the engine is back
+            self._phase, self._engine_lost = _Phase.RESTING, self._target is TargetState.STARTED
+            if self._engine_lost:
+                self._report(State.FAILED, event.trace, recovers=True)
+            self._follow_target()
 
     def _ended(self) -> None:
         self._patience.ends()

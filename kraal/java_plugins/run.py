@@ -50,6 +50,35 @@ class _Phase(Enum):
     OVER = auto()
 
 
+class _Passed:
+    """How many records have passed, and how many of them were reported."""
+
+    def __init__(self) -> None:
+        self._now = self._told = (0, 0, frozenset[str]())
+        """Records read and written, and topics."""
+        self._since_s = time.monotonic()
+
+    def now(self, detail: Mapping[str, Any]) -> None:
+        """Take what the Java task tells."""
+        self._now = (detail["read"], detail["written"], frozenset(detail["topics"]))
+
+    def since_last(self) -> BatchDone | None:
+        """Return what has passed since the last call; None if nothing has."""
+        if self._now == self._told:
+            return None
+        (read, written, topics), now_s = self._now, time.monotonic()
+        done = BatchDone(
+            offsets={},
+            records=written - self._told[1],
+            topics=frozenset(map(TopicName, topics)),
+            duration_s=now_s - self._since_s,
+            read=read - self._told[0],
+            way="by Kafka's own worker in the JVM of Java plugins",
+        )
+        self._since_s, self._told = now_s, self._now
+        return done
+
+
 class JavaRun:
     """Implements `kraal.engine.api.Run`, and the host's `Listener`."""
 
@@ -94,10 +123,7 @@ class JavaRun:
         """Whether the task has records that it has not sent or put yet, or commits."""
         self._held_by_s: float | None = None
         """When a pause is reported at the latest, in monotonic seconds."""
-        self._read = self._written = 0
-        self._seen = (0, 0, frozenset[str]())
-        self._topics: frozenset[str] = frozenset()
-        self._since_s = time.monotonic()
+        self._passed = _Passed()
 
     def open(self, behind: JavaRun | None) -> None:
         """Start as soon as the process is up and the run `behind` which this one waits is over."""
@@ -341,26 +367,14 @@ class JavaRun:
         if self._busy:  # with other records than before: a new step
             self.spec.working(busy=False)
             self.spec.working(busy=True)
-        self._read, self._written = detail["read"], detail["written"]
-        self._topics = frozenset(detail["topics"])
+        self._passed.now(detail)
         if not self._is_source:
             self.spec.assigned(detail["partitions"])
         self._tell_progress()
 
     def _tell_progress(self) -> None:
         """Report what has passed since the last report, if one is asked for. Holds the lock."""
-        read, written, topics = self._seen
-        if not self._asked or (read, written, topics) == (self._read, self._written, self._topics):
-            return
-        self._asked = False
-        now_s = time.monotonic()
-        done = BatchDone(
-            offsets={},
-            records=self._written - written,
-            topics=frozenset(map(TopicName, self._topics)),
-            duration_s=now_s - self._since_s,
-            read=self._read - read,
-            way="by Kafka's own worker in the JVM of Java plugins",
-        )
-        self._since_s, self._seen = now_s, (self._read, self._written, self._topics)
-        self._report(done)
+        done = self._passed.since_last() if self._asked else None
+        if done is not None:
+            self._asked = False
+            self._report(done)

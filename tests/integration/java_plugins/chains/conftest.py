@@ -40,7 +40,7 @@ def serve(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
             "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
         }
         command = [str(find_java()), "-cp", os.pathsep.join(map(str, [tests, *jars]))]
-        command += ["kraal.plugins.ChainProcess", str(plugin_path), json.dumps(known | config), kind]
+        command += ["kraal.plugins.chains.ChainProcess", str(plugin_path), json.dumps(known | config), kind]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             line = next(each for each in process.stdout if each.startswith('{"'))

@@ -9,14 +9,14 @@ import java.util.Map;
 import java.util.Set;
 
 /** The JSON texts that cross to Python. Integers are read as long, as Connect's converters read them. */
-final class Json {
+public final class Json {
     private static final ObjectMapper MAPPER =
         new ObjectMapper().configure(DeserializationFeature.USE_LONG_FOR_INTS, true);
 
     private Json() {
     }
 
-    static String text(Object value) {
+    public static String text(Object value) {
         try {
             return MAPPER.writeValueAsString(value);
         } catch (JsonProcessingException e) {
@@ -24,15 +24,15 @@ final class Json {
         }
     }
 
-    static Map<String, Object> object(String text) {
+    public static Map<String, Object> object(String text) {
         return read(text, new TypeReference<Map<String, Object>>() { });
     }
 
-    static Map<String, String> strings(Object value) {
+    public static Map<String, String> strings(Object value) {
         return MAPPER.convertValue(value, new TypeReference<Map<String, String>>() { });
     }
 
-    static Map<String, String> strings(String text) {
+    public static Map<String, String> strings(String text) {
         return read(text, new TypeReference<Map<String, String>>() { });
     }
 

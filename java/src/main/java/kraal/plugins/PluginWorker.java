@@ -5,6 +5,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import kraal.plugins.chains.Chain;
+import kraal.plugins.chains.ChainServer;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.utils.Time;

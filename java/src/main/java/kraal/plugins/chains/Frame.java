@@ -1,4 +1,4 @@
-package kraal.plugins;
+package kraal.plugins.chains;
 
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import kraal.plugins.Json;
 
 /**
  * A message between Python and {@link ChainServer}: an object as JSON, then buffers in Arrow's layout, little-endian.

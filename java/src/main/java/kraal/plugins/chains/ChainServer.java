@@ -1,4 +1,4 @@
-package kraal.plugins;
+package kraal.plugins.chains;
 
 import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
  * <p>A connection starts with the token; each {@link Frame} that follows names a chain and has an answer. A thread serves
  * each connection until it is closed.
  */
-final class ChainServer implements AutoCloseable {
+public final class ChainServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ChainServer.class);
     private static final int TOKEN_BYTES = 16;
     private static final int BUFFER = 1 << 16;
@@ -35,14 +35,15 @@ final class ChainServer implements AutoCloseable {
     private final String token;
     private final Map<Long, Chain<?, ?>> chains = new ConcurrentHashMap<>();
 
-    ChainServer() {
+    /** Listens from its first chain on. */
+    public ChainServer() {
         byte[] secret = new byte[TOKEN_BYTES];
         new SecureRandom().nextBytes(secret);
         token = HexFormat.of().formatHex(secret);
     }
 
     /** Adds a chain; returns {@code {"port": ..., "token": ...}} for its batches. */
-    Map<String, Object> add(long number, Chain<?, ?> chain) throws IOException {
+    public Map<String, Object> add(long number, Chain<?, ?> chain) throws IOException {
         int port = port();
         Chain<?, ?> older = chains.put(number, chain);
         if (older != null) { // its answer was lost
@@ -62,7 +63,7 @@ final class ChainServer implements AutoCloseable {
     }
 
     /** Closes a chain, if it still is there. */
-    void remove(long number) {
+    public void remove(long number) {
         Chain<?, ?> chain = chains.remove(number);
         if (chain != null) {
             chain.close();

@@ -1,4 +1,4 @@
-package kraal.plugins;
+package kraal.plugins.chains;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;

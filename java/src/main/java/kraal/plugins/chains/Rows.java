@@ -1,4 +1,4 @@
-package kraal.plugins;
+package kraal.plugins.chains;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;

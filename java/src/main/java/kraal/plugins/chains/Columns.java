@@ -1,4 +1,4 @@
-package kraal.plugins;
+package kraal.plugins.chains;
 
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;

@@ -1,4 +1,4 @@
-package kraal.plugins;
+package kraal.plugins.chains;
 
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -30,7 +30,7 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
  * <p>A record that fails is returned as a fault; Python decides what becomes of it. {@code T} is what a record is before
  * the first step, {@code R} what transforms take.
  */
-abstract class Chain<T, R extends ConnectRecord<R>> implements AutoCloseable {
+public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoCloseable {
     final Converter keyConverter;
     final Converter valueConverter;
     final HeaderConverter headerConverter;
@@ -70,7 +70,7 @@ abstract class Chain<T, R extends ConnectRecord<R>> implements AutoCloseable {
     }
 
     /** Makes the chain of a source or a sink. */
-    static Chain<?, ?> of(
+    public static Chain<?, ?> of(
         String kind, Plugins plugins, ConnectMetrics metrics, ConnectorTaskId id, Map<String, String> config) {
         return "sink".equals(kind)
             ? new SinkChain(plugins, metrics, id, config)

@@ -1,4 +1,4 @@
-package kraal.plugins;
+package kraal.plugins.chains;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.nio.ByteBuffer;

@@ -1,6 +1,7 @@
-package kraal.plugins;
+package kraal.plugins.chains;
 
 import java.util.Map;
+import kraal.plugins.Json;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.runtime.ConnectMetrics;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
