@@ -86,6 +86,20 @@ def test_a_task_that_throws_fails_alone(cluster: ProcessCluster, fault: str, sai
         cluster.delete(each)
 
 
+def test_a_failed_task_is_restarted_by_itself(cluster: ProcessCluster) -> None:
+    name, worker = a_name("supervised"), cluster.alive[0]
+    supervised = {"errors.auto.restart": "task", "errors.auto.restart.backoff.ms": "100"}
+    cluster.create(name, faulty_config(name, "throw", "task.poll") | supervised)
+
+    def restarts() -> int:
+        told = worker.get(f"/connectors/{name}/status?expand=supervision").body
+        tasks = told["supervision"]["tasks"] if "supervision" in told else []  # 404 before the first status
+        return int(sum(each["restarts"] for each in tasks))
+
+    worker.wait_until("it was restarted again and again", lambda: restarts() >= 3)
+    cluster.delete(name)
+
+
 def test_a_connector_that_does_not_start_fails_with_java_s_trace(cluster: ProcessCluster) -> None:
     name = a_name("no-start")
     worker = cluster.alive[0]
