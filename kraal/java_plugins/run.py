@@ -145,6 +145,7 @@ class JavaRun:
             self._asked, self._held_by_s = True, None
             if self._paused:
                 self._pause(paused=False)
+                self._begin_step()
             self._tell_progress()
 
     def hold(self) -> None:
@@ -364,13 +365,17 @@ class JavaRun:
         self._report(Held())
 
     def _has_come(self, detail: Mapping[str, Any]) -> None:
-        if self._busy:  # with other records than before: a new step
-            self.spec.working(busy=False)
-            self.spec.working(busy=True)
+        self._begin_step()
         self._passed.now(detail)
         if not self._is_source:
             self.spec.assigned(detail["partitions"])
         self._tell_progress()
+
+    def _begin_step(self) -> None:
+        """Count the time from now on, if the task is at a step: it was paused, or has other records than before."""
+        if self._busy:
+            self.spec.working(busy=False)
+            self.spec.working(busy=True)
 
     def _tell_progress(self) -> None:
         """Report what has passed since the last report, if one is asked for. Holds the lock."""

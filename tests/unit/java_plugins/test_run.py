@@ -131,14 +131,19 @@ def test_sinks_tell_how_many_partitions_they_have(played: Played) -> None:
 
 def test_a_task_that_does_not_get_on_is_at_one_step() -> None:
     played = Played()
-    played.running()
+    run = played.running()
     played.host.tell(1, "busy", detail=True)
     assert played.steps == [True]
     played.host.tell(1, "progress", {"read": 3, "written": 2, "partitions": 0, "topics": []})
     assert played.steps == [True, False, True], "these are other records"
+    run.next()
+    assert played.steps == [True, False, True]
+    run.hold()
+    run.next()
+    assert played.steps == [True, False, True, False, True], "the time of a pause does not count"
     played.host.tell(1, "busy", detail=False)
     played.host.tell(1, "progress", {"read": 4, "written": 4, "partitions": 0, "topics": []})
-    assert played.steps == [True, False, True, False]
+    assert played.steps == [True, False, True, False, True, False]
 
 
 def test_a_pause_is_reported_when_the_task_has_paused(played: Played) -> None:
