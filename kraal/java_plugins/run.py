@@ -27,7 +27,7 @@ from kraal.java_plugins.jvm import PluginsAway
 if TYPE_CHECKING:
     from kraal.core.ids import TaskId
     from kraal.core.offsets import Offset, SourcePartition
-    from kraal.engine.api import RunEvent, TaskSpec, Transactions
+    from kraal.engine.api import RunEvent, TaskSpec, Transactions, Working
     from kraal.java_plugins.host import PluginHost
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,25 @@ class _Passed:
         return done
 
 
+class _Step:
+    """The step that a task is at while it has records that it has not sent or put yet, or commits."""
+
+    def __init__(self, working: Working) -> None:
+        self._working = working
+        self._busy = False
+
+    def tell(self, *, busy: bool) -> None:
+        """Tell that a step starts or ends."""
+        self._busy = busy
+        self._working(busy=busy)
+
+    def again(self) -> None:
+        """Count the time from now on, if it is at one: it was paused, or has other records than before."""
+        if self._busy:
+            self._working(busy=False)
+            self._working(busy=True)
+
+
 class JavaRun:
     """Implements `kraal.engine.api.Run`, and the host's `Listener`."""
 
@@ -119,11 +138,9 @@ class JavaRun:
         """When a start that an earlier run prevented is tried again, in monotonic seconds."""
         self._waits_for = ""
         """The reason to wait that was reported last."""
-        self._busy = False
-        """Whether the task has records that it has not sent or put yet, or commits."""
         self._held_by_s: float | None = None
         """When a pause is reported at the latest, in monotonic seconds."""
-        self._passed = _Passed()
+        self._passed, self._step = _Passed(), _Step(spec.working)
 
     def open(self, behind: JavaRun | None) -> None:
         """Start as soon as the process is up and the run `behind` which this one waits is over."""
@@ -145,7 +162,7 @@ class JavaRun:
             self._asked, self._held_by_s = True, None
             if self._paused:
                 self._pause(paused=False)
-                self._begin_step()
+                self._step.again()
             self._tell_progress()
 
     def hold(self) -> None:
@@ -208,8 +225,7 @@ class JavaRun:
                 case "progress":
                     self._has_come(detail)
                 case "busy":
-                    self._busy = detail
-                    self.spec.working(busy=detail)
+                    self._step.tell(busy=detail)
                 case "measured":
                     self._measured(self.spec.task, self.number, detail)
                 case "paused" if self._held_by_s is not None:
@@ -365,17 +381,11 @@ class JavaRun:
         self._report(Held())
 
     def _has_come(self, detail: Mapping[str, Any]) -> None:
-        self._begin_step()
+        self._step.again()
         self._passed.now(detail)
         if not self._is_source:
             self.spec.assigned(detail["partitions"])
         self._tell_progress()
-
-    def _begin_step(self) -> None:
-        """Count the time from now on, if the task is at a step: it was paused, or has other records than before."""
-        if self._busy:
-            self.spec.working(busy=False)
-            self.spec.working(busy=True)
 
     def _tell_progress(self) -> None:
         """Report what has passed since the last report, if one is asked for. Holds the lock."""
