@@ -20,14 +20,14 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.core.ids import TopicName
-from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped, Waiting
+from kraal.engine.api import Failed, Held, Opened, Stopped, Waiting
 from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.progress import Passed, Step
 
 if TYPE_CHECKING:
     from kraal.core.ids import TaskId
     from kraal.core.offsets import Offset, SourcePartition
-    from kraal.engine.api import RunEvent, TaskSpec, Transactions, Working
+    from kraal.engine.api import RunEvent, TaskSpec, Transactions
     from kraal.java_plugins.host import PluginHost
 
 log = logging.getLogger(__name__)
@@ -48,54 +48,6 @@ class _Phase(Enum):
     RUNNING = auto()
     ENDING = auto()
     OVER = auto()
-
-
-class _Passed:
-    """How many records have passed, and how many of them were reported."""
-
-    def __init__(self) -> None:
-        self._now = self._told = (0, 0, frozenset[str]())
-        """Records read and written, and topics."""
-        self._since_s = time.monotonic()
-
-    def now(self, detail: Mapping[str, Any]) -> None:
-        """Take what the Java task tells."""
-        self._now = (detail["read"], detail["written"], frozenset(detail["topics"]))
-
-    def since_last(self) -> BatchDone | None:
-        """Return what has passed since the last call; None if nothing has."""
-        if self._now == self._told:
-            return None
-        (read, written, topics), now_s = self._now, time.monotonic()
-        done = BatchDone(
-            offsets={},
-            records=written - self._told[1],
-            topics=frozenset(map(TopicName, topics)),
-            duration_s=now_s - self._since_s,
-            read=read - self._told[0],
-            way="by Kafka's own worker in the JVM of Java plugins",
-        )
-        self._since_s, self._told = now_s, self._now
-        return done
-
-
-class _Step:
-    """The step that a task is at while it has records that it has not sent or put yet, or commits."""
-
-    def __init__(self, working: Working) -> None:
-        self._working = working
-        self._busy = False
-
-    def tell(self, *, busy: bool) -> None:
-        """Tell that a step starts or ends."""
-        self._busy = busy
-        self._working(busy=busy)
-
-    def again(self) -> None:
-        """Count the time from now on, if it is at one: it was paused, or has other records than before."""
-        if self._busy:
-            self._working(busy=False)
-            self._working(busy=True)
 
 
 class JavaRun:
@@ -140,7 +92,7 @@ class JavaRun:
         """The reason to wait that was reported last."""
         self._held_by_s: float | None = None
         """When a pause is reported at the latest, in monotonic seconds."""
-        self._passed, self._step = _Passed(), _Step(spec.working)
+        self._passed, self._step = Passed(), Step(spec.working)
 
     def open(self, behind: JavaRun | None) -> None:
         """Start as soon as the process is up and the run `behind` which this one waits is over."""

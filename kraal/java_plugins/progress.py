@@ -1,0 +1,61 @@
+"""How far a Java task has come since its run last reported, and how long it has been at one step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kraal.core.ids import TopicName
+from kraal.engine.api import BatchDone
+
+if TYPE_CHECKING:
+    from kraal.engine.api import Working
+
+
+class Passed:
+    """How many records have passed, and how many of them were reported."""
+
+    def __init__(self) -> None:
+        self._now = self._told = (0, 0, frozenset[str]())
+        """Records read and written, and topics."""
+        self._since_s = time.monotonic()
+
+    def now(self, detail: Mapping[str, Any]) -> None:
+        """Take what the Java task tells."""
+        self._now = (detail["read"], detail["written"], frozenset(detail["topics"]))
+
+    def since_last(self) -> BatchDone | None:
+        """Return what has passed since the last call; None if nothing has."""
+        if self._now == self._told:
+            return None
+        (read, written, topics), now_s = self._now, time.monotonic()
+        done = BatchDone(
+            offsets={},
+            records=written - self._told[1],
+            topics=frozenset(map(TopicName, topics)),
+            duration_s=now_s - self._since_s,
+            read=read - self._told[0],
+            way="by Kafka's own worker in the JVM of Java plugins",
+        )
+        self._since_s, self._told = now_s, self._now
+        return done
+
+
+class Step:
+    """The step that a task is at while it has records that it has not sent or put yet, or commits."""
+
+    def __init__(self, working: Working) -> None:
+        self._working = working
+        self._busy = False
+
+    def tell(self, *, busy: bool) -> None:
+        """Tell that a step starts or ends."""
+        self._busy = busy
+        self._working(busy=busy)
+
+    def again(self) -> None:
+        """Count the time from now on, if it is at one: it was paused, or has other records than before."""
+        if self._busy:
+            self._working(busy=False)
+            self._working(busy=True)
