@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -97,6 +98,25 @@ def wait_for_values(cluster: ProcessCluster, topic: str, values: Sequence[str]) 
     cluster.alive[0].wait_until(
         f"{topic} had {len(values)} values", lambda: cluster.values(topic) == list(values)
     )
+
+
+def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes | None]]:
+    """Return keys and values in the offsets topic of a source, in order, with NAME for its name."""
+    return [
+        (each.key.replace(name.encode(), b"NAME"), each.value)
+        for each in side.records(side.alive[0].properties["offset.storage.topic"])
+        if each.key is not None and each.key.startswith(f'["{name}",'.encode())
+    ]
+
+
+def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bool:
+    """Return whether a connector and its task have restarted so often, by the status topic, and now have this state."""
+    states: dict[str, list[str]] = {f"status-connector-{name}": [], f"status-task-{name}-0": []}
+    for each in side.records(side.alive[0].properties["status.storage.topic"]):
+        key = (each.key or b"").decode()
+        if key in states and each.value is not None:
+            states[key].append(json.loads(each.value)["state"])
+    return all(had.count("RESTARTING") == times and had[-1] == state for had in states.values())
 
 
 def plugin_jvms(worker: WorkerProcess) -> dict[str, psutil.Process]:
