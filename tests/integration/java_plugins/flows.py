@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import psutil
@@ -35,6 +36,8 @@ VERSIONS = ("1.0", "2.0")
 """The versions of the plugins whose names start with `VERSIONED`."""
 PROVIDER = "kraal.testing.RotatingConfigProvider"
 POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
+OWN = ("io.confluent.connect.", "kraal.transforms.")
+"""How the names of Kraal's own plugins begin that Kafka does not have."""
 RUNNING = ["RUNNING", "RUNNING"]
 PLUGINS = "kafka_connect_plugins_"
 
@@ -107,6 +110,37 @@ def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes |
         for each in side.records(side.alive[0].properties["offset.storage.topic"])
         if each.key is not None and each.key.startswith(f'["{name}",'.encode())
     ]
+
+
+def listed(worker: WorkerProcess, plugins: Sequence[str]) -> list[dict[str, str]]:
+    """Return the entries of these plugins in the list of a worker, in its order."""
+    return [each for each in worker.get("/connector-plugins").body if each["class"] in plugins]
+
+
+def described(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
+    """Return the description of a plugin's keys; of Connect's, whose documentation is Kraal's, without it."""
+    answer = worker.get(f"/connector-plugins/{plugin}/config")
+    assert answer.status == 200, answer
+    own = [each["name"] for each in answer.body].index("name")  # Connect's keys come after the plugin's
+    return [each | ({} if at < own else {"documentation": ""}) for at, each in enumerate(answer.body)]
+
+
+def validated(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any]:
+    """Return the answer to a config, by key, without what docs/compat.md says of it.
+
+    That is the order of keys and groups, documentation, and Kraal's own plugins among recommended values.
+    """
+    path = f"/connector-plugins/{config['connector.class']}/config/validate"
+    answer = worker.put(path, {"name": "any", **config})
+    assert answer.status == 200, answer
+    found: dict[str, Any] = {}
+    for each in answer.body["configs"]:
+        if each["value"]:  # of keys that a connector's validate does not return, Java shows null
+            each["definition"]["documentation"] = ""
+            values = each["value"]["recommended_values"]
+            each["value"]["recommended_values"] = [value for value in values if not value.startswith(OWN)]
+            found[each["value"]["name"]] = each
+    return {**answer.body, "configs": found, "groups": sorted(answer.body["groups"])}
 
 
 def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bool:

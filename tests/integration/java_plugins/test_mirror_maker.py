@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
@@ -15,7 +17,16 @@ from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
 from tests.fakes.spark.pipe import create_topic
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, kraal_worker
+from tests.integration.java_plugins.flows import (
+    RUNNING,
+    a_name,
+    described,
+    java_worker,
+    kraal_worker,
+    listed,
+    stored_offsets,
+    validated,
+)
 
 pytestmark = pytest.mark.ci
 
@@ -76,6 +87,8 @@ def mirror(kind: str, bootstrap: str, alias: str, target: str, topic: str) -> di
 Row = tuple[bytes, bytes | None, object]
 """A key, a value, and headers."""
 KINDS = ("Source", "Checkpoint", "Heartbeat")
+LAST = {"offset syncs": struct.pack(">qq", 2, 2), "checkpoints": struct.pack(">hqqh", 0, 3, 3, 0)}
+"""The last values: the third record is the third copy, and the group, which has read three, has read three copies."""
 
 
 def mirrored(side: ProcessCluster) -> dict[str, list[Row]]:
@@ -103,6 +116,14 @@ def mirrored(side: ProcessCluster) -> dict[str, list[Row]]:
     worker.wait_until("the records were copied", lambda: len(found("copies")) == 3)
     for what in topics:
         worker.wait_until(f"there were {what}", partial(is_there, found, what))
+    for what, last in LAST.items():  # earlier ones depend on what had been read or written by then
+        worker.wait_until(f"the last of {what} was there", partial(ends_with, found, what, last))
+    offsets = partial(stored_offsets, side)
+    for kind in KINDS:
+        worker.wait_until(f"{kind} had stored offsets", partial(is_there, offsets, f"{topic}-{kind}"))
+    worker.wait_until(
+        "the last offset was stored", lambda: offsets(f"{topic}-Source")[-1][1] == b'{"offset":2}'
+    )
     for kind in KINDS:
         side.delete(f"{topic}-{kind}")
 
@@ -111,19 +132,23 @@ def mirrored(side: ProcessCluster) -> dict[str, list[Row]]:
             data = data.replace(name.encode(), text)
         return data
 
-    first = {what: found(what)[: 3 if what == "copies" else 1] for what in topics}
-    timed = ("checkpoints", "heartbeats")  # their values end with the time
+    compared = {what: found(what)[-3 if what == "copies" else -1 :] for what in topics}
+    compared |= {f"offsets of {kind}": [(*offsets(f"{topic}-{kind}")[-1], ())] for kind in KINDS}
     return {
         what: [
-            (bare(key), None if value is None else value[: -8 if what in timed else None], headers)
-            for key, value, headers in rows
+            (bare(key), None if value is None else value[: -8 if what == "heartbeats" else None], headers)
+            for key, value, headers in rows  # values of heartbeats end with the time
         ]
-        for what, rows in first.items()
+        for what, rows in compared.items()
     }
 
 
-def is_there(found: Callable[[str], list[Row]], what: str) -> bool:
+def is_there(found: Callable[[str], list[Any]], what: str) -> bool:
     return bool(found(what))
+
+
+def ends_with(found: Callable[[str], list[Row]], what: str, last: bytes) -> bool:
+    return found(what)[-1][1] == last
 
 
 def test_what_is_mirrored_is_what_a_java_worker_mirrors(mirrors: ProcessCluster, java: MixedCluster) -> None:
@@ -134,6 +159,25 @@ def test_what_is_mirrored_is_what_a_java_worker_mirrors(mirrors: ProcessCluster,
         (b"k", b"three"),
     ]
     assert mine == its
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rest_answers_are_those_of_a_java_worker(
+    mirrors: ProcessCluster, java: MixedCluster, kind: str
+) -> None:
+    config = mirror(kind, mirrors.bootstrap, "source", "target", "topic")
+    wrong = {"refresh.topics.interval.seconds": "often", "target.cluster.alias": "", "tasks.max": "0"}
+    wrong |= {"emit.heartbeats.interval.seconds": "often", "emit.checkpoints.interval.seconds": "often"}
+    plugin, (mine, its) = config["connector.class"], (side.alive[0] for side in (mirrors, java))
+    assert len(listed(mine, [plugin])) == 1
+    assert listed(mine, [plugin]) == listed(its, [plugin])
+    keys = described(mine, plugin)
+    assert {"source.cluster.alias", "replication.policy.class", "name"} < {each["name"] for each in keys}
+    assert keys == described(its, plugin)
+    for change in ({}, wrong):
+        answer = validated(mine, config | change)
+        assert answer == validated(its, config | change)
+        assert (answer["error_count"] > 1) == bool(change)
 
 
 def consume(bootstrap: str, topic: str) -> None:

@@ -7,38 +7,53 @@ from pathlib import Path
 import pytest
 
 from kraal.testing import ProcessCluster
-from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     FAULTY,
+    FAULTY_SINK,
     FILE_SINK,
     FILE_SOURCE,
     RUNNING,
     a_name,
     append,
+    described,
+    listed,
     source_config,
+    stored_offsets,
+    validated,
 )
+from tests.integration.java_plugins.kafka_tests import FAULTY_TRANSFORM, MANIFESTS, TOOLS
 
-
-def plugins_of(worker: WorkerProcess) -> list[dict[str, str]]:
-    named = (FAULTY, FILE_SINK, FILE_SOURCE)
-    return [each for each in worker.get("/connector-plugins").body if each["class"] in named]
+CONNECTORS = ("source.SourceConnector", "sink.SinkConnector")
+OURS = (FAULTY, FAULTY_SINK, FILE_SINK, FILE_SOURCE)
+KAFKAS = tuple(each for moved in (MANIFESTS, TOOLS) for kind in CONNECTORS for each in moved.get(kind, ()))
+PLUGINS = (*OURS, *(pytest.param(each, marks=pytest.mark.ci) for each in KAFKAS))
+WRONG = {
+    "topic": "",
+    "topics": "t",
+    "tasks.max": "0",
+    "errors.tolerance": "some",
+    "fault": "unheard of",
+    "batch.size": "many",
+    "value.converter": "of.Nobody",
+    "transforms": "none,fails",
+    "transforms.none.type": "of.Nobody",
+    "transforms.fails.type": FAULTY_TRANSFORM,
+    "transforms.fails.predicate": "missing",
+}
 
 
 def test_plugins_are_listed_alike(cluster: ProcessCluster, java: MixedCluster) -> None:
-    mine = plugins_of(cluster.alive[0])
-    assert len(mine) == 3
-    assert mine == plugins_of(java.alive[0])
+    mine = listed(cluster.alive[0], (*OURS, *KAFKAS))
+    assert len(mine) == len(OURS) + len(KAFKAS) > 15
+    assert mine == listed(java.alive[0], (*OURS, *KAFKAS))
 
 
-@pytest.mark.parametrize("plugin", [FILE_SOURCE, FILE_SINK, FAULTY])
+@pytest.mark.parametrize("plugin", PLUGINS)
 def test_config_keys_are_described_alike(cluster: ProcessCluster, java: MixedCluster, plugin: str) -> None:
-    own = {each["name"]: each for each in cluster.alive[0].get(f"/connector-plugins/{plugin}/config").body}
-    for key in java.alive[0].get(f"/connector-plugins/{plugin}/config").body:
-        if (
-            key["documentation"] and key["group"] is None
-        ):  # the plugin's own; texts of Connect's keys are Kraal's
-            assert own[key["name"]] == key
+    mine = described(cluster.alive[0], plugin)
+    assert {"name", "connector.class", "tasks.max"} < {each["name"] for each in mine}
+    assert mine == described(java.alive[0], plugin)
 
 
 @pytest.mark.parametrize(
@@ -48,20 +63,26 @@ def test_config_keys_are_described_alike(cluster: ProcessCluster, java: MixedClu
         {"connector.class": FAULTY, "topic": "t", "fault": "unheard of"},
         {"connector.class": FILE_SOURCE, "topic": "t", "batch.size": "many"},
         {"connector.class": FILE_SINK, "topics": "t"},
+        *(
+            pytest.param(
+                {"connector.class": plugin} | more,
+                marks=pytest.mark.ci,
+                id=f"{plugin.rpartition('.')[2]}-{'wrong' if more else 'empty'}",
+            )
+            for plugin in (*OURS, *KAFKAS)
+            if "ValidateBlocking" not in plugin  # it never answers
+            for more in ({}, WRONG)
+        ),
     ],
 )
 def test_configs_are_validated_alike(
     cluster: ProcessCluster, java: MixedCluster, config: dict[str, str]
 ) -> None:
-    path = f"/connector-plugins/{config['connector.class']}/config/validate"
-    sent = {"name": "any", **config}
-
-    def values(worker: WorkerProcess) -> dict[str, object]:
-        found = worker.put(path, sent).body["configs"]
-        return {each["value"]["name"]: each["value"] for each in found if each["value"]["name"] in own_keys}
-
-    own_keys = {"topic", "fault", "batch.size", "file", "topics"}
-    assert values(cluster.alive[0]) == values(java.alive[0])
+    mine = validated(cluster.alive[0], config)
+    assert {"name", "connector.class", "tasks.max"} < mine["configs"].keys()
+    assert mine == validated(java.alive[0], config)
+    if config.items() > WRONG.items():
+        assert mine["error_count"] >= 4
 
 
 TRANSFORMED = {
@@ -75,23 +96,16 @@ TRANSFORMED = {
 }
 
 
-def written(side: ProcessCluster, file: Path) -> tuple[list[object], tuple[bytes | None, bytes | None]]:
+def written(side: ProcessCluster, file: Path) -> tuple[list[object], tuple[bytes, bytes | None]]:
     """Let a cluster read the file; return the records, and the stored offset without the connector's name."""
     name, worker = a_name("alike"), side.alive[0]
     side.create(name, source_config(file, name) | TRANSFORMED)
     worker.wait_for_states(name, RUNNING)
     worker.wait_until("all lines were there", lambda: len(side.records(name)) == 3)
 
-    def stored() -> list[tuple[bytes | None, bytes | None]]:
-        return [
-            (each.key.replace(name.encode(), b"NAME"), each.value)
-            for each in side.records(worker.properties["offset.storage.topic"])
-            if each.key is not None and name.encode() in each.key
-        ]
-
-    worker.wait_until("the offset was stored", lambda: bool(stored()))
+    worker.wait_until("the offset was stored", lambda: bool(stored_offsets(side, name)))
     records = [(each.partition, each.key, each.value, each.headers) for each in side.records(name)]
-    last = stored()[-1]
+    last = stored_offsets(side, name)[-1]
     side.delete(name)
     return [*records], last
 
