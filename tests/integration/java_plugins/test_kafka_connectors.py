@@ -10,7 +10,7 @@ import pytest
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker
+from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, stored_offsets
 from tests.integration.java_plugins.kafka_tests import (
     BLOCKING,
     EMPTY_CONFIGS,
@@ -127,7 +127,7 @@ def test_records_of_the_monitorable_source_are_those_of_a_java_worker(
         ]
         for connector in (name, f"{name}-sink"):
             side.delete(connector)
-        return [*found]
+        return [*found, stored_offsets(side, name)[-1]]
 
     assert written(cluster) == written(java)
 
@@ -210,9 +210,14 @@ def test_the_verifiable_connectors_do_what_they_do_on_a_java_worker(
         worker.wait_until("there were 300 records", lambda: len(side.records(name)) >= 300)
         worker.wait_until("the sink had read 300", lambda: read(side, f"{name}-sink") >= 300)
         found = [(each.key, each.value, each.headers) for each in side.records(name)[:300]]
+        side.stop(name)
+        worker.wait_for_states(name, ["STOPPED"])
+        last = b'{"seqno":%d}' % (len(side.records(name)) - 1)
+        worker.wait_until("the last offset was stored", lambda: stored_offsets(side, name)[-1][1] == last)
+        key, _ = stored_offsets(side, name)[-1]
         for connector in (name, f"{name}-sink"):
             side.delete(connector)
-        return [*found]
+        return [*found, key]
 
     assert verified(cluster) == verified(java)
 
