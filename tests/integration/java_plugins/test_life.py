@@ -14,6 +14,7 @@ from tests.integration.java_plugins.flows import (
     a_name,
     append,
     faulty_config,
+    has_restarted,
     kraal_worker,
     source_config,
     wait_for_values,
@@ -50,6 +51,7 @@ def test_a_paused_source_reads_no_more_until_it_is_resumed(cluster: ProcessClust
     worker.wait_for_states(name, ["PAUSED", "PAUSED"])
     append(file, "meanwhile")
     cluster.restart(name)
+    worker.wait_until("it had restarted", lambda: has_restarted(cluster, name, 1, "PAUSED"))
     worker.wait_for_states(name, ["PAUSED", "PAUSED"])
     assert cluster.values(name) == ["before"]
     cluster.resume(name)

@@ -118,6 +118,10 @@ def test_a_task_continues_when_the_jvm_was_killed(mixed: ProcessCluster, tmp_pat
     append(file, "a", "b")
     mixed.create(name, source_config(file, name) | TEXTS)
     wait_for_values(mixed, name, ["-1:a", "-2:b"])
+    stored = [{"partition": {"filename": str(file)}, "offset": {"position": 4}}]
+    worker.wait_until(
+        "the offset was stored", lambda: worker.get(f"/connectors/{name}/offsets").body["offsets"] == stored
+    )
     jvm = plugin_jvm(worker)
     jvm.kill()
     worker.wait_until("another JVM ran", lambda: plugin_jvm_or_none(mixed) not in (None, jvm.pid))
