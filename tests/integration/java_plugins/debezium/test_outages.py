@@ -32,6 +32,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROWS = 50_000
 MORE = 500
+SNAPSHOT_S = 20.0
+"""How long a snapshot takes at least: the database sleeps a little with each `PART` of the rows."""
+PART = 100
 FROZEN_S = 8.0
 """Longer than the session of a worker in its group."""
 
@@ -143,7 +146,7 @@ def test_nothing_is_lost_when_a_snapshot_is_interrupted(tmp_path: Path, exactly_
     """Debezium makes an interrupted snapshot again, so its rows may come twice."""
     with opened(tmp_path, exactly_once) as place:
         for outage in OUTAGES:
-            name, topic = create(place, outage.__name__, ROWS, exactly_once)
+            name, topic = create(place, outage.__name__, ROWS, exactly_once, SNAPSHOT_S)
             worker = place.cluster.alive[0]
             worker.wait_until("the snapshot had begun", partial(has_begun, place, topic))
             assert 0 < end_of(place.cluster.bootstrap, topic) < ROWS, "the snapshot is over too soon"
@@ -181,8 +184,13 @@ def test_nothing_is_lost_while_changes_are_followed(tmp_path: Path, exactly_once
             worker.wait_for_states(name, RUNNING)
 
 
-def create(place: Place, table: str, rows: int, exactly_once: str) -> tuple[str, str]:
-    """Fill a table, and create a connector for it; return its name and its topic."""
+def create(
+    place: Place, table: str, rows: int, exactly_once: str, snapshot_s: float = 0.0
+) -> tuple[str, str]:
+    """Fill a table, and create a connector for it; return its name and its topic.
+
+    The snapshot takes at least `snapshot_s`.
+    """
     name = a_name("outage")
     place.database.ask(
         f"CREATE TABLE {table} (id int PRIMARY KEY, name text);"  # noqa: S608
@@ -198,6 +206,13 @@ def create(place: Place, table: str, rows: int, exactly_once: str) -> tuple[str,
         "errors.max.retries": "-1",
         "retriable.restart.connector.wait.ms": "500",
     }
+    if snapshot_s:
+        key, pause = "snapshot.select.statement.overrides", snapshot_s * PART / rows
+        config[key] = f"public.{table}"
+        config[f"{key}.public.{table}"] = (
+            f"SELECT * FROM public.{table} "  # noqa: S608
+            f"WHERE CASE WHEN id % {PART} = 0 THEN pg_sleep({pause}) IS NOT NULL ELSE true END"
+        )
     if exactly_once == "enabled":
         config["exactly.once.support"] = "required"
     place.cluster.create(name, config)
