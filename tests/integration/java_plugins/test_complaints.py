@@ -5,13 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psutil
+import pytest
+
+from kraal.broker.broker import Broker, free_port
 from kraal.testing import ProcessCluster
+from kraal.testing.process import WorkerProcess
+from scripts.harness.processes import freeze
+from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     FAULTY_SINK,
+    RUNNING,
     a_name,
     faulty_config,
+    numbers,
     restart,
+    scrape,
     starts,
+    wait_for_plugins,
 )
 from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
 
@@ -107,6 +118,37 @@ def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessClus
     cluster.delete(name)
 
 
+@pytest.mark.ci
+def test_a_plugin_uses_kafka_clients_and_registers_its_bean_once_a_start(
+    cluster: ProcessCluster, java: MixedCluster
+) -> None:
+    """apache/flink-cdc#1094 and #2984, risingwavelabs/risingwave#23511; its directory has other clients, too."""
+
+    def told(side: ProcessCluster) -> list[str | None]:
+        name, worker = a_name("clients"), side.alive[0]
+        config = {
+            "connector.class": "kraal.testing.ClientSource",
+            "topic": name,
+            "history": f"{name}-history",
+            "bootstrap": side.bootstrap,
+        }
+        side.create(name, config)
+        for start in range(1, 4):
+            worker.wait_until("it had told", lambda: len(side.values(name)) == start)  # noqa: B023
+            assert worker.states(name) == RUNNING
+            if start < 3:
+                side.restart(name)
+        found = side.values(name)
+        side.delete(name)
+        for complaint in ("Unable to register", "InstanceAlreadyExists"):
+            assert complaint not in worker.log_text()
+        return found
+
+    mine = told(cluster)
+    assert mine == told(java)
+    assert mine == ["4.3.0 1 1", "4.3.0 2 1", "4.3.0 3 1"]
+
+
 def test_restarts_register_no_bean_twice(cluster: ProcessCluster) -> None:
     """risingwavelabs/risingwave#23511."""
     name, worker = a_name("restarted"), cluster.alive[0]
@@ -115,5 +157,52 @@ def test_restarts_register_no_bean_twice(cluster: ProcessCluster) -> None:
     worker.wait_until("both tasks had started", lambda: len(starts(worker, name)) == 3)
     for _ in range(3):
         restart(cluster, name)
-    assert "InstanceAlreadyExistsException" not in worker.log_text()
+    for complaint in ("Unable to register", "InstanceAlreadyExists"):
+        assert complaint not in worker.log_text()
     cluster.delete(name)
+
+
+FLUSH_MS = 1000
+FROZEN_S = 3.0
+"""Several flushes, and shorter than the session of the worker in its group."""
+FAILED = "Timed out waiting to flush offsets to storage"
+
+
+@pytest.mark.ci
+def test_a_flush_of_offsets_that_fails_is_followed_by_one_that_succeeds(
+    tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    """debezium/debezium#6612: offsets were never stored again."""
+    properties = worker_properties | {"offset.flush.timeout.ms": str(FLUSH_MS)}
+    broker = Broker(tmp_path / "kafka", free_port())
+    with ProcessCluster(1, directory=tmp_path, broker=broker, properties=properties) as own:
+        wait_for_plugins(own.alive[0])
+        name, worker = a_name("flushed"), own.alive[0]
+        own.create(name, faulty_config(name))
+        worker.wait_until("offsets were stored", lambda: next_of(worker, name) > 0)
+
+        def flush_failed() -> bool:
+            """Freeze the broker; right after a flush there is nothing to flush, so one time may not be enough."""
+            before = polled(worker, name)
+            worker.wait_until("it had polled", lambda: polled(worker, name) > before + 50)
+            freeze([psutil.Process(broker.pid)], FROZEN_S)
+            return FAILED in worker.log_text()
+
+        worker.wait_until("a flush had failed", flush_failed)
+        then = polled(worker, name)
+        worker.wait_until("later offsets were stored", lambda: next_of(worker, name) > then)
+        worker.wait_for_states(name, RUNNING)
+        found = numbers(own, name)
+        assert set(found) == set(range(max(found) + 1))
+
+
+def polled(worker: WorkerProcess, name: str) -> float:
+    """Return how many numbers a faulty source has returned."""
+    metric = "kafka_connect_source_task_metrics_source_record_poll_total"
+    return scrape(worker).value(metric, connector=name, task="0")
+
+
+def next_of(worker: WorkerProcess, name: str) -> int:
+    """Return the stored offset of a faulty source; 0 before the first, and while the broker does not answer."""
+    stored = worker.get(f"/connectors/{name}/offsets").body.get("offsets")
+    return int(stored[0]["offset"]["next"]) if stored else 0

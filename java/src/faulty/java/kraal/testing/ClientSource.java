@@ -1,0 +1,146 @@
+package kraal.testing;
+
+import java.lang.management.ManagementFactory;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import javax.management.JMException;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+import org.apache.kafka.common.utils.AppInfoParser;
+import org.apache.kafka.connect.connector.Task;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+
+/** A source with Kafka clients of its own and an MBean with a fixed name, as connectors have that keep a history. */
+public final class ClientSource extends SourceConnector {
+    private Map<String, String> config;
+
+    @Override
+    public String version() {
+        return "1.0";
+    }
+
+    @Override
+    public void start(Map<String, String> props) {
+        config = props;
+    }
+
+    @Override
+    public Class<? extends Task> taskClass() {
+        return Telling.class;
+    }
+
+    @Override
+    public List<Map<String, String>> taskConfigs(int maxTasks) {
+        return List.of(config);
+    }
+
+    @Override
+    public void stop() {
+        // the task has what is open
+    }
+
+    @Override
+    public ConfigDef config() {
+        return new ConfigDef()
+            .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where records go.")
+            .define("history", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "A topic of the task's own.")
+            .define("bootstrap", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the broker listens.");
+    }
+
+    /** What the task's MBean shows. */
+    public interface StartsMBean {
+        /** Returns how often tasks have started. */
+        int getStarts();
+    }
+
+    /** Counts starts. */
+    public record Starts(int getStarts) implements StartsMBean {
+    }
+
+    /** Counts its starts in its history, and returns one record a start: the clients' version, starts, and MBeans. */
+    public static final class Telling extends SourceTask {
+        private final MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+        private Map<String, String> config;
+        private ObjectName bean;
+        private boolean told;
+        private long starts;
+
+        @Override
+        public String version() {
+            return "1.0";
+        }
+
+        @Override
+        public void start(Map<String, String> props) {
+            config = props;
+            told = false;
+            try {
+                starts = count();
+                bean = new ObjectName("kraal.testing:type=ClientSource");
+                server.registerMBean(new Starts((int) starts), bean);
+            } catch (Exception e) {
+                throw new ConnectException("Unable to register the MBean", e);
+            }
+        }
+
+        /** Writes to the history, and returns how many records it has. */
+        private long count() throws Exception {
+            Map<String, Object> clients = Map.of(
+                "bootstrap.servers", config.get("bootstrap"),
+                "key.serializer", StringSerializer.class.getName(),
+                "value.serializer", StringSerializer.class.getName(),
+                "key.deserializer", StringDeserializer.class.getName(),
+                "value.deserializer", StringDeserializer.class.getName());
+            TopicPartition history = new TopicPartition(config.get("history"), 0);
+            try (KafkaProducer<String, String> producer = new KafkaProducer<>(clients);
+                    KafkaConsumer<String, String> consumer = new KafkaConsumer<>(clients)) {
+                producer.send(new ProducerRecord<>(history.topic(), 0, "start", "déjà")).get();
+                long end = consumer.endOffsets(Set.of(history)).get(history);
+                consumer.assign(Set.of(history));
+                consumer.seekToBeginning(Set.of(history));
+                long read = 0;
+                while (consumer.position(history) < end) {
+                    for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(100))) {
+                        read += each.value().equals("déjà") ? 1 : 0;
+                    }
+                }
+                return read;
+            }
+        }
+
+        @Override
+        public List<SourceRecord> poll() throws InterruptedException {
+            Thread.sleep(100);
+            if (told) {
+                return null;
+            }
+            told = true;
+            String text = AppInfoParser.getVersion() + " " + starts + " " + server.queryNames(bean, null).size();
+            return List.of(new SourceRecord(
+                Map.of("id", "0"), Map.of("starts", starts), config.get("topic"), Schema.STRING_SCHEMA, text));
+        }
+
+        @Override
+        public void stop() {
+            try {
+                server.unregisterMBean(bean);
+            } catch (JMException e) {
+                throw new ConnectException(e);
+            }
+        }
+    }
+}
