@@ -23,6 +23,7 @@ from tests.integration.java_plugins.flows import (
     java_worker,
     kraal_worker,
     plugin_jvm,
+    stored_offsets,
 )
 
 pytestmark = pytest.mark.slow
@@ -145,13 +146,9 @@ def records(side: ProcessCluster, name: str, topic: str) -> list[Any]:
     ]
 
 
-def last_offset(side: ProcessCluster, name: str) -> Any:
-    """Return the last stored offset, as its keys and values are in the topic; None before the first."""
-    stored = [
-        [json.loads(each.key.replace(name.encode(), b"NAME")), json.loads(each.value)]
-        for each in side.records(side.alive[0].properties["offset.storage.topic"])
-        if each.key and each.value and name.encode() in each.key
-    ]
+def last_offset(side: ProcessCluster, name: str) -> tuple[bytes, bytes] | None:
+    """Return key and value of the last stored offset, with NAME for the name; None before the first."""
+    stored = [(key, value) for key, value in stored_offsets(side, name) if value]
     return stored[-1] if stored else None
 
 
@@ -239,8 +236,8 @@ def test_rest_answers_are_those_of_a_java_worker(
     assert (errors > 0) == bool(change)
 
 
-def transactions(offset: Any) -> list[str]:
-    return [offset[1]["gtids"]] if offset else []
+def transactions(offset: tuple[bytes, bytes] | None) -> list[str]:
+    return [json.loads(offset[1])["gtids"]] if offset else []
 
 
 def wait_for_records(side: ProcessCluster, name: str, count: int) -> None:
