@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined] # documented there
 
+from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name
+from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, kraal_worker
 
 pytestmark = pytest.mark.ci
 
 RECORDING_SINK = "kraal.testing.RecordingSink"
+CONNECTOR = "connector."
+"""What its calls start with."""
 START = ["initialize", "start"]
 PATIENCE_S = 60.0
 MANY_RETRIES = 40
@@ -82,14 +86,16 @@ class Recording:
 Sides = list[Recording]
 
 
+def recordings(kraal: ProcessCluster, java: ProcessCluster, directory: Path) -> Sides:
+    """Return a connector on Kraal and one on a Java worker that read the same topics; none is created."""
+    name = a_name("calls")
+    workers = {"kraal": kraal, "java": java}
+    return [Recording(side, f"{name}-{each}", f"{name}-", directory / each) for each, side in workers.items()]
+
+
 @pytest.fixture
 def sides(cluster: ProcessCluster, java: MixedCluster, tmp_path: Path) -> Sides:
-    """A connector on Kraal and one on a Java worker that read the same topics."""
-    name = a_name("calls")
-    workers = {"kraal": cluster, "java": java}
-    return [
-        Recording(side, f"{name}-{worker}", f"{name}-", tmp_path / worker) for worker, side in workers.items()
-    ]
+    return recordings(cluster, java, tmp_path)
 
 
 def write(sides: Sides, topic: str, count: int) -> None:
@@ -98,34 +104,41 @@ def write(sides: Sides, topic: str, count: int) -> None:
 
 
 def essential(lines: list[str]) -> list[str]:
-    """Return the calls of the task without those that depend on the clock.
+    """Return the calls of the task without those that depend on the clock, and the marks.
 
     These are puts of no records, and commits (preCommit with flush) that neither follow a request nor precede a close.
     """
-    kept = []
-    for number, line in enumerate(lines):
-        method = line.split()[0]
-        first = number - (method == "flush")
-        before, after = lines[first - 1], "".join(lines[first + 2 : first + 3])
-        by_clock = before != "context.requestCommit" and not after.startswith("close ")
-        if method in ("preCommit", "flush") and by_clock:
-            continue
-        if line != "put" and not line.startswith("connector."):
-            kept.append(line)
-    return kept
+    calls = of_task(lines)
+    kept = iter([not by_clock(calls, number) for number in range(len(calls))])
+    return [line for line in lines if line.startswith("#") or (not line.startswith(CONNECTOR) and next(kept))]
+
+
+def by_clock(calls: list[str], number: int) -> bool:
+    """Whether only the time decides that a call of a task is there."""
+    method = calls[number].split()[0]
+    if method not in ("preCommit", "flush"):
+        return calls[number] == "put"
+    first = number - (method == "flush")
+    after = "".join(calls[first + 2 : first + 3])
+    return calls[first - 1] != "context.requestCommit" and not after.startswith("close ")
+
+
+def of_task(lines: list[str]) -> list[str]:
+    """Return the calls of the task and of its context."""
+    return [line for line in lines if not line.startswith((CONNECTOR, "#"))]
 
 
 def of_connector(lines: list[str]) -> list[str]:
     """Return the calls of the connector, and the marks."""
-    return [line for line in lines if line.startswith(("connector.", "#"))]
+    return [line for line in lines if line.startswith((CONNECTOR, "#"))]
 
 
-def assert_commits_follow_puts(lines: list[str]) -> None:
+def assert_commits_follow_puts(calls: list[str]) -> None:
     """Assert that all commits, by the clock too, have the offsets after the records that were put."""
     positions: dict[str, str] = {}
     rewound: dict[str, str] = {}
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        method, *given = line.split()
+    for call, following in zip(calls, [*calls[1:], ""], strict=True):
+        method, *given = call.split()
         places = dict(place.rsplit(":", 1) for place in given if ":" in place)
         if method == "start":
             positions, rewound = {}, {}
@@ -137,14 +150,14 @@ def assert_commits_follow_puts(lines: list[str]) -> None:
             if not following.startswith("throws"):
                 positions |= {partition: str(int(offset) + 1) for partition, offset in places.items()}
         elif method == "preCommit":
-            assert positions.items() <= places.items(), lines
-            assert following == line.replace("preCommit", "flush"), lines
+            assert positions.items() <= places.items(), calls
+            assert following == call.replace("preCommit", "flush"), calls
 
 
 def assert_called_alike(sides: Sides, calls: list[str], of_connectors: list[str]) -> None:
     """Assert that both workers have made exactly these calls."""
     for each in sides:
-        assert_commits_follow_puts(each.lines())
+        assert_commits_follow_puts(of_task(each.lines()))
     kraal, java = (each.lines() for each in sides)
     assert essential(kraal) == essential(java) == calls
     assert of_connector(kraal) == of_connector(java) == of_connectors
@@ -333,3 +346,36 @@ def test_a_task_that_is_restarted_is_called_alike(sides: Sides) -> None:
         each.delete()
     first = [*START, "open a-0", *puts(0), *closed("a-0:1")]
     assert_called_alike(sides, [*first, *START, "open a-0", *puts(1), *closed("a-0:2")], LIFE)
+
+
+def test_a_task_that_gets_more_partitions_is_called_alike(sides: Sides) -> None:
+    write(sides, "a", 1)
+    for each in sides:
+        each.create("a", "", {"consumer.override.metadata.max.age.ms": "500"})
+    for each in sides:
+        each.wait_for("put a-0:0")
+    topic = f"{sides[0].prefix}a"
+    admin = AdminClient({"bootstrap.servers": sides[0].side.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_S)
+    for each in sides:
+        each.wait_for("open a-0 a-1")
+        each.delete()
+    first = [*START, "open a-0", *puts(0), *closed("a-0:1")[:-1]]
+    assert_called_alike(sides, [*first, "open a-0 a-1", *closed("a-0:1", "a-1:0")], LIFE)
+
+
+def test_a_worker_that_ends_stops_connectors_and_tasks_alike(
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    with (
+        kraal_worker(tmp_path / "kraal-worker", kafka.bootstrap, worker_properties) as kraal,
+        java_worker(tmp_path / "java-worker", kafka.bootstrap, worker_properties) as java,
+    ):
+        sides = recordings(kraal, java, tmp_path)
+        write(sides, "a", 2)
+        for each in sides:
+            each.create("a", "", {})
+        for each in sides:
+            each.wait_for("put a-0:1")
+            each.side.alive[0].end()
+    assert_called_alike(sides, [*START, "open a-0", *puts(0, 1), *closed("a-0:2")], LIFE)
