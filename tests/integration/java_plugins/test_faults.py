@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import httpx2
 import pytest
 
 from kraal.testing import ProcessCluster
+from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     FAULTY_SINK,
@@ -87,6 +89,8 @@ HARMLESS: dict[str, Maker] = {
     "sink task.flush": sink,
 }
 """What Kafka's worker logs only."""
+RETRIED = {"task.poll", "sink task.put"}
+"""What Kafka's worker tries again after a RetriableException."""
 MAKERS: dict[str, Maker] = {**FATAL, **HARMLESS}
 
 
@@ -94,14 +98,18 @@ def method(where: str) -> str:
     return where.removeprefix("sink ")
 
 
-@pytest.mark.parametrize("fault", ["throw", "error", "memory"])
+@pytest.mark.parametrize(
+    "fault", ["throw", "error", "memory", pytest.param("retriable", marks=pytest.mark.ci)]
+)
 def test_faults_are_reported_as_by_a_java_worker(
     cluster: ProcessCluster, java: MixedCluster, fault: str
 ) -> None:
-    if fault != "throw":
-        chosen = ["task.poll", "task.start", "transform.apply", "sink task.put"]
-    else:
+    chosen = ["task.poll", "task.start", "transform.apply", "sink task.put"]
+    if fault == "throw":
         chosen = [*FATAL, *HARMLESS]
+    harmless, said = {*HARMLESS}, "fails"
+    if fault == "retriable":
+        harmless, said = {*HARMLESS, *RETRIED}, "fails for now"
 
     def told(side: ProcessCluster) -> dict[str, tuple[list[str], list[str]]]:
         worker, topic = side.alive[0], a_name("faults")
@@ -113,21 +121,73 @@ def test_faults_are_reported_as_by_a_java_worker(
 
         def is_told(where: str) -> bool:
             states = worker.states(names[where])
-            if where in HARMLESS:
-                return states == RUNNING and f"{method(where)} fails" in worker.log_text()
+            if where in harmless:
+                return states == RUNNING and f"{method(where)} {said}" in worker.log_text()
             return "FAILED" in states
 
         for where in chosen:
             worker.wait_until(f"{where} was told", partial(is_told, where))
-        found = {
-            where: (worker.states(name), [each.splitlines()[0] for each in worker.traces(name)])
-            for where, name in names.items()
-        }
+        found = {where: told_of(worker, name) for where, name in names.items()}
         for name in names.values():
             side.delete(name)
         return found
 
     assert told(cluster) == told(java)
+
+
+def told_of(worker: WorkerProcess, name: str) -> tuple[list[str], list[str]]:
+    """Return the states of a connector and its tasks, and the first line of each trace."""
+    return worker.states(name), [each.splitlines()[0] for each in worker.traces(name)]
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("where", "end", "states"),
+    [
+        ("connector.stop", "pause", ["FAILED", "PAUSED"]),
+        ("connector.stop", "stop", ["STOPPED"]),
+        ("task.stop", "stop", ["STOPPED"]),
+        ("sink task.close", "stop", ["STOPPED"]),
+        ("sink task.stop", "stop", ["STOPPED"]),
+    ],
+)
+def test_faults_at_the_end_are_reported_as_by_a_java_worker(
+    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path, where: str, end: str, states: list[str]
+) -> None:
+    make = sink if where.startswith("sink") else faulty_config
+
+    def told(side: ProcessCluster) -> tuple[list[str], list[str]]:
+        worker, name = side.alive[0], a_name("ends")
+        side.write(name, "a record")
+        file = tmp_path / name
+        side.create(name, make(name, "throw", method(where)) | ({"file": str(file)} if make is sink else {}))
+        worker.wait_for_states(name, RUNNING)
+        worker.wait_until("a sink had its partition", lambda: make is not sink or file.exists())
+        logged = len(worker.log_text())
+        {"pause": side.pause, "stop": side.stop}[end](name)
+        worker.wait_until("it was logged", lambda: f"{method(where)} fails" in worker.log_text()[logged:])
+        worker.wait_for_states(name, states, timeout_s=30)
+        found = told_of(worker, name)
+        side.delete(name)
+        return found
+
+    assert told(cluster) == told(java)
+
+
+@pytest.mark.ci
+def test_a_connector_that_cannot_configure_tasks_runs_without_as_on_a_java_worker(
+    cluster: ProcessCluster, java: MixedCluster
+) -> None:
+    def told(side: ProcessCluster) -> tuple[list[str], list[str]]:
+        worker, name = side.alive[0], a_name("no-tasks")
+        side.create(name, faulty_config(name, "throw", "connector.taskConfigs"))
+        worker.wait_until("it was logged", lambda: "connector.taskConfigs fails" in worker.log_text())
+        worker.wait_until("it had a state", lambda: bool(worker.states(name)))
+        found = told_of(worker, name)
+        side.delete(name)
+        return found
+
+    assert told(cluster) == told(java) == (["RUNNING"], [])
 
 
 def assert_answers(cluster: ProcessCluster) -> None:
