@@ -17,6 +17,7 @@ from tests.integration.java_plugins.flows import (
     a_name,
     append,
     described,
+    faulty_config,
     listed,
     source_config,
     stored_offsets,
@@ -116,3 +117,26 @@ def test_records_and_offsets_are_the_same(
     file = tmp_path / "in.txt"
     append(file, "first", "", "déjà vu")
     assert written(cluster, file) == written(java, file)
+
+
+@pytest.mark.ci
+def test_a_connector_that_asks_for_it_gets_as_many_tasks(
+    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
+) -> None:
+    for side in (cluster, java):
+        name, worker, file = a_name("grows"), side.alive[0], tmp_path / "tasks"
+        file.write_text("1")
+        side.create(name, faulty_config(name, tasks=3) | {"tasks.file": str(file)})
+        for wanted in (1, 3, 2):
+            replaced(file, wanted)
+            worker.wait_for_states(name, ["RUNNING"] * (1 + wanted), timeout_s=60)
+        numbered = [each["id"]["task"] for each in worker.get(f"/connectors/{name}/tasks").body]
+        assert numbered == [0, 1]
+        side.delete(name)
+
+
+def replaced(file: Path, number: int) -> None:
+    """Replace a file with one that has this number; a reader sees one of them whole."""
+    other = file.with_suffix(".new")
+    other.write_text(str(number))
+    other.replace(file)

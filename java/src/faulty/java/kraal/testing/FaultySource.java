@@ -1,11 +1,15 @@
 package kraal.testing;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
@@ -13,6 +17,7 @@ import org.apache.kafka.common.metrics.Gauge;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.SourceConnector;
@@ -27,6 +32,7 @@ public final class FaultySource extends SourceConnector {
     private static final Logger LOG = LoggerFactory.getLogger(FaultySource.class);
     private static final AtomicLong STARTS = new AtomicLong();
     private Map<String, String> config;
+    private volatile boolean watches;
 
     @Override
     public String version() {
@@ -38,6 +44,34 @@ public final class FaultySource extends SourceConnector {
         config = props;
         count(context().pluginMetrics(), "connector-starts-total");
         Faults.at("connector.start", config);
+        if (!props.getOrDefault("tasks.file", "").isEmpty()) {
+            watches = true;
+            Thread watcher = new Thread(this::watch, "tasks-of-" + props.get("topic"));
+            watcher.setDaemon(true);
+            watcher.start();
+        }
+    }
+
+    /** Asks for new task configs when the number in the file changes. */
+    private void watch() {
+        int last = tasks(Integer.MAX_VALUE);
+        while (watches) {
+            LockSupport.parkNanos(20_000_000);
+            int now = tasks(Integer.MAX_VALUE);
+            if (watches && now != last) {
+                last = now;
+                context().requestTaskReconfiguration();
+            }
+        }
+    }
+
+    private int tasks(int most) {
+        String file = config.getOrDefault("tasks.file", "");
+        try {
+            return file.isEmpty() ? most : Math.min(most, Integer.parseInt(Files.readString(Path.of(file))));
+        } catch (IOException e) {
+            throw new ConnectException(e);
+        }
     }
 
     @Override
@@ -50,7 +84,7 @@ public final class FaultySource extends SourceConnector {
     public List<Map<String, String>> taskConfigs(int maxTasks) {
         Faults.at("connector.taskConfigs", config);
         List<Map<String, String>> all = new ArrayList<>();
-        int wanted = "tasks".equals(config.get("fault")) ? maxTasks + 1 : maxTasks;
+        int wanted = "tasks".equals(config.get("fault")) ? maxTasks + 1 : tasks(maxTasks);
         for (int task = 0; task < wanted; task++) {
             Map<String, String> own = new HashMap<>(config);
             own.put("id", "" + task);
@@ -61,6 +95,7 @@ public final class FaultySource extends SourceConnector {
 
     @Override
     public void stop() {
+        watches = false;
         LOG.info("Stopped the connector of topic {}", config.get("topic"));
         Faults.at("connector.stop", config);
     }
@@ -75,6 +110,9 @@ public final class FaultySource extends SourceConnector {
     public ConfigDef config() {
         ConfigDef keys = new ConfigDef()
             .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the numbers go.")
+            .define(
+                "tasks.file", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW,
+                "A file with the number of tasks, which may change; by default there are as many as possible.")
             .define("pause.ms", ConfigDef.Type.LONG, 10, ConfigDef.Importance.LOW, "Time from a poll to the next.");
         return Faults.define(
             keys, "connector.start", "connector.taskClass", "connector.taskConfigs", "connector.stop",
