@@ -52,6 +52,7 @@ from kraal.core.offsets import Offset, Primitive, SourcePartition, TopicPartitio
 from kraal.plugins.model.columns import ByRecords, Columns, Expression, Part
 from kraal.plugins.model.context import ConnectorContext, TaskContext, WorkerView
 from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConverter
+from kraal.plugins.model.offset_tracking import OffsetPair, OffsetTracking
 from kraal.plugins.model.records import DataException, Header, Record, Struct
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.model.stream import SourceStream, Streams
@@ -82,6 +83,8 @@ __all__ = [
     "Importance",
     "Key",
     "Offset",
+    "OffsetPair",
+    "OffsetTracking",
     "OffsetsNotSupported",
     "Part",
     "PartitionsLost",
@@ -237,6 +240,8 @@ class SourceBatch:
     """The approximate size of the batch in bytes."""
     timestamp_ms: int | None = None
     """The timestamp that transforms see for all records if the frame has no such column; milliseconds since 1970."""
+    tracking: OffsetTracking | None = None
+    """Requests the offsets of the records that `read` returns."""
 
 
 class SourceTask(Streams, ABC):

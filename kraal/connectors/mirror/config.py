@@ -27,7 +27,6 @@ REALTIME: Final = "realtime"
 BATCH_MS: Final = "realtime.batch.ms"
 _NO_CONFIGS: Final = "settings are copied only when a topic is created"
 _NO_ACLS: Final = "ACLs are not copied"
-_NO_SYNCS: Final = "no offset-syncs topic is written"
 
 
 @rule("names and Java regular expressions")
@@ -228,6 +227,38 @@ _WAY: Final = in_group(
     ),
 )
 
+_SYNCS: Final = in_group(
+    "Offset syncs",
+    _key(
+        "emit.offset-syncs.enabled",
+        ConfigType.BOOLEAN,
+        True,  # noqa: FBT003 - as above
+        "Whether to write the offset-syncs topic, with which MirrorCheckpointConnector translates the offsets of "
+        "consumer groups.",
+    ),
+    _key(
+        "offset-syncs.topic.replication.factor",
+        ConfigType.SHORT,
+        3,
+        "Replication factor of that topic, if the connector creates it.",
+    ),
+    Key(
+        name="offset-syncs.topic.location",
+        type=ConfigType.STRING,
+        default="source",
+        validator=one_of("source", "target"),
+        importance=Importance.LOW,
+        doc="Cluster of that topic.",
+    ),
+    _key(
+        "offset.lag.max",
+        ConfigType.LONG,
+        100,
+        "Number of records of a partition after which another offset sync is due. There is one for the last record "
+        "of each batch in any case.",
+    ),
+)
+
 _WITHOUT_EFFECT: Final = in_group(
     "Not in use",
     _key(
@@ -259,33 +290,11 @@ _WITHOUT_EFFECT: Final = in_group(
         "Synchronization interval, in seconds.",
         _NO_ACLS,
     ),
-    _key(
-        "emit.offset-syncs.enabled",
-        ConfigType.BOOLEAN,
-        True,  # noqa: FBT003 - as above
-        "Whether to write the offset-syncs topic.",
-        _NO_SYNCS,
-    ),
-    _key(
-        "offset-syncs.topic.replication.factor",
-        ConfigType.SHORT,
-        3,
-        "Replication factor of that topic.",
-        _NO_SYNCS,
-    ),
-    Key(
-        name="offset-syncs.topic.location",
-        type=ConfigType.STRING,
-        default="source",
-        validator=one_of("source", "target"),
-        importance=Importance.LOW,
-        doc="Cluster of that topic.",
-        no_effect=_NO_SYNCS,
-    ),
-    _key("offset.lag.max", ConfigType.LONG, 100, "Maximum lag before an offset sync is written.", _NO_SYNCS),
 )
 
-MIRROR: Final = ConfigDef([*_CLUSTERS, *_TOPICS, *_NAMING, *_CREATED_TOPICS, *_WAY, *_WITHOUT_EFFECT])
+MIRROR: Final = ConfigDef(
+    [*_CLUSTERS, *_TOPICS, *_NAMING, *_CREATED_TOPICS, *_WAY, *_SYNCS, *_WITHOUT_EFFECT]
+)
 
 
 def source_consumer(config: Mapping[str, str]) -> dict[str, str]:
@@ -306,6 +315,11 @@ def source_admin(config: Mapping[str, str]) -> dict[str, str]:
 def target_admin(config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the admin client that creates topics in the target cluster."""
     return _layers(config, "target", "admin")
+
+
+def sync_producer(config: Mapping[str, str], location: str) -> dict[str, str]:
+    """Return the settings of the producer of offset syncs; `location`: `source` or `target`."""
+    return _layers(config, location, "producer")
 
 
 def _layers(config: Mapping[str, str], cluster: str, client: str) -> dict[str, str]:

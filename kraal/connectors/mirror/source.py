@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.config.values import as_strings
-from kraal.connectors.mirror.clients import ClusterTopics, MirrorRefused, SourceClient
+from kraal.connectors.mirror.clients import MirrorRefused, SourceClient
+from kraal.connectors.mirror.clusters import Clusters
 from kraal.connectors.mirror.config import (
     ASSIGNED,
     BATCH_MS,
@@ -28,22 +28,16 @@ from kraal.connectors.mirror.config import (
     MIRROR,
     REALTIME,
     TRIGGER,
-    source_admin,
     source_consumer,
-    target_admin,
 )
+from kraal.connectors.mirror.offset_syncs import OffsetSyncs, syncs_of, tracking_of
 from kraal.connectors.mirror.topics import (
-    Choice,
-    any_of,
     assigned_of,
     assigned_text,
     check_offset,
     choice_of,
     distribute,
-    is_match,
-    missing,
     next_offset,
-    partitions_of,
     source_partition,
 )
 from kraal.engine.client_options import range_options, reader_options
@@ -55,6 +49,7 @@ from kraal.plugins.api import (
     Connector,
     ConnectorContext,
     Offset,
+    OffsetTracking,
     RetriableError,
     SourceBatch,
     SourcePartition,
@@ -83,6 +78,8 @@ class MirrorSourceTask(SourceTask):
 
     def __init__(self) -> None:
         self._client: SourceClient | None = None
+        self._syncs: OffsetSyncs | None = None
+        self._tracking: OffsetTracking | None = None
         self._partitions: list[TopicPartition] = []
         self._positions: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int | None] = {}
@@ -112,6 +109,8 @@ class MirrorSourceTask(SourceTask):
         }
         role = f"{alias}->{self._naming.target}|{self._name}|replication-consumer"
         self._client = SourceClient(self._settings, role)
+        self._syncs = syncs_of(config, parsed, self._naming, self._partitions, self._name)
+        self._tracking = tracking_of(self._syncs, parsed)
 
     @override
     def poll(self) -> SourceBatch | None:
@@ -155,6 +154,7 @@ class MirrorSourceTask(SourceTask):
             batch_ms=self._batch_ms,
             key_schema=OPTIONAL_BYTES,
             value_schema=_VALUE,
+            tracking=self._tracking,
         )
 
     @override
@@ -162,6 +162,8 @@ class MirrorSourceTask(SourceTask):
         client, self._client = self._client, None
         if client is not None:
             client.close()
+        if self._syncs is not None:
+            self._syncs.close()
 
     def _discovery_batch(self) -> SourceBatch:
         return SourceBatch(offsets={}, discover=self._discover)
@@ -189,6 +191,7 @@ class MirrorSourceTask(SourceTask):
             topic=self._naming.remote(next(iter(topics))) if len(topics) == 1 else None,
             key_schema=OPTIONAL_BYTES,
             value_schema=_VALUE,
+            tracking=self._tracking,
         )
 
     def _locate(self, bounds: Mapping[TopicPartition, Bounds]) -> None:
@@ -211,7 +214,8 @@ class MirrorSourceTask(SourceTask):
             **self._reading({p: at for p, (at, _) in ranges.items()}, range_options)
         )
         ends = offsets_json({place: end for place, (_, end) in ranges.items()})
-        return self._columns(reader.option("endingOffsets", ends).load(), ranges)
+        offset = () if self._tracking is None else ("offset",)
+        return self._columns(reader.option("endingOffsets", ends).load(), ranges, *offset)
 
     def _read_on(self, starts: Mapping[TopicPartition, int], spark: SparkSession) -> DataFrame:
         reader = spark.readStream.format("kafka").options(**self._reading(starts, reader_options))
@@ -315,51 +319,3 @@ class MirrorSourceConnector(Connector):
                 )
                 self._known = now
                 context.request_task_reconfiguration()
-
-
-class Clusters:
-    """The two clusters of a mirror. Thread-safe."""
-
-    def __init__(self, config: Mapping[str, str], parsed: Mapping[str, object]) -> None:
-        """Create the clients. Raises ConfigInvalid for invalid client settings."""
-        timeout_s = max(0.001, int(str(parsed["admin.timeout.ms"])) / 1000)
-        self._choice: Choice = choice_of(parsed)
-        self._source = ClusterTopics(source_admin(config), timeout_s)
-        self._target = ClusterTopics(target_admin(config), timeout_s)
-        self._factor = int(str(parsed["replication.factor"]))
-        self._kept_out = any_of(as_strings(parsed["config.properties.exclude"]))
-
-    def refresh(self) -> tuple[TopicPartition, ...]:
-        """Create missing topics and partitions in the target, and return the partitions to copy.
-
-        Raises RetriableError, MirrorRefused, PatternTooSlow.
-        """
-        source = {topic: n for topic, n in self._source.counts().items() if self._choice.wants(topic)}
-        target = self._target.counts() if source else {}
-        naming = self._choice.naming
-        lacks = missing(source, target, naming)
-        if lacks.create:
-            found = self._source.settings([t for t in source if naming.remote(t) in lacks.create])
-            settings = {naming.remote(topic): self._copied(own) for topic, own in found.items()}
-            errors = self._target.create(lacks.create, self._factor, settings)
-            _log_changes("created", lacks.create, errors)
-            target |= {name: count for name, count in lacks.create.items() if name not in errors}
-        if lacks.grow:
-            errors = self._target.grow(lacks.grow)
-            _log_changes("given more partitions", lacks.grow, errors)
-            target |= {name: count for name, count in lacks.grow.items() if name not in errors}
-        room = {topic: min(count, target.get(naming.remote(topic), 0)) for topic, count in source.items()}
-        if source and not any(room.values()):
-            raise RetriableError("the target has none of the topics, and none could be created there")
-        return partitions_of(room)
-
-    def _copied(self, settings: Mapping[str, str]) -> dict[str, str]:
-        return {k: v for k, v in settings.items() if not is_match(self._kept_out, k)}
-
-
-def _log_changes(what: str, counts: Mapping[str, int], errors: Mapping[str, str]) -> None:
-    for name, count in counts.items():
-        if name in errors:
-            log.warning("topic %s with %d partitions could not be %s: %s", name, count, what, errors[name])
-        else:
-            log.info("topic %s was %s: it has %d", name, what, count)

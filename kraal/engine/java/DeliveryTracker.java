@@ -39,7 +39,7 @@ public final class DeliveryTracker implements ProducerInterceptor {
 
     public void onAcknowledgement(RecordMetadata metadata, Exception exception) {
         if (metadata != null) {
-            at(metadata.topic(), metadata.partition()).ended(exception == null);
+            at(metadata.topic(), metadata.partition()).ended(exception == null, metadata.offset());
         }
     }
 
@@ -60,6 +60,7 @@ public final class DeliveryTracker implements ProducerInterceptor {
         private Thread sender;
         private boolean broken;
         private long done = -1L;
+        private long at = -1L;
         private long written;
 
         synchronized void sent(long offset) {
@@ -67,7 +68,7 @@ public final class DeliveryTracker implements ProducerInterceptor {
             waiting.addLast(Long.valueOf(offset));
         }
 
-        synchronized void ended(boolean good) {
+        synchronized void ended(boolean good, long target) {
             if (!good && Thread.currentThread() == sender) {
                 waiting.pollLast();
                 return;
@@ -76,12 +77,13 @@ public final class DeliveryTracker implements ProducerInterceptor {
             broken = broken || !good;
             if (offset != null && !broken) {
                 done = offset.longValue();
+                at = target;
                 written++;
             }
         }
 
         public synchronized String toString() {
-            return waiting.size() + " " + done + " " + written;
+            return waiting.size() + " " + done + " " + at + " " + written;
         }
     }
 }

@@ -23,11 +23,17 @@ INTERCEPTORS: Final = "kafka.interceptor.classes"
 _CLASS: Final = "kraal.RecordTimes"
 
 
-def with_time(headers: Column | None, timestamp: Column) -> Column:
-    """Return a record's headers followed by its timestamp, which `carried` removes again."""
+def with_time(headers: Column | None, timestamp: Column, offset: Column | None = None) -> Column:
+    """Return a record's headers followed by its timestamp, which `carried` removes again.
+
+    `offset`: the source offset, which `PairTracker.options` removes together with the timestamp.
+    """
     from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
 
-    return with_last(headers, HEADER, functions.unix_millis(timestamp).cast("string"))
+    text = functions.unix_millis(timestamp).cast("string")
+    if offset is not None:
+        text = functions.concat_ws(" ", functions.coalesce(text, functions.lit("-1")), offset.cast("string"))
+    return with_last(headers, HEADER, text)
 
 
 def with_last(headers: Column | None, name: str, text: Column) -> Column:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kraal.core.ids import TopicName
+from kraal.engine.kafka_io.offset_pairs import PairTracker
 from kraal.engine.kafka_io.record_times import carried, with_time
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Schema
@@ -42,6 +43,8 @@ class WritePlan:
     value_schema: Schema | None
     transforms: Transforms | None = None
     """None: the frame holds what is written. Else it holds the data as read; the schemas are those after transforms."""
+    tracker: PairTracker | None = None
+    """Collects the offsets of the records, which the frame has in its column `offset`."""
 
     def identity(self) -> tuple[object, ...]:
         """Return the key that must be equal for two batches to share a job."""
@@ -104,7 +107,8 @@ def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spa
     if "timestamp" in has and not for_spark:
         columns.append(functions.unix_millis(functions.col("timestamp")).alias("timestamp"))
     elif "timestamp" in has:
-        headers = with_time(headers, functions.col("timestamp"))
+        offset = None if plan.tracker is None else functions.col("offset")
+        headers = with_time(headers, functions.col("timestamp"), offset)
     if headers is not None:
         columns.append(headers.alias("headers"))
     if "partition" in has:
@@ -114,4 +118,6 @@ def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spa
 
 def options_for(frame: DataFrame, plan: WritePlan) -> Mapping[str, str]:
     """Return the writer options for the result of `kafka_frame` on the same frame. Job thread."""
-    return plan.options if plan.converters is None else carried(frame, plan.options)
+    if plan.converters is None:
+        return plan.options
+    return carried(frame, plan.options) if plan.tracker is None else plan.tracker.options(plan.options)

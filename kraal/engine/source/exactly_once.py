@@ -160,6 +160,8 @@ class TransactionWay:
             found = found_by(batch, spark.session)
             if found is None:
                 return None
+            if found.tracking is not None:
+                found.tracking.unknown("records are written in transactions (exactly-once support)")
             rows, topic = self._read(found, spark)
         try:
             return self._write_batch(rows, topic, self._done(found, rows, topic, began_s, poll_s), began_s)

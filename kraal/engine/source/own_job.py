@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from kraal.core.ids import TopicName
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.kafka_io.offset_pairs import PairTracker, report_written, why_unknown
 from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
 from kraal.engine.source.parts import SourceParts, found_by, frame_of
@@ -19,7 +20,7 @@ from kraal.engine.source.ways import PolledBatch
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,11 @@ class OwnJob:
             batch = found_by(polled.batch, spark.session)
             if batch is None:
                 return None
-            written = self._written(frame_of(batch, spark.session), batch)
+            tracker = self._tracker(batch, spark.session, is_first=polled.number == 1)
+            frame = frame_of(batch, spark.session, is_tracked=tracker is not None)
+            written = self._written(frame, batch, tracker)
+            if tracker is not None and batch.tracking is not None:
+                report_written(batch.tracking, tracker)
         if isinstance(written, Summary):
             assert parts.records is not None  # noqa: S101 - only its pass returns a summary
             return parts.records.done(batch, written, began_s=began_s, poll_s=polled.poll_s)
@@ -51,13 +56,32 @@ class OwnJob:
             poll_s=polled.poll_s,
         )
 
-    def _written(self, frame: DataFrame, batch: SourceBatch) -> tuple[int, frozenset[TopicName]] | Summary:
+    def _tracker(self, batch: SourceBatch, spark: SparkSession, *, is_first: bool) -> PairTracker | None:
+        """Return the tracker of a batch that requests its offsets; None: there is none, and the plugin knows why."""
+        parts, tracking = self.parts, batch.tracking
+        if tracking is None:
+            return None
+        options = parts.options(client_options.producer_client_id(parts.spec.task))
+        reason = why_unknown(options, is_local=parts.context.view.spark_is_local)
+        if parts.records is not None:
+            reason = "transforms, error handling or a converter may change or drop records"
+        if reason is not None:
+            tracking.unknown(reason)
+            return None
+        tracker = PairTracker(spark, str(parts.spec.task), tracking.step)
+        if is_first:  # an earlier run may have left some, of another source even
+            tracker.take()
+        return tracker
+
+    def _written(
+        self, frame: DataFrame, batch: SourceBatch, tracker: PairTracker | None
+    ) -> tuple[int, frozenset[TopicName]] | Summary:
         """Write the frame; return the number of records and their topics, or the summary of the record path."""
         parts, client_id = self.parts, client_options.producer_client_id(self.parts.spec.task)
         if parts.records is None:
             if parts.topics is not None:
                 parts.topics.ensure(topics_in(frame, batch.topic))
-            return write(frame, parts.plan(batch, client_id), batch.topic)
+            return write(frame, replace(parts.plan(batch, client_id), tracker=tracker), batch.topic)
         options = parts.options(client_id)
         by_columns = parts.records.write_columns(frame, batch, options)
         return parts.records.write(frame, batch, options) if by_columns is None else by_columns

@@ -133,10 +133,14 @@ def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
     return batch if batch.discover is None else batch.discover(spark)
 
 
-def frame_of(batch: SourceBatch, spark: SparkSession) -> DataFrame:
-    """Return a batch's records as a DataFrame. Raises ValueError for a batch without any."""
+def frame_of(batch: SourceBatch, spark: SparkSession, *, is_tracked: bool = False) -> DataFrame:
+    """Return a batch's records as a DataFrame, with their offsets only if `is_tracked`.
+
+    Raises ValueError for a batch without any.
+    """
     if batch.read is not None:
-        return batch.read(spark)
+        frame = batch.read(spark)
+        return frame if is_tracked or batch.tracking is None else frame.drop("offset")
     if batch.table is None:
         message = "a SourceBatch needs a table, a read or a discover function"
         raise ValueError(message)

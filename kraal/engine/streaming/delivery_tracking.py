@@ -39,6 +39,8 @@ class Place:
     """Records that were sent and are not acknowledged yet."""
     done: int | None
     """The source offset of the last acknowledged record; None: no record yet."""
+    at: int | None
+    """The offset in the target of the last acknowledged record; None: no record yet, or Kafka does not say."""
     written: int
     """Number of acknowledged records."""
 
@@ -78,13 +80,15 @@ def marked(headers: Column, timestamp: Column, offset: Column) -> Column:
 
 
 def places_of(text: str) -> dict[TopicPartition, Place]:
-    """Parse the text form of a run's map: `{TOPIC PARTITION=WAITING DONE WRITTEN, …}`."""
+    """Parse the text form of a run's map: `{TOPIC PARTITION=WAITING DONE AT WRITTEN, …}`."""
     found: dict[TopicPartition, Place] = {}
     for each in filter(None, text.strip("{}").split(", ")):
         where, _, numbers = each.partition("=")
         topic, _, partition = where.partition(" ")
-        waiting, done, written = map(int, numbers.split(" "))
-        place = Place(waiting=waiting, done=None if done < 0 else done, written=written)
+        waiting, done, at, written = map(int, numbers.split(" "))
+        place = Place(
+            waiting=waiting, done=None if done < 0 else done, at=None if at < 0 else at, written=written
+        )
         found[TopicPartition(topic, int(partition))] = place
     return found
 

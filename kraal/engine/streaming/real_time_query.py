@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.core.ids import TopicName
 from kraal.core.private_files import make_directory
+from kraal.engine.kafka_io.offset_pairs import report
 from kraal.engine.kafka_io.writer import WritePlan, kafka_frame
 from kraal.engine.streaming import delivery_tracking
 from kraal.engine.streaming.delivery_tracking import DeliveryTracker, Place
-from kraal.plugins.api import Offset, SourcePartition, SourceStream, TopicPartition
+from kraal.plugins.api import Offset, OffsetPair, SourcePartition, SourceStream, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +42,8 @@ class QueryProgress:
     offsets: Mapping[SourcePartition, Offset]
     records: int
     topics: frozenset[TopicName]
+    pairs: Mapping[TopicPartition, OffsetPair]
+    """The last written record of each partition of the target, where it is known."""
 
 
 def news_of(
@@ -48,6 +51,7 @@ def news_of(
 ) -> QueryProgress | None:
     """Return what was written between two checks of a query; None: nothing."""
     offsets: dict[SourcePartition, Offset] = {}
+    pairs: dict[TopicPartition, OffsetPair] = {}
     records, topics = 0, set()
     for where, place in now.items():
         earlier = before.get(where)
@@ -57,7 +61,11 @@ def news_of(
             offsets[source] = offset
             records += count
             topics.add(TopicName(where.topic))
-    return QueryProgress(offsets=offsets, records=records, topics=frozenset(topics)) if records else None
+            if place.at is not None:
+                pairs[where] = OffsetPair(place.done, place.at)
+    if not records:
+        return None
+    return QueryProgress(offsets=offsets, records=records, topics=frozenset(topics), pairs=pairs)
 
 
 class StreamQuery:
@@ -94,6 +102,8 @@ class StreamQuery:
         now = self._tracker.places()
         found = news_of(self._stream, now, self._seen)
         self._seen = now
+        if found is not None and self._stream.tracking is not None:
+            report(self._stream.tracking, {where: [pair] for where, pair in found.pairs.items()})
         return found
 
     def error(self) -> BaseException:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.plugins.model.offset_tracking import OffsetTracking
 from kraal.plugins.model.schema import Schema
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class SourceStream:
     """The duration of one Spark batch; records wait briefly between two batches."""
     value_schema: Schema | None = None
     key_schema: Schema | None = None
+    tracking: OffsetTracking | None = None
+    """Requests the offsets of written records: those of the last ones, whenever offsets are stored."""
 
     @property
     def trigger(self) -> dict[str, str]:

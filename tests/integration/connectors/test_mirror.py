@@ -19,8 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
 )
 from confluent_kafka.cimpl import NewTopic
 
+from kraal.connectors.mirror.clusters import Clusters
 from kraal.connectors.mirror.config import MIRROR
-from kraal.connectors.mirror.source import Clusters
 from kraal.connectors.mirror.topics import source_partition
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Opened, Stopped

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
@@ -26,6 +26,7 @@ from tests.integration.java_plugins.flows import (
     listed,
     stored_offsets,
     validated,
+    wait_for_values,
 )
 
 pytestmark = pytest.mark.ci
@@ -180,16 +181,57 @@ def test_rest_answers_are_those_of_a_java_worker(
         assert (answer["error_count"] > 1) == bool(change)
 
 
-def consume(bootstrap: str, topic: str) -> None:
-    """Read the topic as a group of its name, and commit."""
+def test_kafkas_checkpoints_translate_offsets_of_topics_that_kraals_own_mirror_copies(
+    cluster: ProcessCluster, mirrors: ProcessCluster
+) -> None:
+    topic, alias, target = a_name("topic"), a_name("source"), a_name("target")
+    copy, bootstrap = f"{alias}.{topic}", cluster.bootstrap
+    create_topic(bootstrap, topic)
+    create_topic(bootstrap, copy)
+    others = [f"not a copy {n}" for n in range(5)]
+    cluster.write(copy, *others)
+    config = mirror("Source", bootstrap, alias, target, topic)
+    assert cluster.alive[0].create(f"{topic}-own", config).status == 201
+    cluster.write(topic, *(str(n) for n in range(300)))
+    wait_for_values(cluster, copy, others + [str(n) for n in range(300)])
+    consume(bootstrap, topic, 300)
+    mirrors.create(f"{topic}-Checkpoint", mirror("Checkpoint", bootstrap, alias, target, topic))
+
+    def is_translated_to(offset: int) -> bool:
+        return committed(bootstrap, topic, copy) == offset
+
+    mirrors.alive[0].wait_until("the group was translated", partial(is_translated_to, 305))
+    assert cluster.alive[0].post(f"/connectors/{topic}-own/tasks/0/restart").status == 204
+    cluster.alive[0].wait_for_states(f"{topic}-own", RUNNING)
+    cluster.write(topic, *(str(n) for n in range(300, 350)))
+    wait_for_values(cluster, copy, others + [str(n) for n in range(350)])
+    assert cluster.values(copy)[305] == cluster.values(topic)[300], "where the group goes on in both clusters"
+    consume(bootstrap, topic, 50)
+    mirrors.alive[0].wait_until("the group was translated again", partial(is_translated_to, 355))
+    mirrors.delete(f"{topic}-Checkpoint")
+    cluster.delete(f"{topic}-own")
+
+
+def committed(bootstrap: str, group: str, topic: str) -> int:
+    """Return a group's offset in a topic of one partition; below 0: none."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], 10)
+        return int(found.offset)
+    finally:
+        consumer.close()
+
+
+def consume(bootstrap: str, topic: str, count: int = 3) -> None:
+    """Read some records of a topic as a group of its name, and commit."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
     try:
         consumer.subscribe([topic])
         deadline, seen = time.monotonic() + 30, 0
-        while seen < 3 and time.monotonic() < deadline:
+        while seen < count and time.monotonic() < deadline:
             message = consumer.poll(1)
             seen += message is not None and message.error() is None
-        assert seen == 3
+        assert seen == count
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()

@@ -17,7 +17,7 @@ from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped, TaskSpec
 from kraal.kafka.offset_store import KafkaOffsets
 from kraal.kafka.source_transactions import SourceTransactions
 from kraal.kafka.topics import TopicAdmin
-from kraal.plugins.api import SourceBatch
+from kraal.plugins.api import OffsetTracking, SourceBatch
 from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic, options, topic_admin
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
@@ -119,6 +119,24 @@ def test_a_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
     assert [int(message.value()) for message in messages] == list(range(50_000))
     assert (messages[8].key(), messages[8].headers()) == (b"1", [("h", b"x")])
     assert messages[8].timestamp()[1] == 1_000_000_000_008
+    end(opening)
+
+
+def test_a_plugin_that_requests_offsets_of_its_records_learns_that_they_are_unknown(exact: Exact) -> None:
+    def read(spark: SparkSession) -> DataFrame:
+        return spark.range(0, 3, 1, 1).selectExpr("cast(id as string) as value", "id as offset")
+
+    name, topic = fresh(), exact.stage.topic()
+    opening = exact.open(name)
+    found: list[Any] = []
+    reasons: list[str] = []
+    tracking = OffsetTracking(found=found.append, unknown=reasons.append, step=1)
+    plugins.BATCHES[name].append(replace(plugins.read_batch(read, 3, topic), tracking=tracking))
+    opening.run.next()
+    assert opening.expect(BatchDone).records == 3
+    assert reasons == ["records are written in transactions (exactly-once support)"]
+    assert found == []
+    assert exact.stage.values(topic, 3) == ["0", "1", "2"]
     end(opening)
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from kraal.config.connector.batches import batches_of
+from kraal.connectors.mirror import clusters as mirror_clusters
 from kraal.connectors.mirror import source as mirror
+from kraal.connectors.mirror.config import MIRROR
 from kraal.connectors.mirror.source import MirrorSourceConnector, MirrorSourceTask
 from kraal.connectors.mirror.topics import source_partition
 from kraal.engine.sink.ranges import Bounds, OffsetOutOfRange
@@ -171,6 +173,17 @@ def test_a_stream_continues_after_the_stored_offset_and_returns_the_next_one() -
         started("t-0", {}).stream({})
 
 
+def test_a_task_requests_the_offsets_of_its_copies_unless_no_syncs_are_wanted() -> None:
+    for enabled in ("true", "false"):
+        task = started("t-0", {A: 4}, **{"emit_offset-syncs_enabled": enabled, "offset_lag_max": "7"})
+        Source.made.reach = {A: Bounds(0, 7)}
+        batch = found(task)
+        assert batch is not None
+        for tracking in (batch.tracking, task.stream({}).tracking):
+            assert (tracking is not None) is (enabled == "true")
+            assert tracking is None or tracking.step == 7
+
+
 def test_a_mirror_streams_if_its_trigger_is_real_time() -> None:
     assert [MirrorSourceTask.is_stream(config) for config in ({}, {"trigger": "batch"})] == [False, False]
     assert MirrorSourceTask.is_stream({"trigger": " realtime "})
@@ -182,6 +195,7 @@ class Topics:
     def __init__(self, **counts: int) -> None:
         self.now = dict(counts)
         self.refuses: dict[str, str] = {}
+        self.made: list[tuple[dict[str, int], int, Mapping[str, Mapping[str, str]]]] = []
         self.asked = threading.Semaphore(0)
 
     def counts(self) -> dict[str, int]:
@@ -194,7 +208,7 @@ class Topics:
     def create(
         self, counts: Mapping[str, int], factor: int, settings: Mapping[str, Mapping[str, str]]
     ) -> dict[str, str]:
-        del factor, settings
+        self.made.append((dict(counts), factor, settings))
         self.now |= {name: count for name, count in counts.items() if name not in self.refuses}
         return {name: why for name, why in self.refuses.items() if name in counts}
 
@@ -219,7 +233,7 @@ class Context:
 def clusters(monkeypatch: pytest.MonkeyPatch) -> tuple[Topics, Topics]:
     both = (Topics(), Topics())
     waiting = list(both)
-    monkeypatch.setattr(mirror, "ClusterTopics", lambda *_: waiting.pop(0))
+    monkeypatch.setattr(mirror_clusters, "ClusterTopics", lambda *_: waiting.pop(0))
     return both
 
 
@@ -252,6 +266,44 @@ def test_leaves_out_topic_settings_that_the_target_refuses(
     assert [each["task.assigned.partitions"] for each in connector.task_configs(4)] == ["u-0"]
     assert "topic west.t with 2 partitions could not be created: no" in caplog.text
     assert "topic west.u with 3 partitions could not be given more partitions: too many" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("location", "topic"),
+    [("source", "mm2-offset-syncs.east.internal"), ("target", "mm2-offset-syncs.west.internal")],
+)
+def test_creates_the_offset_syncs_topic_once_and_copies_without_it(
+    clusters: tuple[Topics, Topics], caplog: pytest.LogCaptureFixture, location: str, topic: str
+) -> None:
+    source, target = clusters
+    place = source if location == "source" else target
+    source.now, place.refuses = {"t": 1}, {topic: "no"}
+    config = {"target.cluster.alias": "east", "offset-syncs.topic.location": location}
+    parsed = MIRROR.parse(CONFIG | config | {"offset-syncs.topic.replication.factor": "2"})
+    both = mirror_clusters.Clusters(CONFIG | config, parsed)
+    assert both.refresh() == (A,)
+    assert f"topic {topic} with 1 partitions could not be created: no" in caplog.text
+    place.refuses = {}
+    both.refresh()
+    assert place.made[-1] == ({topic: 1}, 2, {topic: {"cleanup.policy": "compact"}})
+    count = len(place.made)
+    both.refresh()
+    assert len(place.made) == count
+
+
+def test_creates_no_offset_syncs_topic_that_exists_or_is_not_wanted(clusters: tuple[Topics, Topics]) -> None:
+    source, target = clusters
+    source.now = {"t": 1, "mm2-offset-syncs.target.internal": 1}
+    mirror_clusters.Clusters(CONFIG, MIRROR.parse(CONFIG)).refresh()
+    assert source.made == []
+    unwanted = CONFIG | {"emit.offset-syncs.enabled": "false", "offset-syncs.topic.location": "target"}
+    clusters[0].now = {"t": 1}
+    waiting = list(clusters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mirror_clusters, "ClusterTopics", lambda *_: waiting.pop(0))
+        mirror_clusters.Clusters(unwanted, MIRROR.parse(unwanted)).refresh()
+    assert source.made == []
+    assert list(target.now) == ["west.t"]
 
 
 def test_a_target_without_any_place_makes_the_connector_ask_again(clusters: tuple[Topics, Topics]) -> None:

@@ -10,7 +10,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.kafka_io.record_times import INTERCEPTORS
 from kraal.engine.streaming.delivery_tracking import Place, options, places_of
 from kraal.engine.streaming.real_time_query import QueryProgress, news_of
-from kraal.plugins.api import SourceStream, TopicPartition
+from kraal.plugins.api import OffsetPair, SourceStream, TopicPartition
 
 A, B = TopicPartition("west.t", 0), TopicPartition("west.u_v", 12)
 FLIGHT = "kafka.max.in.flight.requests.per.connection"
@@ -32,24 +32,31 @@ STREAM = SourceStream(
 
 def test_reads_the_interceptors_text() -> None:
     assert places_of("{}") == {}
-    assert places_of("{west.t 0=2 -1 0, west.u_v 12=0 8400 17}") == {
-        A: Place(waiting=2, done=None, written=0),
-        B: Place(waiting=0, done=8400, written=17),
+    assert places_of("{west.t 0=2 -1 -1 0, west.u_v 12=0 8400 512 17}") == {
+        A: Place(waiting=2, done=None, at=None, written=0),
+        B: Place(waiting=0, done=8400, at=512, written=17),
     }
 
 
 def test_news_are_what_was_acknowledged_since_the_last_look() -> None:
-    first = {A: Place(waiting=3, done=None, written=0)}
+    first = {A: Place(waiting=3, done=None, at=None, written=0)}
     assert news_of(STREAM, first, {}) is None
-    later = {A: Place(waiting=1, done=5, written=2), B: Place(waiting=0, done=9, written=4)}
+    later = {
+        A: Place(waiting=1, done=5, at=3, written=2),
+        B: Place(waiting=0, done=9, at=None, written=4),
+    }
     assert news_of(STREAM, later, first) == QueryProgress(
         offsets=dict([stored(A, 5), stored(B, 9)]),
         records=6,
         topics=frozenset(map(TopicName, ("west.t", "west.u_v"))),
+        pairs={A: OffsetPair(5, 3)},
     )
-    last = later | {A: Place(waiting=0, done=7, written=3)}
+    last = later | {A: Place(waiting=0, done=7, at=4, written=3)}
     assert news_of(STREAM, last, later) == QueryProgress(
-        offsets=dict([stored(A, 7)]), records=1, topics=frozenset({TopicName("west.t")})
+        offsets=dict([stored(A, 7)]),
+        records=1,
+        topics=frozenset({TopicName("west.t")}),
+        pairs={A: OffsetPair(7, 4)},
     )
     assert news_of(STREAM, last, last) is None
 

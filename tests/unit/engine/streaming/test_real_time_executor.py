@@ -76,7 +76,10 @@ class Query:
             return None
         count, self.told = self.written - self.told, self.written
         return QueryProgress(
-            offsets={HERE: {"offset": self.written}}, records=count, topics=frozenset({TopicName("t")})
+            offsets={HERE: {"offset": self.written}},
+            records=count,
+            topics=frozenset({TopicName("t")}),
+            pairs={},
         )
 
     def rest(self, given_up: object) -> QueryProgress | None:

@@ -1,0 +1,159 @@
+"""Offset syncs of a mirror, on real Spark and a real broker that is both clusters."""
+
+from __future__ import annotations
+
+import struct
+import time
+import uuid
+from collections.abc import Sequence
+
+import confluent_kafka as ck
+import pytest
+
+from kraal.broker.records import read_topic
+from kraal.connectors.mirror.clusters import Clusters
+from kraal.connectors.mirror.config import MIRROR
+from kraal.connectors.mirror.offset_syncs import sync_key
+from kraal.connectors.mirror.topics import source_partition
+from kraal.engine.api import Stopped
+from kraal.plugins.api import TopicPartition
+from tests.fakes.spark.stage import Stage
+from tests.integration.connectors.test_mirror import Mirror, config_of
+from tests.integration.connectors.test_mirror_real_time import SHORT, end, take
+
+pytestmark = pytest.mark.ci
+
+SYNCS = "mm2-offset-syncs.east.internal"
+LAG = 20
+Pair = tuple[int, int]
+
+
+def place(stage: Stage) -> str:
+    """Create a topic, its copy, which has records of others, and the topic of syncs."""
+    topic = stage.topic()
+    stage.create(f"west.{topic}")
+    stage.produce(f"west.{topic}", ["not a copy"] * 7)
+    config = config_of(stage.address, {"topics": topic})
+    config["offset-syncs.topic.replication.factor"] = "1"
+    Clusters(config, MIRROR.parse(config)).refresh()
+    return topic
+
+
+def produce_in_transactions(stage: Stage, topic: str, counts: Sequence[int]) -> None:
+    """Write records of which each has a value of its own; after each transaction an offset is missing."""
+    producer = ck.Producer({"bootstrap.servers": stage.address, "transactional.id": topic})
+    producer.init_transactions(20)
+    for count in counts:
+        producer.begin_transaction()
+        for _ in range(count):
+            producer.produce(topic, uuid.uuid4().bytes, partition=0)
+        producer.commit_transaction(20)
+
+
+def offsets(stage: Stage, topic: str, count: int) -> dict[bytes, int]:
+    """Return the offsets of values in a topic, of the last one if a value comes again."""
+    messages = stage.messages(topic, count)
+    assert len(messages) >= count
+    return {message.value(): message.offset() for message in messages}
+
+
+def pairs_of(stage: Stage, topic: str, count: int) -> list[Pair]:
+    """Return the copied records of a topic as pairs of their offsets."""
+    source = offsets(stage, topic, count)
+    target = offsets(stage, f"west.{topic}", count + 7)
+    return sorted((offset, target[value]) for value, offset in source.items())
+
+
+def synced(stage: Stage, topic: str) -> list[Pair]:
+    """Return the syncs of a topic."""
+    key = sync_key(TopicPartition(topic, 0))
+    found = read_topic(stage.address, SYNCS, timeout_s=30)
+    return [struct.unpack(">qq", each.value or b"") for each in found if each.key == key]
+
+
+def as_kafka(pairs: Sequence[Pair], lag: int) -> list[Pair]:
+    """Return the syncs that Kafka writes for records, with the last one at the end of the batch."""
+    found: list[Pair] = []
+    previous: Pair = (-1, -1)
+    for pair in pairs:
+        is_late = not found or pair[1] - (found[-1][1] + 1) >= lag
+        if is_late or pair[0] - previous[0] != 1 or pair[1] < previous[1]:
+            found.append(pair)
+        previous = pair
+    return found if found[-1] == pairs[-1] else [*found, pairs[-1]]
+
+
+def test_each_batch_writes_the_syncs_of_kafka_and_a_restart_continues(stage: Stage) -> None:
+    topic = place(stage)
+    produce_in_transactions(stage, topic, (150, 1, 200))
+    mirror = Mirror(stage, f"{topic}-0", {"offset.lag.max": str(LAG)})
+    mirror.run(351)
+    first = as_kafka(pairs_of(stage, topic, 351), LAG)
+    assert synced(stage, topic) == first
+    produce_in_transactions(stage, topic, (50,))
+    mirror.run(50)
+    second = as_kafka(pairs_of(stage, topic, 401)[351:], LAG)
+    assert synced(stage, topic) == first + second
+
+
+def test_a_repeated_batch_is_synced_again_and_long_batches_have_few_syncs(stage: Stage) -> None:
+    topic = place(stage)
+    produce_in_transactions(stage, topic, (5000,))
+    for _ in range(2):
+        Mirror(stage, f"{topic}-0", {"offset.lag.max": "0"}).run(5000)
+    found = synced(stage, topic)
+    target = {m.offset(): m.value() for m in stage.messages(f"west.{topic}", 10_007)}
+    source = {m.offset(): m.value() for m in stage.messages(topic, 5000)}
+    assert all(source[u] == target[d] for u, d in found)
+    assert (0, 7) in found
+    assert (0, 5007) in found
+    assert [pair for pair in found if pair[0] == 4999] == [(4999, 5006), (4999, 10_006)]
+    assert len(found) <= 2 * 65
+
+
+def test_nothing_is_synced_if_the_config_says_so_or_records_pass_one_by_one(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = place(stage)
+    stage.produce(topic, ["one"])
+    off = {"emit.offset-syncs.enabled": "false"}
+    routed = {
+        "transforms": "route",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.route.regex": "another",
+        "transforms.route.replacement": "topic",
+    }
+    for more in (off, routed, {"producer.override.max.in.flight.requests.per.connection": "5"}):
+        Mirror(stage, f"{topic}-0", more).run(1)
+    assert synced(stage, topic) == []
+    assert "Writing no offset syncs: transforms, error handling" in caplog.text
+    assert "Writing no offset syncs: the producer may reorder records" in caplog.text
+
+
+def test_records_are_copied_if_syncs_cannot_be_written(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = place(stage)
+    stage.produce(topic, ["one", "two"])
+    more = {"source.producer.bootstrap.servers": "127.0.0.1:1", "source.producer.delivery.timeout.ms": "300"}
+    mirror = Mirror(stage, f"{topic}-0", more)
+    began_s = time.monotonic()
+    mirror.run(2)
+    assert time.monotonic() < began_s + 15
+    assert stage.values(f"west.{topic}", 9)[7:] == ["one", "two"]
+    assert f"Failed to write offset syncs to {SYNCS}" in caplog.text
+
+
+def test_a_stream_syncs_its_last_records_when_offsets_are_stored(stage: Stage) -> None:
+    topic = place(stage)
+    produce_in_transactions(stage, topic, (300, 1))
+    mirror = Mirror(stage, f"{topic}-0", SHORT, example="mirror-real-time")
+    opening = mirror.open()
+    take(mirror, opening, 301, TopicPartition(topic, 0))
+    assert mirror.offsets == {source_partition("west", TopicPartition(topic, 0)): {"offset": 301}}
+    opening.run.stop()
+    end(mirror, opening, Stopped)
+    found, all_pairs = synced(stage, topic), pairs_of(stage, topic, 301)
+    assert found
+    assert set(found) <= set(all_pairs)
+    assert found[-1] == all_pairs[-1]

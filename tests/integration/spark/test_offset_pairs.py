@@ -1,0 +1,122 @@
+"""The interceptor that pairs offsets: which pairs it keeps, as OffsetSyncWriter.PartitionState does, and failures."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraal.engine.kafka_io.offset_pairs import PairTracker
+from kraal.engine.session.janino import loaded
+from kraal.plugins.api import OffsetPair, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.ci
+
+HERE = TopicPartition("west.t", 3)
+Pairs = list[tuple[int, int]]
+
+
+class Producing:
+    """One producer of a run, of which the test is Kafka."""
+
+    def __init__(self, spark: SparkSession, run: str, step: int) -> None:
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm
+        self._made = loaded(context, "kraal.OffsetPairs").getDeclaredConstructor(None).newInstance(None)
+        self._made.configure(self._jvm.java.util.HashMap({"kraal.run": run, "kraal.step": str(step)}))
+
+    def send(self, *offsets: int) -> None:
+        for offset in offsets:
+            headers = self._jvm.org.apache.kafka.common.header.internals.RecordHeaders()
+            headers.add("mine", b"1")
+            headers.add("kraal.timestamp", f"5 {offset}".encode())
+            record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord(
+                HERE.topic, HERE.partition, None, None, None, headers
+            )
+            sent = self._made.onSend(record)
+            assert [each.key() for each in sent.headers().toArray()] == ["mine"]
+            assert sent.timestamp() == 5
+
+    def acknowledge(self, *offsets: int) -> None:
+        place = self._jvm.org.apache.kafka.common.TopicPartition(HERE.topic, HERE.partition)
+        for offset in offsets:
+            error = self._jvm.java.lang.RuntimeException("not sent") if offset < 0 else None
+            metadata = self._jvm.org.apache.kafka.clients.producer.RecordMetadata(place, offset, 0, -1, 0, 0)
+            self._made.onAcknowledgement(metadata, error)
+
+    def write(self, pairs: Iterable[tuple[int, int]]) -> None:
+        for source, target in pairs:
+            self.send(source)
+            self.acknowledge(target)
+
+
+@pytest.mark.parametrize(
+    ("step", "written", "kept"),
+    [
+        pytest.param(100, [(0, 7), (1, 8), (2, 9)], [(0, 7), (2, 9)], id="the first and the last one"),
+        pytest.param(2, [(n, n) for n in range(8)], [(0, 0), (3, 3), (6, 6), (7, 7)], id="each step"),
+        pytest.param(0, [(n, n) for n in range(3)], [(0, 0), (1, 1), (2, 2)], id="no step: all"),
+        pytest.param(9, [(0, 0), (5, 1), (6, 2), (7, 3)], [(0, 0), (5, 1), (7, 3)], id="a gap in the source"),
+        pytest.param(9, [(0, 0), (1, 50), (2, 51)], [(0, 0), (1, 50), (2, 51)], id="a gap in the target"),
+        pytest.param(9, [(4, 4), (3, 5), (4, 6), (5, 7)], [(4, 4), (3, 5), (5, 7)], id="the source again"),
+        pytest.param(9, [(4, 4), (5, 0), (6, 1)], [(4, 4), (5, 0), (6, 1)], id="a target made anew"),
+    ],
+)
+def test_keeps_the_pairs_for_which_kafka_writes_a_sync(
+    spark: SparkSession, step: int, written: Pairs, kept: Pairs
+) -> None:
+    run = uuid.uuid4().hex
+    tracker = PairTracker(spark, run, step)
+    Producing(spark, run, step).write(written)
+    assert tracker.take() == {HERE: kept}
+    assert tracker.take() == {}, "each pair is reported once"
+
+
+def test_the_next_batch_continues_where_the_last_one_ended(spark: SparkSession) -> None:
+    run = uuid.uuid4().hex
+    tracker, producing = PairTracker(spark, run, 3), Producing(spark, run, 3)
+    producing.write([(0, 0), (1, 1)])
+    assert tracker.take() == {HERE: [OffsetPair(0, 0), OffsetPair(1, 1)]}
+    producing.write([(2, 2)])
+    assert tracker.take() == {HERE: [OffsetPair(2, 2)]}, "the last one, though it is not due"
+    producing.write([(3, 3), (4, 4), (5, 5)])
+    assert tracker.take() == {HERE: [OffsetPair(4, 4), OffsetPair(5, 5)]}
+
+
+def test_records_on_their_way_are_no_pairs_yet_and_failed_ones_never(spark: SparkSession) -> None:
+    run = uuid.uuid4().hex
+    tracker, producing = PairTracker(spark, run, 100), Producing(spark, run, 100)
+    producing.send(*range(3000))  # more than the ring has room for at first
+    assert tracker.take() == {}
+    producing.acknowledge(70)
+    producing.send(3000)
+    producing.acknowledge(-1)  # the last one, which could not be sent
+    producing.acknowledge(71)
+    assert tracker.take() == {HERE: [OffsetPair(0, 70), OffsetPair(1, 71)]}
+    producing.acknowledge(*range(72, 3070))
+    assert tracker.take()[HERE][-1] == OffsetPair(2999, 3069)
+
+
+def test_a_second_producer_of_a_run_has_an_order_of_its_own(spark: SparkSession) -> None:
+    run = uuid.uuid4().hex
+    tracker = PairTracker(spark, run, 100)
+    old, new = Producing(spark, run, 100), Producing(spark, run, 100)
+    old.send(5, 6)  # its JVM thread is gone before it is acknowledged
+    new.write([(5, 9)])
+    assert tracker.take() == {HERE: [OffsetPair(5, 9)]}
+
+
+def test_many_pairs_are_thinned_out_and_the_last_one_stays(spark: SparkSession) -> None:
+    run = uuid.uuid4().hex
+    tracker = PairTracker(spark, run, 0)
+    Producing(spark, run, 0).write((n, n) for n in range(300))
+    found = tracker.take()[HERE]
+    assert len(found) <= 64
+    assert (found[0], found[-1]) == (OffsetPair(0, 0), OffsetPair(299, 299))
+    assert all(source == target for source, target in found)
+    assert found == sorted(found)

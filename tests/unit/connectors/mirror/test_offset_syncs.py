@@ -1,0 +1,163 @@
+"""What a mirror writes to the offset-syncs topic, and where that is. Mirrors OffsetSyncTest, OffsetSyncWriterTest."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+
+from kraal.connectors.mirror.config import MIRROR
+from kraal.connectors.mirror.offset_syncs import (
+    OffsetSyncs,
+    sync_key,
+    sync_value,
+    syncs_of,
+    topic_name,
+    tracking_of,
+)
+from kraal.connectors.mirror.topics import choice_of
+from kraal.plugins.api import OffsetPair, TopicPartition
+
+CONFIG = {
+    "source.cluster.alias": "west",
+    "target.cluster.alias": "east",
+    "source.cluster.bootstrap.servers": "west:1",
+    "target.cluster.bootstrap.servers": "east:1",
+}
+A = TopicPartition("west.t", 3)
+
+
+class Producer:
+    """A producer that keeps what it is given, or refuses it."""
+
+    made: list[Producer]
+    refuses: type[Exception] | None
+
+    def __init__(self, options: Mapping[str, Any], logger: object) -> None:
+        del logger
+        self.options = options
+        self.sent: list[tuple[str, bytes, bytes, int]] = []
+        self.flushed: list[float] = []
+        Producer.made.append(self)
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
+        if self.refuses is not None:
+            raise self.refuses("queue full")
+        self.sent.append((topic, value, key, partition))
+
+    def poll(self, timeout_s: float) -> None:
+        assert timeout_s == 0, "nobody waits for syncs"
+
+    def flush(self, timeout_s: float) -> None:
+        self.flushed.append(timeout_s)
+
+    def purge(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    Producer.made, Producer.refuses = [], None
+    monkeypatch.setattr(ck, "Producer", Producer)
+
+
+def syncs(**changes: str) -> OffsetSyncs:
+    config = CONFIG | {key.replace("_", "."): value for key, value in changes.items()}
+    parsed = MIRROR.parse(config)
+    made = syncs_of(config, parsed, choice_of(parsed).naming, [TopicPartition("t", 3)], "m-0")
+    assert made is not None
+    return made
+
+
+def test_keys_and_values_are_those_of_kafka() -> None:
+    assert sync_key(TopicPartition("t\u00fc", 3)) == b"\x00\x03t\xc3\xbc\x00\x00\x00\x03"
+    assert sync_value(OffsetPair(258, 5)) == b"\x00\x00\x00\x00\x00\x00\x01\x02" + b"\x00" * 7 + b"\x05"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "mm2-offset-syncs.east.internal"),
+        ({"offset-syncs.topic.location": "target"}, "mm2-offset-syncs.west.internal"),
+        ({"replication.policy.separator": "_"}, "mm2-offset-syncs_east_internal"),
+        (
+            {
+                "replication.policy.separator": "_",
+                "replication.policy.internal.topic.separator.enabled": "false",
+            },
+            "mm2-offset-syncs.east.internal",
+        ),
+    ],
+)
+def test_the_topic_is_named_after_the_other_cluster(changes: dict[str, str], name: str) -> None:
+    parsed = MIRROR.parse(CONFIG | changes)
+    assert topic_name(parsed, choice_of(parsed).naming) == name
+
+
+def test_syncs_name_the_topic_of_the_source_and_go_to_its_cluster() -> None:
+    made = syncs(source_producer_linger_ms="7")
+    assert Producer.made == [], "an idle task has no producer"
+    made.write({A: [OffsetPair(10, 4), OffsetPair(12, 5)]})
+    (one,) = Producer.made
+    key = sync_key(TopicPartition("t", 3))
+    assert one.sent == [
+        ("mm2-offset-syncs.east.internal", sync_value(pair), key, 0)
+        for pair in (OffsetPair(10, 4), OffsetPair(12, 5))
+    ]
+    wanted = {"bootstrap.servers": "west:1", "linger.ms": "7", "max.in.flight.requests.per.connection": 1}
+    assert {key: one.options[key] for key in wanted} == wanted
+    made.close()
+    assert one.flushed[0] > 0
+    made.write({A: [OffsetPair(13, 6)]})
+    assert len(Producer.made) == 1, "a stopped task writes no more"
+
+
+def test_syncs_can_go_to_the_target() -> None:
+    made = syncs(**{"offset-syncs_topic_location": "target"})
+    made.write({A: [OffsetPair(10, 4)]})
+    assert Producer.made[0].options["bootstrap.servers"] == "east:1"
+    assert Producer.made[0].sent[0][0] == "mm2-offset-syncs.west.internal"
+
+
+@pytest.mark.parametrize("error", [BufferError, ck.KafkaException])
+def test_a_failure_is_logged_now_and_then_and_fails_nothing(
+    error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    Producer.refuses = error
+    made = syncs()
+    for _ in range(3):
+        made.write({A: [OffsetPair(10, 4)]})
+    assert (
+        caplog.text.count("Failed to write offset syncs to mm2-offset-syncs.east.internal: queue full") == 1
+    )
+    Producer.refuses = None
+    made.write({A: [OffsetPair(11, 5)]})
+    assert len(Producer.made[0].sent) == 1
+
+
+def test_invalid_settings_are_logged_once_and_fail_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    made = syncs(source_producer_security_protocol="NONE")
+    for _ in range(2):
+        made.write({A: [OffsetPair(10, 4)]})
+    assert Producer.made == []
+    assert caplog.text.count("Writing no offset syncs: invalid settings: ") == 1
+
+
+def test_a_reason_for_no_syncs_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    made = syncs()
+    with caplog.at_level(logging.WARNING):
+        for reason in ("transforms", "transforms", "no order"):
+            made.unknown(reason)
+    assert [record.message.rsplit(": ", 1)[1] for record in caplog.records] == ["transforms", "no order"]
+
+
+def test_offset_lag_max_is_the_step_between_two_syncs() -> None:
+    made = syncs()
+    for given, step in (("0", 0), ("100", 100)):
+        tracking = tracking_of(made, MIRROR.parse(CONFIG | {"offset.lag.max": given}))
+        assert tracking is not None
+        assert tracking.step == step
+    assert tracking_of(None, MIRROR.parse(CONFIG)) is None
