@@ -1,6 +1,5 @@
 package kraal;
 
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.Map;
@@ -25,6 +24,9 @@ public final class OffsetPairs implements ProducerInterceptor {
     private final Map places = new ConcurrentHashMap();
     private Run run = new Run();
     private long step = 1;
+    /** The partitions of the last record that was sent and of the last one that ended: mostly those of the next. */
+    private Place sending;
+    private Place ending;
 
     public void configure(Map configs) {
         String name = String.valueOf(configs.get("kraal.run"));
@@ -36,10 +38,15 @@ public final class OffsetPairs implements ProducerInterceptor {
     public ProducerRecord onSend(ProducerRecord record) {
         Header[] all = record.headers().toArray();
         int last = all.length - 1;
-        String text = new String(all[last].value(), StandardCharsets.US_ASCII);
-        int blank = text.indexOf(' ');
-        long time = Long.parseLong(text.substring(0, blank));
-        at(record.topic(), record.partition().intValue()).sent(Long.parseLong(text.substring(blank + 1)));
+        byte[] text = all[last].value();
+        int blank = 0;
+        while (text[blank] != ' ') {
+            blank++;
+        }
+        long time = number(text, 0, blank);
+        Place place = at(sending, record.topic(), record.partition().intValue());
+        sending = place;
+        place.sent(number(text, blank + 1, text.length));
         Header[] own = (Header[]) Arrays.copyOf(all, last);
         return new ProducerRecord(
             record.topic(), record.partition(), time < 0 ? null : Long.valueOf(time),
@@ -49,17 +56,33 @@ public final class OffsetPairs implements ProducerInterceptor {
 
     public void onAcknowledgement(RecordMetadata metadata, Exception exception) {
         if (metadata != null) {
-            at(metadata.topic(), metadata.partition()).ended(exception == null ? metadata.offset() : -1L);
+            Place place = at(ending, metadata.topic(), metadata.partition());
+            ending = place;
+            place.ended(exception == null ? metadata.offset() : -1L);
         }
     }
 
     public void close() {}
 
-    private Place at(String topic, int partition) {
+    /** Returns a number that is written in decimal digits. */
+    private static long number(byte[] text, int from, int to) {
+        boolean isNegative = text[from] == '-';
+        long number = 0;
+        for (int i = isNegative ? from + 1 : from; i < to; i++) {
+            number = 10 * number + (text[i] - '0');
+        }
+        return isNegative ? -number : number;
+    }
+
+    /** Returns what is known of a partition; `guess`: the place that it may be. */
+    private Place at(Place guess, String topic, int partition) {
+        if (guess != null && guess.partition == partition && guess.topic.equals(topic)) {
+            return guess;
+        }
         TopicPartition name = new TopicPartition(topic, partition);
         Place place = (Place) places.get(name);
         if (place == null) {
-            places.putIfAbsent(name, new Place(run.at(name), step));
+            places.putIfAbsent(name, new Place(topic, partition, run.at(name), step));
             place = (Place) places.get(name);
         }
         return place;
@@ -133,6 +156,8 @@ public final class OffsetPairs implements ProducerInterceptor {
 
     /** The records of one partition that are on their way, and when the next pair is due. */
     static final class Place {
+        final String topic;
+        final int partition;
         private final Pairs pairs;
         private final long step;
         /** A ring of the source offsets of records that are not acknowledged. */
@@ -144,7 +169,9 @@ public final class OffsetPairs implements ProducerInterceptor {
         private long previousTarget = -1L;
         private long pairedTarget = -1L;
 
-        Place(Pairs pairs, long step) {
+        Place(String topic, int partition, Pairs pairs, long step) {
+            this.topic = topic;
+            this.partition = partition;
             this.pairs = pairs;
             this.step = step;
         }

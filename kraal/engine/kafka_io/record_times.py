@@ -32,7 +32,8 @@ def with_time(headers: Column | None, timestamp: Column, offset: Column | None =
 
     text = functions.unix_millis(timestamp).cast("string")
     if offset is not None:
-        text = functions.concat_ws(" ", functions.coalesce(text, functions.lit("-1")), offset.cast("string"))
+        none, blank = functions.lit("-1"), functions.lit(" ")
+        text = functions.concat(functions.coalesce(text, none), blank, offset.cast("string"))
     return with_last(headers, HEADER, text)
 
 

@@ -13,7 +13,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kraal.broker.broker import Broker
+from kraal.connectors.mirror.offset_syncs import sync_key, sync_value
 from kraal.jars.jars import ensure
+from kraal.plugins.api import OffsetPair
+from kraal.plugins.api import TopicPartition as Place
 from kraal.testing import ProcessCluster
 from tests.fakes.spark.pipe import create_topic
 from tests.fakes.workers.java_worker import MixedCluster
@@ -79,6 +82,7 @@ def mirror(kind: str, bootstrap: str, alias: str, target: str, topic: str) -> di
         "heartbeats.topic.replication.factor": "1",
         "emit.checkpoints.interval.seconds": "1",
         "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
         "offset.lag.max": "0",
         "key.converter": BYTES,
         "value.converter": BYTES,
@@ -133,6 +137,8 @@ def mirrored(side: ProcessCluster) -> dict[str, list[Row]]:
             data = data.replace(name.encode(), text)
         return data
 
+    sync = (sync_key(Place(topic, 0)), sync_value(OffsetPair(0, 0)))
+    assert sync in [each[:2] for each in found("offset syncs")], "Kafka's syncs have the bytes of Kraal's"
     compared = {what: found(what)[-3 if what == "copies" else -1 :] for what in topics}
     compared |= {f"offsets of {kind}": [(*offsets(f"{topic}-{kind}")[-1], ())] for kind in KINDS}
     return {

@@ -30,17 +30,17 @@ class Producing:
         self._made = loaded(context, "kraal.OffsetPairs").getDeclaredConstructor(None).newInstance(None)
         self._made.configure(self._jvm.java.util.HashMap({"kraal.run": run, "kraal.step": str(step)}))
 
-    def send(self, *offsets: int) -> None:
+    def send(self, *offsets: int, time: int = 5) -> None:
         for offset in offsets:
             headers = self._jvm.org.apache.kafka.common.header.internals.RecordHeaders()
             headers.add("mine", b"1")
-            headers.add("kraal.timestamp", f"5 {offset}".encode())
+            headers.add("kraal.timestamp", f"{time} {offset}".encode())
             record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord(
                 HERE.topic, HERE.partition, None, None, None, headers
             )
             sent = self._made.onSend(record)
             assert [each.key() for each in sent.headers().toArray()] == ["mine"]
-            assert sent.timestamp() == 5
+            assert sent.timestamp() == (None if time < 0 else time)
 
     def acknowledge(self, *offsets: int) -> None:
         place = self._jvm.org.apache.kafka.common.TopicPartition(HERE.topic, HERE.partition)
@@ -100,6 +100,14 @@ def test_records_on_their_way_are_no_pairs_yet_and_failed_ones_never(spark: Spar
     assert tracker.take() == {HERE: [OffsetPair(0, 70), OffsetPair(1, 71)]}
     producing.acknowledge(*range(72, 3070))
     assert tracker.take()[HERE][-1] == OffsetPair(2999, 3069)
+
+
+def test_a_record_may_have_no_time(spark: SparkSession) -> None:
+    run = uuid.uuid4().hex
+    producing = Producing(spark, run, 1)
+    producing.send(12_345_678_901, time=-1)
+    producing.acknowledge(9_876_543_210)
+    assert PairTracker(spark, run, 1).take() == {HERE: [OffsetPair(12_345_678_901, 9_876_543_210)]}
 
 
 def test_a_second_producer_of_a_run_has_an_order_of_its_own(spark: SparkSession) -> None:
