@@ -199,6 +199,7 @@ class _Maker:
             send=cluster.send_fence,
             algorithm=self._parts.settings.signature_algorithm,
             resolve=self._values,
+            tracks=self._parts.plugins.tracks_offsets,
         )
         return claims.Claims(system=self._parts.system, context=context, under_way=self._claimed)
 

@@ -54,8 +54,11 @@ _UNFENCED = "Failed to perform zombie fencing"
 class SourceTransactions(Protocol):
     """Transactional producers and offsets of sources; any thread, every call blocks. `config` is resolved."""
 
-    def claim(self, task: TaskId, config: Mapping[str, str]) -> Transactions:
-        """Return the only producer that may write for the task from now on. Raises StoreAway, KraalError."""
+    def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> Transactions:
+        """Return the only producer that may write for the task from now on. Raises StoreAway, KraalError.
+
+        `tracks`: whether it tells the offsets of records.
+        """
 
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
         """Return a connector's offsets. Raises StoreAway, StoreError."""
@@ -100,6 +103,8 @@ class ClaimContext:
     algorithm: str
     resolve: Callable[[Config], Mapping[str, str]]
     """Returns a connector's config for Kafka clients. May raise any error."""
+    tracks: Callable[[Config], bool]
+    """Returns whether a connector's tasks may request the offsets of their records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +232,8 @@ class _Claim:
             raise StoreAway("this worker must not write for the task because its lease has expired")
         task, context = self._asked.task, self._context
         self._config = context.resolve(self._asked.config)
-        self._transactions = context.transactions.claim(task, self._config)
+        tracks = context.tracks(self._asked.config)
+        self._transactions = context.transactions.claim(task, self._config, tracks=tracks)
         self._ask("verify", context.herder.question(VerifyTask(task=task, version=self._asked.version)))
 
     def _load(self) -> None:

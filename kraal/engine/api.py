@@ -50,8 +50,17 @@ class Transactions(Protocol):
     def is_open(self) -> bool:
         """Whether there are uncommitted records."""
 
-    def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Send records: `value`, and, where present, `topic`, `key`, `headers`, `partition`, `timestamp`."""
+    def write(
+        self,
+        topic: str | None,
+        columns: Mapping[str, Sequence[Any]],
+        placed: Mapping[int, Callable[[int], None]] | None = None,
+    ) -> None:
+        """Send records: `value`, and, where present, `topic`, `key`, `headers`, `partition`, `timestamp`.
+
+        `placed`: functions that receive the offsets of some records, by their place in the columns, before `commit`
+        returns; for plugins whose tasks track offsets.
+        """
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
         """Commit the records together with the offsets; return the number of records."""

@@ -76,14 +76,15 @@ class SourceTransactions:
         self._lock = threading.Lock()
         self._places: dict[tuple[object, ...], _Place] = {}
 
-    def claim(self, task: TaskId, config: Mapping[str, str]) -> TaskProducer:
+    def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> TaskProducer:
         """Return the only producer that may write for a task from now on. Raises StoreAway, StoreError, ConfigInvalid.
 
-        `config`: the connector's, resolved.
+        `config`: the connector's, resolved; `tracks`: whether it tells the offsets of records.
         """
         last_error = LastClientError()
         settings = producer_settings(self._worker, config, task, self._group_id, last_error)
-        claimed = TaskProducer(settings, last_error, task, self._target(task.connector, config))
+        target = self._target(task.connector, config)
+        claimed = TaskProducer(settings, last_error, task, target, tracks=tracks)
         claimed.claim(CLAIM_S)
         return claimed
 

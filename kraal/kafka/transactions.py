@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
@@ -27,6 +28,9 @@ from kraal.kafka.settings import LastClientError, Settings, code
 from kraal.kafka.writer import Pair
 
 log = logging.getLogger(__name__)
+
+_Record = tuple[str, bytes | None, bytes | None, Mapping[str, Any]]
+"""Topic, value, key and other fields of a record."""
 
 FENCED: Final = "There is a newer producer with the same transactionalId which fences the current one."
 OWN_OFFSETS: Final = (
@@ -75,10 +79,20 @@ class TaskProducer:
     """One task's producer. One thread at a time, except for `give_up`; calls block."""
 
     def __init__(
-        self, settings: Settings, last_error: LastClientError, task: TaskId, target: OffsetTarget
+        self,
+        settings: Settings,
+        last_error: LastClientError,
+        task: TaskId,
+        target: OffsetTarget,
+        *,
+        tracks: bool = False,
     ) -> None:
-        """Create it without connecting; `settings`: librdkafka's, with transactional id."""
-        self._settings = {**settings, "delivery.report.only.error": True, "on_delivery": self._delivered}
+        """Create it without connecting; `settings`: librdkafka's, with transactional id.
+
+        `tracks`: whether `write` takes `placed`; the client then reports each record, some tenths of a microsecond.
+        """
+        reports = {"delivery.report.only.error": not tracks, "on_delivery": self._delivered}
+        self._settings = {**settings, **reports}
         self._last_error = last_error
         self._task = task
         self._target = target
@@ -105,17 +119,26 @@ class TaskProducer:
             raise StoreError(text) if code(exc) in _HOPELESS else StoreAway(text) from exc
         self._producer = producer
 
-    def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
+    def write(
+        self,
+        topic: str | None,
+        columns: Mapping[str, Sequence[Any]],
+        placed: Mapping[int, Callable[[int], None]] | None = None,
+    ) -> None:
         """Send records in the open transaction, or in a new one. Raises Fenced, StoreAway, StoreError.
 
         `columns`: at least `value`; optionally `key`, `headers` (lists of pairs), `partition`, `timestamp`
-        (milliseconds), and `topic`, unless all records go to the given topic.
+        (milliseconds), and `topic`, unless all records go to the given topic. `placed`: functions that receive the
+        offsets of some records, by their place in the columns, before `commit` returns.
         """
         if self._target.topic in ({topic} if topic is not None else set(columns["topic"])):
             raise StoreError(OWN_OFFSETS)
         producer = self._begin()
         try:
-            for number, (name, value, key, rest) in enumerate(_records(topic, columns)):
+            records = _records(topic, columns)
+            for number, (name, value, key, rest) in enumerate(
+                self._reported(records, placed) if placed else records
+            ):
                 self._send(producer, name, value, key, rest)
                 if not number % _SERVED:
                     producer.poll(0)
@@ -235,6 +258,23 @@ class TaskProducer:
         hopeless = cause is None or cause.code() in _HOPELESS
         return StoreError(message) if hopeless else StoreAway(message)
 
+    def _reported(
+        self, records: Iterable[_Record], placed: Mapping[int, Callable[[int], None]]
+    ) -> Iterator[_Record]:
+        """Yield records, some of them with a function that receives their offset."""
+        for number, (name, value, key, rest) in enumerate(records):
+            if number in placed:
+                report = partial(self._placed, placed[number])
+                yield name, value, key, {**rest, "on_delivery": report}
+            else:
+                yield name, value, key, rest
+
+    def _placed(self, report: Callable[[int], None], error: KafkaError | None, message: Message) -> None:
+        self._delivered(error, message)
+        offset = message.offset()
+        if error is None and offset is not None and offset >= 0:
+            report(offset)
+
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """Store the first record that was not delivered: its error says more than the transaction's own."""
         del message
@@ -242,9 +282,7 @@ class TaskProducer:
             self._undelivered = self._undelivered or error
 
 
-def _records(
-    topic: str | None, columns: Mapping[str, Sequence[Any]]
-) -> Iterator[tuple[str, bytes | None, bytes | None, Mapping[str, Any]]]:
+def _records(topic: str | None, columns: Mapping[str, Sequence[Any]]) -> Iterator[_Record]:
     """Yield topic, value, key and other fields of each record; builds nothing for records without them."""
     values = columns["value"]
     topics = columns["topic"] if topic is None else repeat(topic, len(values))

@@ -253,6 +253,15 @@ class SourceTask(Streams, ABC):
     poll_interval_s: ClassVar[float | None] = None
     """The poll interval of an idle task; None for the worker's `poll.interval.ms`, if `poll` takes microseconds."""
 
+    @classmethod
+    def tracks_offsets(cls, config: Mapping[str, str]) -> bool:
+        """Return whether batches of tasks with this connector config may have `SourceBatch.tracking`.
+
+        The config may be invalid. With exactly-once support, tracking costs some time for each record.
+        """
+        del config
+        return False
+
     @abstractmethod
     def start(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext

@@ -17,7 +17,7 @@ from kraal.config.variables import Resolved, has_variable, variables_of
 from kraal.core.errors import BadRequest, KraalError, ProviderFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, replaced, secrets
-from kraal.plugins.api import Connector
+from kraal.plugins.api import Connector, SourceTask
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.aliases import alias_keys
@@ -94,6 +94,13 @@ class ProvidedPlugins:
         """Return the version of the plugin; None for a class that cannot be found or imported."""
         found = self._class_of(config)
         return None if found is None else found.version
+
+    def tracks_offsets(self, config: Config) -> bool:
+        """Return whether a connector's source tasks may request the offsets of their records."""
+        found = self._class_of(config)
+        if found is None or not issubclass(found.task_class, SourceTask):
+            return False
+        return found.task_class.tracks_offsets({k: v for k, v in config.items() if v is not None})
 
     def check(self, config: Config) -> ConfigInfos:
         """Validate a connector config; results and errors never show values that a provider resolved.

@@ -93,6 +93,11 @@ class MirrorSourceTask(SourceTask):
         return config.get(TRIGGER, "").strip() == REALTIME
 
     @override
+    @classmethod
+    def tracks_offsets(cls, config: Mapping[str, str]) -> bool:
+        return config.get("emit.offset-syncs.enabled", "").strip().lower() != "false"
+
+    @override
     def start(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:

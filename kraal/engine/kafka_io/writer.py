@@ -7,7 +7,7 @@ the records' timestamps (`record_times`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -83,10 +83,13 @@ def write_noted(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
     return list(observation.get["notes"])
 
 
-def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spark: bool = True) -> DataFrame:
+def kafka_frame(
+    frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spark: bool = True, more: Sequence[str] = ()
+) -> DataFrame:
     """Return the frame with the columns that Spark's Kafka writer expects.
 
-    If not `for_spark`: the columns for a producer in the worker, with timestamps in milliseconds.
+    If not `for_spark`: the columns for a producer in the worker, with timestamps in milliseconds. `more`: columns that
+    are kept as well.
     """
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
@@ -113,7 +116,7 @@ def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spa
         columns.append(headers.alias("headers"))
     if "partition" in has:
         columns.append(functions.col("partition"))
-    return frame.select(*columns)
+    return frame.select(*columns, *more)
 
 
 def options_for(frame: DataFrame, plan: WritePlan) -> Mapping[str, str]:

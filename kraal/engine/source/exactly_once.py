@@ -31,7 +31,8 @@ from kraal.engine.kafka_io.writer import kafka_frame
 from kraal.engine.lanes.rows import as_bytes, is_plain
 from kraal.engine.records.steps import summed
 from kraal.engine.source.executor import SourceExecutor
-from kraal.engine.source.parts import SourceParts, found_by, frame_of
+from kraal.engine.source.parts import CHANGED, SourceParts, found_by, frame_of
+from kraal.engine.source.placed_records import OFFSET, PlacedRecords
 from kraal.engine.source.ways import PolledBatch, TaskFacts, Way
 from kraal.plugins.api import RetriableError, SourceBatch
 
@@ -118,6 +119,7 @@ class TransactionWay:
         self._interval_s = interval_s
         self._reads_on = reads_on
         self._pending: dict[SourcePartition, Offset] = {}
+        self._placed = PlacedRecords()
         self._due_s = 0.0
 
     @property
@@ -160,10 +162,9 @@ class TransactionWay:
             found = found_by(batch, spark.session)
             if found is None:
                 return None
-            if found.tracking is not None:
-                found.tracking.unknown("records are written in transactions (exactly-once support)")
             rows, topic = self._read(found, spark)
         try:
+            self._placed.tracking = found.tracking
             return self._write_batch(rows, topic, self._done(found, rows, topic, began_s, poll_s), began_s)
         finally:
             rows.close()
@@ -180,11 +181,16 @@ class TransactionWay:
         is_small = batch.table is not None
         view = self._parts.context.view
         scratch = view.scratch if view.spark_is_local and not is_small else None
-        frame = frame_of(batch, spark.tiny if is_small else spark.session)
         records = self._parts.records
+        is_tracked = records is None and batch.tracking is not None
+        frame = frame_of(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
         if records is None:
             plan = self._parts.plan(batch, client_options.SHARED_CLIENT)
-            return collected(kafka_frame(frame, plan, batch.topic, for_spark=False), scratch), batch.topic
+            more = (OFFSET,) if is_tracked else ()
+            made = kafka_frame(frame, plan, batch.topic, for_spark=False, more=more)
+            return collected(made, scratch), batch.topic
+        if batch.tracking is not None:
+            batch.tracking.unknown(CHANGED)
         by_columns = records.column_frame(frame, batch)
         if by_columns is not None:
             try:
@@ -222,8 +228,8 @@ class TransactionWay:
             self._due_s = time.monotonic() + self._interval_s
 
         def write() -> int | None:
-            for columns in python_columns(rows.batches()):
-                transactions.write(topic, columns)
+            for part in slices(rows.batches()):
+                transactions.write(topic, python_columns(part), self._placed.of(part, topic))
             self._pending.update(done.offsets)
             if transactions.is_open and time.monotonic() < self._due_s:
                 return None
@@ -236,6 +242,7 @@ class TransactionWay:
     def _commit(self) -> int:
         count = self._transactions.commit(self._pending)
         self._pending = {}
+        self._placed.committed()
         return count
 
     def _call(self, what: Callable[[], int | None], *, again: bool) -> int | None:
@@ -244,6 +251,7 @@ class TransactionWay:
             return what()
         except StoreAway as exc:
             self._pending = {}
+            self._placed.forget()
             if again:
                 raise RetriableError(str(exc)) from exc
             raise
@@ -264,14 +272,15 @@ def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float
     raise ValueError(message)
 
 
-def python_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[Mapping[str, Sequence[Any]]]:
-    """Yield columns as lists, some rows at a time; columns without values are left out, except `value`."""
+def slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield some rows at a time."""
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS):
-            yield _python_columns(batch.slice(start, ROWS))
+            yield batch.slice(start, ROWS)
 
 
-def _python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
+def python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
+    """Return columns as lists; columns without values are left out, except `value`."""
     columns: dict[str, list[Any]] = {}
     for name in _COLUMNS:
         at = part.schema.get_field_index(name)

@@ -14,7 +14,7 @@ from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.offset_pairs import PairTracker, report_written, why_unknown
 from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
-from kraal.engine.source.parts import SourceParts, found_by, frame_of
+from kraal.engine.source.parts import CHANGED, SourceParts, found_by, frame_of
 from kraal.engine.source.topics import topics_in
 from kraal.engine.source.ways import PolledBatch
 from kraal.plugins.api import SourceBatch
@@ -64,7 +64,7 @@ class OwnJob:
         options = parts.options(client_options.producer_client_id(parts.spec.task))
         reason = why_unknown(options, is_local=parts.context.view.spark_is_local)
         if parts.records is not None:
-            reason = "transforms, error handling or a converter may change or drop records"
+            reason = CHANGED
         if reason is not None:
             tracking.unknown(reason)
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
@@ -25,6 +25,9 @@ from kraal.plugins.api import SourceBatch
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+CHANGED: Final = "transforms, error handling or a converter may change or drop records"
+"""Why the offsets of records that pass one by one are not known."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,9 +23,9 @@ class FakeTransactions:
         self.on_claim: Callable[[TaskId], None] = lambda _: None
         """Called when a task is claimed. Raises StoreAway or StoreError to reject the claim."""
 
-    def claim(self, task: TaskId, config: Mapping[str, str]) -> FakeProducer:
+    def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> FakeProducer:
         """Return the task's new producer, which fences the earlier ones."""
-        del config
+        del config, tracks
         self.on_claim(task)
         self.claimed.append(task)
         made = FakeProducer(self, task)
@@ -69,7 +69,12 @@ class FakeProducer:
         self._transactions = transactions
         self._task = task
 
-    def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
+    def write(
+        self,
+        topic: str | None,
+        columns: Mapping[str, Sequence[Any]],
+        placed: Mapping[int, Callable[[int], None]] | None = None,
+    ) -> None:
         """Do nothing: fake runs count their records themselves."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:

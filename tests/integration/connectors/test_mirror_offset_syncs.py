@@ -14,12 +14,17 @@ from kraal.broker.records import read_topic
 from kraal.connectors.mirror.clusters import Clusters
 from kraal.connectors.mirror.config import MIRROR
 from kraal.connectors.mirror.offset_syncs import sync_key
+from kraal.connectors.mirror.source import MirrorSourceConnector, MirrorSourceTask
 from kraal.connectors.mirror.topics import source_partition
-from kraal.engine.api import Stopped
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import BatchDone, Opened, Stopped, TaskSpec
 from kraal.plugins.api import TopicPartition
-from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.stage import Opening, Stage
 from tests.integration.connectors.test_mirror import Mirror, config_of
 from tests.integration.connectors.test_mirror_real_time import SHORT, end, take
+from tests.integration.spark.test_once import Exact, exact
+
+__all__ = ["exact"]
 
 pytestmark = pytest.mark.ci
 
@@ -142,6 +147,33 @@ def test_records_are_copied_if_syncs_cannot_be_written(
     assert time.monotonic() < began_s + 15
     assert stage.values(f"west.{topic}", 9)[7:] == ["one", "two"]
     assert f"Failed to write offset syncs to {SYNCS}" in caplog.text
+
+
+def test_with_exactly_once_support_syncs_follow_the_transaction(stage: Stage, exact: Exact) -> None:
+    topic, task = place(stage), TaskId(ConnectorName(f"mirror-{uuid.uuid4().hex[:8]}"), 0)
+    produce_in_transactions(stage, topic, (100, 50))
+    config = config_of(stage.address, {}) | {
+        "task.assigned.partitions": f"{topic}-0",
+        "source.consumer.isolation.level": "read_committed",
+    }
+    assert MirrorSourceConnector().exactly_once_support(config)
+    opening = Opening()
+    tracks = MirrorSourceTask.tracks_offsets(config)
+    spec = TaskSpec(
+        task=task,
+        task_config=config,
+        connector_config={"name": task.connector, **config},
+        transactions=exact.transactions.claim(task, {}, tracks=tracks),
+    )
+    opening.run = stage.engine.open(spec, {}, opening.events.put)
+    opening.expect(Opened)
+    count = 0
+    while count < 150:
+        opening.run.next()
+        count += opening.expect(BatchDone).records
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+    assert synced(stage, topic) == pairs_of(stage, topic, 150)[-1:]
 
 
 def test_a_stream_syncs_its_last_records_when_offsets_are_stored(stage: Stage) -> None:

@@ -17,7 +17,7 @@ from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped, TaskSpec
 from kraal.kafka.offset_store import KafkaOffsets
 from kraal.kafka.source_transactions import SourceTransactions
 from kraal.kafka.topics import TopicAdmin
-from kraal.plugins.api import OffsetTracking, SourceBatch
+from kraal.plugins.api import OffsetPair, OffsetTracking, SourceBatch, TopicPartition
 from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic, options, topic_admin
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
@@ -35,6 +35,8 @@ class Exact:
     stage: Stage
     transactions: SourceTransactions
     admin: TopicAdmin
+    tracks: bool = False
+    """Whether the producers tell the offsets of records."""
 
     def open(self, name: str, **config: str) -> Opening:
         opening = Opening()
@@ -43,7 +45,7 @@ class Exact:
             task=task,
             task_config={},
             connector_config={"name": name, "connector.class": "ListSource", **config},
-            transactions=self.transactions.claim(task, {}),
+            transactions=self.transactions.claim(task, {}, tracks=self.tracks),
         )
         offsets = self.transactions.load(task.connector, {})
         opening.run = self.stage.engine.open(spec, offsets, opening.events.put)
@@ -122,21 +124,34 @@ def test_a_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
     end(opening)
 
 
-def test_a_plugin_that_requests_offsets_of_its_records_learns_that_they_are_unknown(exact: Exact) -> None:
+def test_a_plugin_learns_where_the_last_records_of_a_transaction_are_once_it_is_committed(
+    exact: Exact,
+) -> None:
     def read(spark: SparkSession) -> DataFrame:
-        return spark.range(0, 3, 1, 1).selectExpr("cast(id as string) as value", "id as offset")
+        return spark.range(0, 50_000, 1, 2).selectExpr(
+            "cast(id as string) as value", "cast(id div 25000 as int) as partition", "id + 7 as offset"
+        )
 
-    name, topic = fresh(), exact.stage.topic()
+    name, topic = fresh(), exact.stage.topic(partitions=2)
+    exact.stage.produce(topic, ["earlier"] * 3, partition=1)
+    exact.tracks = True
     opening = exact.open(name)
     found: list[Any] = []
-    reasons: list[str] = []
-    tracking = OffsetTracking(found=found.append, unknown=reasons.append, step=1)
-    plugins.BATCHES[name].append(replace(plugins.read_batch(read, 3, topic), tracking=tracking))
-    opening.run.next()
-    assert opening.expect(BatchDone).records == 3
-    assert reasons == ["records are written in transactions (exactly-once support)"]
-    assert found == []
-    assert exact.stage.values(topic, 3) == ["0", "1", "2"]
+    tracking = OffsetTracking(found=found.append, unknown=pytest.fail, step=1)
+    for _ in range(2):
+        plugins.BATCHES[name].append(replace(plugins.read_batch(read, 50_000, topic), tracking=tracking))
+        opening.run.next()
+        assert opening.expect(BatchDone).transaction == 50_000
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    assert found == [
+        {first: [OffsetPair(25_006, 24_999)], second: [OffsetPair(50_006, 25_002)]},
+        {
+            first: [OffsetPair(25_006, 50_000)],
+            second: [OffsetPair(50_006, 50_003)],
+        },  # a commit takes an offset
+    ]
+    messages = exact.stage.messages(topic, 50_000)
+    assert {m.offset(): m.value() for m in messages}[50_000] == b"24999"
     end(opening)
 
 

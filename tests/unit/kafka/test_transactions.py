@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,14 +85,14 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     return made
 
 
-def producer(**target: Any) -> TaskProducer:
+def producer(*, tracks: bool = False, **target: Any) -> TaskProducer:
     settings = producer_settings({"bootstrap.servers": "b:1"}, {}, TASK, "g", LastClientError())
 
     def pairs(offsets: Any) -> list[tuple[bytes, bytes | None]]:
         return [(encode_key(X, part), encode_value(offset)) for part, offset in offsets.items()]
 
     made = TaskProducer(
-        settings, LastClientError(), TASK, OffsetTarget(topic="offsets", pairs=pairs, **target)
+        settings, LastClientError(), TASK, OffsetTarget(topic="offsets", pairs=pairs, **target), tracks=tracks
     )
     made.claim(1)
     return made
@@ -124,6 +125,27 @@ def test_a_record_s_topic_headers_partition_and_time_go_with_it(broker: Broker) 
     producer().write(None, columns)
     assert broker.open == [("a", None, b"1"), ("b", None, None)]
     assert broker.extras == [{"headers": [("h", b"v")], "partition": 3}, {"timestamp": 7}]
+
+
+def test_only_a_producer_that_tracks_is_told_of_every_record(broker: Broker) -> None:
+    producer()
+    assert broker.settings["delivery.report.only.error"] is True
+    producer(tracks=True)
+    assert broker.settings["delivery.report.only.error"] is False
+
+
+def test_the_offsets_of_some_records_are_told_unless_they_failed(broker: Broker) -> None:
+    one = producer(tracks=True)
+    places: list[int] = []
+    one.write("lines", {"value": [b"1", b"2", b"3"]}, {0: places.append, 2: places.append})
+    assert ["on_delivery" in rest for rest in broker.extras] == [True, False, True]
+    first, last = broker.extras[0]["on_delivery"], broker.extras[2]["on_delivery"]
+    first(None, SimpleNamespace(offset=lambda: 70))
+    last(KafkaError(TOO_LARGE), SimpleNamespace(offset=lambda: -1))
+    assert places == [70]
+    broker.trouble["commit"] = [failure(KafkaError._STATE, txn_requires_abort=True)]
+    with pytest.raises(StoreError, match="too large"):
+        one.commit({})
 
 
 def test_a_queue_that_is_full_is_waited_for(broker: Broker) -> None:

@@ -9,9 +9,11 @@ from typing_extensions import override
 
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.worker.standalone import parse_standalone
+from kraal.connectors.mirror.source import MirrorSourceConnector
 from kraal.core.errors import BadRequest, ConfigInvalid, KraalError, ProviderFailed
 from kraal.core.secrets import secrets
 from kraal.plugins.config_providers import Providers
+from kraal.plugins.registry import Registry
 from kraal.plugins.validation.infos import ConfigInfos, ConfigValueInfo
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
@@ -23,6 +25,15 @@ PLUGINS = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS))
 def test_the_kind_of_a_config_follows_from_its_class() -> None:
     kinds = [PLUGINS.kind_of({"connector.class": c}) for c in (FAKE_SOURCE, FAKE_SINK, "no.such", None)]
     assert kinds == ["source", "sink", "unknown", "unknown"]
+
+
+def test_a_mirror_tracks_offsets_unless_it_writes_no_syncs() -> None:
+    mirror = {"connector.class": "MirrorSourceConnector"}
+    plugins = ProvidedPlugins(Registry.of({"MirrorSourceConnector": MirrorSourceConnector}), PLUGINS.defaults)
+    assert plugins.tracks_offsets(mirror)
+    assert not plugins.tracks_offsets({**mirror, "emit.offset-syncs.enabled": "False"})
+    for name in (FAKE_SOURCE, FAKE_SINK, "no.such", None):
+        assert not PLUGINS.tracks_offsets({"connector.class": name})
 
 
 def test_keys_that_have_no_effect_are_named_when_the_connector_starts(
