@@ -182,7 +182,7 @@ class TransactionWay:
         view = self._parts.context.view
         scratch = view.scratch if view.spark_is_local and not is_small else None
         records = self._parts.records
-        is_tracked = records is None and batch.tracking is not None
+        is_tracked = records is None and batch.read is not None and batch.tracking is not None
         frame = frame_of(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
         if records is None:
             plan = self._parts.plan(batch, client_options.SHARED_CLIENT)

@@ -59,7 +59,7 @@ class OwnJob:
     def _tracker(self, batch: SourceBatch, spark: SparkSession, *, is_first: bool) -> PairTracker | None:
         """Return the tracker of a batch that requests its offsets; None: there is none, and the plugin knows why."""
         parts, tracking = self.parts, batch.tracking
-        if tracking is None:
+        if tracking is None or batch.read is None:
             return None
         options = parts.options(client_options.producer_client_id(parts.spec.task))
         reason = why_unknown(options, is_local=parts.context.view.spark_is_local)
