@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
@@ -21,7 +21,7 @@ from kraal import __version__
 from kraal.config.key import ConfigDef
 from kraal.core.errors import PluginFailed
 from kraal.plugins.api import Connector, Converter, Predicate, Transformation
-from kraal.plugins.importing import ONE_AT_A_TIME
+from kraal.plugins.importing import ONE_AT_A_TIME, import_spark
 from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
 
 CONNECTORS_GROUP = "kraal.connectors"
@@ -107,12 +107,13 @@ class Entry:
     @staticmethod
     def installed(point: EntryPoint) -> Entry:
         """Return the plugin of an entry point; Kraal's own have Kraal's version, and connectors its kind as ending."""
+        load = partial(_after_spark, point) if point.group == CONNECTORS_GROUP else point.load
         if not point.value.startswith("kraal."):
-            return Entry(point.name, point.group, point.load)
+            return Entry(point.name, point.group, load)
         kinds = None
         if point.group == CONNECTORS_GROUP:
             kinds = (PluginKind.SOURCE if point.name.endswith("SourceConnector") else PluginKind.SINK,)
-        return Entry(point.name, point.group, point.load, kinds, __version__)
+        return Entry(point.name, point.group, load, kinds, __version__)
 
     @staticmethod
     def of(name: str, cls: PluginClass, kinds: tuple[PluginKind, ...] | None = None) -> Entry:
@@ -176,6 +177,12 @@ class Entry:
             )
             for kind in kinds
         )
+
+
+def _after_spark(point: EntryPoint) -> object:
+    """Import a connector, after Spark: it imports parts of Spark whenever it likes, and on any thread."""
+    import_spark()
+    return point.load()
 
 
 SIMPLE_HEADERS: Final = Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda: SimpleHeaderConverter)

@@ -1,4 +1,4 @@
-"""A lock that serializes imports of large packages.
+"""Imports of large packages, one at a time.
 
 Two threads that import modules of the same package concurrently can each wait for a module that the other imports.
 Python then hands one of them a partially initialized module: `import pyspark` fails this way while another thread
@@ -7,7 +7,17 @@ imports `pyspark.sql.functions`. Spark's thread and plugin loading, which also i
 
 from __future__ import annotations
 
+from importlib import import_module
 from threading import RLock
 
 ONE_AT_A_TIME = RLock()
 """Held while plugins or Spark are imported, on any thread. Reentrant because an import may load further plugins."""
+
+
+def import_spark() -> None:
+    """Import PySpark, which takes a second at first, while no other thread imports parts of it.
+
+    Code that imports a part of PySpark later then finds the rest complete, and needs no lock.
+    """
+    with ONE_AT_A_TIME:
+        import_module("pyspark")

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from kraal.engine.session.callbacks import require_token
 from kraal.engine.session.gateway import Starting
 from kraal.engine.session.heap_exhaustion import heap_death
 from kraal.engine.session.warm_up import warm_up
-from kraal.plugins.importing import ONE_AT_A_TIME
+from kraal.plugins.importing import import_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -302,12 +301,6 @@ def _reset_pyspark() -> None:
     session: Any = SparkSession
     session._instantiatedSession = None  # noqa: SLF001
     session._activeSession = None  # noqa: SLF001
-
-
-def import_spark() -> None:
-    """Import PySpark, which takes a second, while no other thread imports parts of it."""
-    with ONE_AT_A_TIME:
-        import_module("pyspark")
 
 
 def _end_of(path: Path) -> str:

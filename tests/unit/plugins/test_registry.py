@@ -101,6 +101,16 @@ def test_kraals_own_plugins_are_listed_as_their_classes_say(group: str) -> None:
         assert told == [(each.name, each.kind, each.version, each.location) for each in entry.plugins()]
 
 
+def test_spark_is_whole_before_a_connector_is_loaded() -> None:
+    """A connector imports parts of Spark on the threads of its tasks, while another thread may import Spark."""
+    code = (
+        "import sys; from kraal.plugins.registry import Registry; found = Registry.load();"
+        "found.loaded('org.apache.kafka.connect.json.JsonConverter'); assert 'pyspark' not in sys.modules;"
+        "found.connector_class('FileStreamSource'); assert 'pyspark.sql.context' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_plugin_of_another_package_is_listed_as_its_class_says() -> None:
     point = EntryPoint("a.SourceConnector", "tests.unit.plugins.shipped:FakeSink", CONNECTORS_GROUP)
     assert [(each.kind, each.version) for each in Entry.installed(point).listed()] == [

@@ -16,7 +16,7 @@ import sys
 import threading
 from importlib import import_module
 from kraal.plugins.entries import CONVERTERS_GROUP, Entry
-from kraal.engine.session.session import import_spark
+from kraal.plugins.importing import import_spark
 
 sys.path.insert(0, sys.argv[1])
 entry = Entry("Own", CONVERTERS_GROUP, lambda: import_module("plugin").Own)
