@@ -168,7 +168,7 @@ FROZEN_S = 3.0
 FAILED = "Timed out waiting to flush offsets to storage"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_flush_of_offsets_that_fails_is_followed_by_one_that_succeeds(
     tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:

@@ -71,7 +71,7 @@ def committed(bootstrap: str, topic: str) -> list[int]:
     ("boundary", "jvm"),
     [
         ("poll", "shared"),
-        ("interval", "shared"),
+        pytest.param("interval", "shared", marks=pytest.mark.slow),
         ("connector", "shared"),
         pytest.param("poll", "own", marks=pytest.mark.slow),
     ],

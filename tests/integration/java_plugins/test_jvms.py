@@ -48,11 +48,6 @@ def others(cluster: ProcessCluster) -> Mapping[str, str]:
     return names
 
 
-@pytest.fixture(params=["shared", "own"])
-def jvm(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def config(topic: str, jvm: str, fault: str = "", at: str = "") -> dict[str, str]:
     return faulty_config(topic, fault, at) | {"plugins.jvm": jvm}
 
@@ -74,6 +69,7 @@ def ends_the_jvms_of(cluster: ProcessCluster, others: Mapping[str, str], *ended:
         assert before[jvm].is_running() is (jvm not in ended), jvm
 
 
+@pytest.mark.parametrize("jvm", ["shared", "own"])
 def test_an_exhausted_heap_ends_what_shares_the_jvm_and_nothing_else(
     cluster: ProcessCluster, others: Mapping[str, str], jvm: str
 ) -> None:
@@ -87,6 +83,7 @@ def test_an_exhausted_heap_ends_what_shares_the_jvm_and_nothing_else(
     assert "java.lang.OutOfMemoryError" in worker.log_text()
 
 
+@pytest.mark.parametrize("jvm", ["shared", pytest.param("own", marks=pytest.mark.slow)])
 def test_plugins_that_exit_block_and_leak_threads_leave_others_alone(
     cluster: ProcessCluster, others: Mapping[str, str], jvm: str
 ) -> None:
