@@ -4,7 +4,7 @@ Both are clusters of one worker with the same `plugin.path`: ten directories, ea
 transform, predicate and converter of `java/src/versioned`. Kraal starts once before, unmeasured, which caches its list
 of plugins. Then, as soon as it answers `GET /`, each request is sent over one connection; the run fails if Spark or the
 JVM of Java plugins was up by the end. Java's worker has no list before it is up: it is asked when it answers. Of each
-request the first answer is shown apart: Kraal then imports its own plugins, and Java's compiler is cold.
+request the first answer is shown apart: Kraal imports what it needs then, and Java's compiler is cold.
 """
 
 from __future__ import annotations
