@@ -97,7 +97,7 @@ class Entry:
         kinds: tuple[PluginKind, ...] | None = None,
         version: str | None = None,
     ) -> None:
-        """`kinds` and `version`: of a plugin of which they are known without its class; else the class tells them."""
+        """`kinds`, `version`: known before the class is imported; None if only the class tells them."""
         self.name = name
         self.group = group
         self._load = load
@@ -106,7 +106,10 @@ class Entry:
 
     @staticmethod
     def installed(point: EntryPoint) -> Entry:
-        """Return the plugin of an entry point; Kraal's own have Kraal's version, and connectors its kind as ending."""
+        """Return the plugin of an entry point.
+
+        Kraal's own have Kraal's version, and the names of its connectors end in their kind.
+        """
         load = partial(_after_spark, point) if point.group == CONNECTORS_GROUP else point.load
         if not point.value.startswith("kraal."):
             return Entry(point.name, point.group, load)

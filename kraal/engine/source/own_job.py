@@ -57,7 +57,10 @@ class OwnJob:
         )
 
     def _tracker(self, batch: SourceBatch, spark: SparkSession, *, is_first: bool) -> PairTracker | None:
-        """Return the tracker of a batch that requests its offsets; None: there is none, and the plugin knows why."""
+        """Return what tracks a batch's offsets; None if they are not requested, or cannot be known.
+
+        The plugin is told why they cannot be known.
+        """
         parts, tracking = self.parts, batch.tracking
         if tracking is None or batch.read is None:
             return None

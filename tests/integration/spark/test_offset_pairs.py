@@ -64,7 +64,9 @@ class Producing:
         pytest.param(9, [(0, 0), (5, 1), (6, 2), (7, 3)], [(0, 0), (5, 1), (7, 3)], id="a gap in the source"),
         pytest.param(9, [(0, 0), (1, 50), (2, 51)], [(0, 0), (1, 50), (2, 51)], id="a gap in the target"),
         pytest.param(9, [(4, 4), (3, 5), (4, 6), (5, 7)], [(4, 4), (3, 5), (5, 7)], id="the source again"),
-        pytest.param(9, [(4, 4), (5, 0), (6, 1)], [(4, 4), (5, 0), (6, 1)], id="a target made anew"),
+        pytest.param(
+            9, [(4, 4), (5, 0), (6, 1)], [(4, 4), (5, 0), (6, 1)], id="a target that was created again"
+        ),
     ],
 )
 def test_keeps_the_pairs_for_which_kafka_writes_a_sync(
