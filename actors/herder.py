@@ -377,6 +377,9 @@ class Herder:
         self._requests.settled(name)
 
     def _instance_changed(self, fact: InstanceChanged) -> None:
+        if not self._state.live:  # the config to judge it by is not read yet
+            self._start.changed()
+            return
         self._book.record(fact)
         if fact.stopped:
             self._state.instance_stopped(fact.instance)

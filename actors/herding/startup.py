@@ -69,6 +69,12 @@ class Start:
         """Store the worker's report."""
         self._report = running
 
+    def changed(self) -> None:
+        """Request a new report, because an instance has changed since the last one."""
+        if self._report is not None:  # otherwise the worker's answer is under way, and tells the change
+            self._report = None
+            self._state.actors.worker.tell(ReportWork())
+
     def complete(self) -> Mapping[Instance, InstanceChanged] | None:
         """Go live, once, when everything is known, and return the worker's report; otherwise None."""
         state, report = self._state, self._report

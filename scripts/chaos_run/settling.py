@@ -148,7 +148,8 @@ def missing_in(connectors: dict[str, Any], names: set[str], workers: set[str]) -
         parts = [status["connector"], *status["tasks"]]
         states = [part["state"] for part in parts]
         if states != [_RUNNING, _RUNNING]:
-            return f"{name} is {states}"
+            traces = [part["trace"].partition("\n")[0] for part in parts if "trace" in part]
+            return f"{name} is {states}" + (f": {traces}" if traces else "")
         if not {part["worker_id"] for part in parts} <= workers:
             return f"{name} is said to be on workers that are gone"
     return ""

@@ -136,3 +136,48 @@ def test_topic_record_lost_with_the_status_writer_is_written_later(seed: int) ->
     worker.fake.feed(T0, 1)
     worker.advance(1)
     assert view.active_topics(worker.snapshot, NAME) == {NAME: {"topics": ["fake"]}}
+
+
+def freeze(worker: EmbeddedWorker, actor: str, *, frozen: bool = True) -> None:
+    """Suspend an actor, or let it go on."""
+    [address] = [each for each in worker.scheduler.addresses() if each.name == actor]
+    worker.scheduler.freeze(address, frozen=frozen)
+
+
+@pytest.mark.parametrize("reader", ["config reader", "status reader"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_task_that_starts_while_a_new_herder_reads_is_shown_running(seed: int, reader: str) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    worker.fake.lose("Spark's JVM ended (killed by signal 9)")
+    worker.run()
+    freeze(worker, reader)
+    worker.crash("herder")
+    worker.advance(0.1)  # the worker has reported what waits for Spark
+    worker.fake.recover()
+    worker.run()
+    freeze(worker, reader, frozen=False)
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_task_that_stops_while_a_new_herder_reads_keeps_its_topics(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    worker.fake.feed(T0, 3)
+    worker.run()
+    topics = worker.snapshot.status.topics[NAME]
+    freeze(worker, "task numbers-0")
+    restart = worker.assembly.herder.question(RestartTask(task=T0))
+    worker.run()
+    freeze(worker, "config reader")
+    worker.crash("herder")
+    worker.advance(0.1)
+    assert isinstance(restart.exception(timeout=0), KraalError)
+    freeze(worker, "task numbers-0", frozen=False)
+    worker.run()  # the task stops, and starts again
+    freeze(worker, "config reader", frozen=False)
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert worker.snapshot.status.topics[NAME] == topics
