@@ -33,7 +33,7 @@ SOURCE = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConn
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
 PROCESS = "kraal.plugins.PluginProcess"
 READY = "Java plugins are ready"
-WARM_UP_ROUNDS, SINK_ROUNDS = 3, 9
+WARM_UP_ROUNDS, SINK_ROUNDS = 5, 9
 """A sink takes about a second and becomes faster for several rounds, because the JVM compiles more and more."""
 IDLE_S = 2.0
 IDLE_CORES = 0.2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kraal.java_plugins.parts import options_of, worker_properties
@@ -28,7 +30,20 @@ def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for
     assert list(options_of(worker))[-4:] == ["-Xmx1G", *port, "-Da.b=c"]
     assert list(options_of(worker, is_shared=False))[-2:] == ["-Xmx1G", "-Da.b=c"]
     assert not {*port} & {*options_of(worker, is_shared=False)}
-    assert list(options_of({}))[-2:] == ["-Xms256M", "-Xmx2G"]
+
+
+@pytest.mark.parametrize(
+    ("given", "collector"),
+    [
+        ("", "-XX:+UseParallelGC"),
+        ("-Xmx8G", "-XX:+UseG1GC"),
+        ("-Xmx8G -XX:+UseZGC", "-XX:+UseZGC"),
+        ("-XX:+UseMaximumCompactionOnSystemGC", "-XX:+UseG1GC"),
+    ],
+)
+def test_a_jvm_has_one_collector_which_the_user_may_choose(given: str, collector: str) -> None:
+    options = options_of({"plugins.jvm.options": given})
+    assert [each for each in options if re.fullmatch(r"-XX:\+Use\w+(?<!System)GC", each)] == [collector]
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,7 @@ final class Tasks {
     /** The number of the last run of each task that was asked to start. */
     private final Map<ConnectorTaskId, Long> latestRuns = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> locks = new ConcurrentHashMap<>();
-    /** The topics that tasks of each connector have reported since one of them started last. */
-    private final Map<String, Set<String>> topics = new ConcurrentHashMap<>();
+    private final UsedTopics topics = new UsedTopics(this::uses);
 
     Tasks(Worker worker, WorkerPlugins plugins, Events events) throws ReflectiveOperationException {
         this(worker, tasksOf(worker), plugins, events, Executors.newCachedThreadPool(work -> {
@@ -116,27 +115,16 @@ final class Tasks {
 
     /** Returns the store that tasks tell of the topics that they use. */
     StatusBackingStore topics() {
-        return Partial.of(StatusBackingStore.class, Map.of(
-            "getTopic", given -> known((String) given[0], (String) given[1]),
-            "put", given -> {
-                if (given[0] instanceof TopicStatus status) {
-                    uses(new ConnectorTaskId(status.connector(), status.task()), status.topic());
-                }
-                return null;
-            }));
+        return topics;
     }
 
-    private TopicStatus known(String connector, String topic) {
-        Set<String> reported = topics.get(connector);
-        return reported != null && reported.contains(topic) ? new TopicStatus(topic, connector, 0, 0L) : null;
-    }
-
-    private void uses(ConnectorTaskId id, String topic) {
-        RunningTask task = running.get(id);
-        if (task != null) {
-            task.uses(topic);
-            topics.computeIfAbsent(id.connector(), connector -> ConcurrentHashMap.newKeySet()).add(topic);
+    private boolean uses(TopicStatus status) {
+        RunningTask task = running.get(new ConnectorTaskId(status.connector(), status.task()));
+        if (task == null) {
+            return false;
         }
+        task.uses(status.topic());
+        return true;
     }
 
     /** Starts a task, on a thread of its own; what is left of an earlier run is cancelled, and must have ended. */
@@ -158,7 +146,7 @@ final class Tasks {
                 events.ofTask(id, run, "waiting", "an earlier run of the task, which was cancelled, has not ended");
                 return;
             }
-            topics.remove(connector);
+            topics.forget(connector);
             RunningTask made = new RunningTask(
                 id, run, source, events, () -> Measurements.ofTask(worker.metrics().metrics(), id));
             running.put(id, made);

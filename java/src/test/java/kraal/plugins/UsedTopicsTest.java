@@ -1,0 +1,46 @@
+package kraal.plugins;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.kafka.connect.runtime.TopicStatus;
+import org.junit.jupiter.api.Test;
+
+/** The topics that tasks have reported. */
+final class UsedTopicsTest {
+    private final List<String> reported = new ArrayList<>();
+    private boolean running = true;
+    private final UsedTopics topics = new UsedTopics(status -> running && reported.add(status.topic()));
+
+    @Test
+    void aTopicOfATaskThatNoLongerRunsIsNotKnown() {
+        running = false;
+        use("any", "one");
+        assertNull(topics.getTopic("any", "one"));
+    }
+
+    @Test
+    void topicsAreReportedAgainWhenATaskOfTheirConnectorStarts() {
+        use("any", "one");
+        use("any", "two");
+        use("other", "one");
+        assertNotNull(topics.getTopic("any", "two"));
+        topics.forget("any");
+        topics.forget("unknown");
+        assertNull(topics.getTopic("any", "one"));
+        assertNull(topics.getTopic("any", "two"));
+        assertNotNull(topics.getTopic("other", "one"));
+        use("any", "one");
+        assertEquals(List.of("one", "two", "one", "one"), reported);
+    }
+
+    /** What Kafka's task does with the topic of each record. */
+    private void use(String connector, String topic) {
+        if (topics.getTopic(connector, topic) == null) {
+            topics.put(new TopicStatus(topic, connector, 0, 0L));
+        }
+    }
+}
