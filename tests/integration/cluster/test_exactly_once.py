@@ -18,7 +18,6 @@ pytestmark = pytest.mark.ci
 
 ENABLED = {"exactly.once.source.support": "enabled"}
 LINES = 1_500_000
-KILLS = 3
 GROWN = 20_000
 """So many records more in the topic, committed or not: a transaction is under way."""
 
@@ -74,14 +73,15 @@ def ends_behind(bootstrap: str, topic: str, wanted: int) -> bool:
     return end_of(bootstrap, topic) > wanted
 
 
-def test_a_worker_that_is_killed_three_times_repeats_nothing_and_loses_nothing(
-    pipe: tuple[Pipe, ProcessCluster], kafka: Broker
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_worker_that_is_killed_repeats_nothing_and_loses_nothing(
+    pipe: tuple[Pipe, ProcessCluster], kafka: Broker, kills: int
 ) -> None:
     made, cluster = pipe
     [worker] = cluster.workers
     made.write(LINES)
     worker.create(made.source, made.source_config | {"producer.override.compression.type": "none"})
-    for _ in range(KILLS):
+    for _ in range(kills):
         wanted = end_of(kafka.bootstrap, made.topic) + GROWN
         worker.wait_until("records came", partial(ends_behind, kafka.bootstrap, made.topic, wanted))
         worker.kill()

@@ -43,7 +43,7 @@ def own(
 ) -> Iterator[ProcessCluster]:
     """A worker of its own, whose threads are counted; its plugins' JVM has all its heap from the start."""
     properties = worker_properties | {
-        "plugins.jvm.options": "-Xms256M -Xmx256M -XX:+AlwaysPreTouch",
+        "plugins.jvm.options": "-Xms256M -Xmx256M -XX:+UseParallelGC -XX:+AlwaysPreTouch",
         "offset.flush.interval.ms": "100",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
