@@ -112,6 +112,8 @@ class Connector:
         self._plugin: Plugin | None = None
         self._phase = _Phase.INIT
         self._said: InstanceChanged | None = None
+        self._made: TaskConfigsMade | None = None
+        """The task configs that apply; None while the connector does not run."""
 
     def receive(self, message: ConnectorMessage) -> None:
         """Handle one message; blocks while plugin code runs."""
@@ -122,8 +124,9 @@ class Connector:
                 self._target = message.target
                 self._transition()
             case ReportAgain():
-                if self._said is not None:
-                    self._worker.tell(self._said)
+                for report in (self._said, self._made):
+                    if report is not None:
+                        self._worker.tell(report)
             case Reconfigure():
                 if self._phase is _Phase.STARTED:
                     self._make_task_configs(message.attempt)
@@ -241,15 +244,14 @@ class Connector:
             self._stop_plugin()  # it does not know that it has failed
             return
         made = with_task_class(configs, task_class_name(plugin.task_class), self._config)
-        self._worker.tell(
-            TaskConfigsMade(
-                name=self._name,
-                incarnation=self._incarnation,
-                configs=[self._resolved.as_written(config) for config in made],
-                renewed=self._renewed,
-            )
+        self._made = TaskConfigsMade(
+            name=self._name,
+            incarnation=self._incarnation,
+            configs=[self._resolved.as_written(config) for config in made],
+            renewed=self._renewed,
         )
         self._renewed = False
+        self._worker.tell(self._made)
 
     def _stop_plugin(self) -> str | None:
         """Stop the plugin's object; return the trace if that raised."""
@@ -276,6 +278,8 @@ class Connector:
 
     def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
         version = None if self._plugin is None else self._plugin.version
+        if state is not State.RUNNING:
+            self._made = None
         self._said = InstanceChanged(
             instance=self._name,
             incarnation=self._incarnation,

@@ -31,6 +31,7 @@ from actors.messages.herder import (
     AssignmentReceived,
     AwaitLive,
     CheckSessionKey,
+    CompareStatuses,
     EndRead,
     GroupLost,
     HerderMessage,
@@ -128,14 +129,13 @@ class Herder:
             case ProducersFenced():
                 self._fencings.fenced(message)
             case EndRead():
-                self._requests.offsets.end_read(message)
-                self._requests.verifications.end_read(message)
+                self._requests.end_read(message)
             case OffsetsFetched() | OffsetsModified():
                 self._requests.offsets.answered(message)
             case CheckSessionKey():
                 self._keys.due()
-            case HideRestarting():
-                self._book.hide_restarting(message.instances)
+            case HideRestarting() | CompareStatuses():
+                self._book.due(message)
             case LookForRestarts():
                 self._run_due()
             case (
@@ -166,10 +166,8 @@ class Herder:
                 self._state.update(kafka_cluster_id=message.cluster_id)
             case StartupDone():
                 return self._start.startup_done()
-            case AwaitLive():
-                return self._start.when_ready(with_files=False)
-            case Ping():
-                return self._start.when_ready(with_files=True)
+            case AwaitLive() | Ping():
+                return self._start.when_ready(with_files=isinstance(message, Ping))
             case ShutDown():
                 return self._shut_down()
         return None
@@ -202,14 +200,14 @@ class Herder:
         unknown = StoreError(f"the {address.name} died; the record may or may not have been written")
         if address in (actors.config_reader, actors.status_reader):
             self._start.read_on(address)
-            self._requests.offsets.lose_reader()
-            self._requests.verifications.lose_reader()
+            self._requests.lose_reader()
         elif address is actors.config_writer:
             state.waits.lose(unknown)
         elif address is actors.status_writer:
             state.status_waits.lose(unknown)
             state.statuses_owed.clear()
             actors.worker.tell(ReportWork())
+            self._go_on()  # what waited for these statuses
         elif address is actors.validator:
             self._requests.lose_checks()
         elif address is actors.publisher:

@@ -102,7 +102,7 @@ class Task:
         self._phase = _Phase.RESTING
         self._run: Run | None = None
         self._number = self._token = 0
-        """Token of the pending load or store; answers with any other token are dropped."""
+        """Number of the run, and token of the pending load or store: answers with any other one are dropped."""
         self._version = version
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = self._ending = self._engine_lost = False

@@ -247,7 +247,7 @@ class _Claim:
         """Raise the error of a step, if any."""
         if error is None:
             return
-        if not isinstance(error, KraalError) or isinstance(error, _MAY_PASS):
+        if not isinstance(error, KraalError) or isinstance(error, (*_MAY_PASS, PeerRefused)):
             raise error
         raise KraalError(str(error) if what in str(error) else f"{what}: {error}")
 

@@ -13,7 +13,7 @@ from actors.messages.fencer import FenceProducers
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions.commands import check_fence
 from kraal.cluster.decisions.fencing import NEWER_CONFIGS, FencingPlan, is_outdated, plan_fencing
-from kraal.core.errors import Conflict, KraalError
+from kraal.core.errors import Conflict, KraalError, StoreError, Unavailable
 
 if TYPE_CHECKING:
     from actors.herding.rebalances import Rebalances
@@ -77,7 +77,7 @@ class FencingRounds:
     def lose(self) -> None:
         """Fail all open rounds after the fencer died, as it may not have started them."""
         for under_way in list(self._rounds.values()):
-            self._end(under_way, KraalError("Failed to perform zombie fencing: the fencer died"))
+            self._end(under_way, Unavailable("Failed to perform zombie fencing: the fencer died"))
 
     def _write(self, under_way: _Round) -> None:
         record = under_way.plan.record
@@ -91,6 +91,8 @@ class FencingRounds:
     def _written(self, under_way: _Round, error: BaseException | None) -> None:
         if error is None:
             self._end(under_way, None)
+        elif isinstance(error, StoreError):  # it may have been written; the task asks again
+            self._end(under_way, Unavailable(f"Failed to perform zombie fencing: {error}"))
         else:
             self._end(under_way, error if isinstance(error, KraalError) else KraalError(str(error)))
 

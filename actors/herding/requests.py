@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from actors.herding.state import HerderState
     from actors.herding.statuses import StatusBook
     from actors.herding.task_configs import TaskConfigs
-    from actors.messages.herder import InstanceChanged, Validated
+    from actors.messages.herder import EndRead, InstanceChanged, Validated
     from kraal.core.ids import Config
 
 Command = (
@@ -84,7 +84,7 @@ class Requests:
         self._task_configs = task_configs
         self._fencings = fencings
         self.offsets = OffsetRequests(state, rebalances, fencings)
-        self.verifications = Verifications(state)
+        self._verifications = Verifications(state)
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
         self._created: dict[ConnectorName, list[Reply[Any]]] = {}
         """Standalone: create requests, answered when the connector's tasks are known."""
@@ -144,7 +144,7 @@ class Requests:
             case FenceZombies():
                 self._fencings.fence(message.name, reply)
             case VerifyTask():
-                self.verifications.verify(message, reply)
+                self._verifications.verify(message, reply)
             case SetLoggerLevel():
                 self._set_logger(message, reply)
             case ShowOffsets():
@@ -195,6 +195,16 @@ class Requests:
             then()
         except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
             reply.fail(error)
+
+    def end_read(self, message: EndRead) -> None:
+        """Continue what waited until the config was read to its end."""
+        self.offsets.end_read(message)
+        self._verifications.end_read(message)
+
+    def lose_reader(self) -> None:
+        """Ask the config reader again after a reader died, possibly with questions."""
+        self.offsets.lose_reader()
+        self._verifications.lose_reader()
 
     def lose_checks(self) -> None:
         """Fail all open validations after the validator died, as it may not have started them."""

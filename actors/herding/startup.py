@@ -71,7 +71,7 @@ class Start:
 
     def changed(self) -> None:
         """Request a new report, because an instance has changed since the last one."""
-        if self._report is not None:  # otherwise the worker's answer is under way, and tells the change
+        if self._report is not None:  # otherwise the worker's answer is under way, and includes the change
             self._report = None
             self._state.actors.worker.tell(ReportWork())
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from actors.messages.herder import InstanceChanged, TopicsSeen
+from actors.messages.herder import CompareStatuses, HideRestarting, InstanceChanged, TopicsSeen
+from actors.messages.worker import ReportWork
 from kraal.cluster.assignment.unassigned import Wait, some_jobs, why_it_waits
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.status_replay import (
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+COMPARE_S = 2.0
+"""Seconds until a status that may be wrong is compared with the instance; by then its own has usually been read."""
+
 
 class StatusBook:
     """Writes statuses and topics; tracks instances shown as RESTARTING."""
@@ -49,6 +53,8 @@ class StatusBook:
         """Jobs that no worker may run, as last logged."""
         self._withheld = False
         """A status was not written for lack of a lease."""
+        self._comparing = False
+        """A comparison of statuses is due."""
         self._topics_on_their_way: set[tuple[ConnectorName, TopicName]] = set()
         self._restarted: list[tuple[frozenset[Instance], Callable[[], None]]] = []
         """Callbacks that wait until these instances are no longer shown as RESTARTING."""
@@ -57,6 +63,9 @@ class StatusBook:
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
         """Set instances that an earlier life of this worker ran, and that no longer run, to UNASSIGNED."""
+        self.hide_restarting(
+            self._state.snapshot.restarting
+        )  # an earlier herder's; their statuses were read since
         for name, stored in self._state.snapshot.status.statuses.items():
             tasks: dict[Instance, Status] = {TaskId(name, n): s for n, s in stored.tasks.items()}
             mine = tasks if stored.connector is None else {name: stored.connector, **tasks}
@@ -70,14 +79,40 @@ class StatusBook:
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
         """Write the facts that differ from the stored statuses; topics that are not stored will be reported again."""
         self._topics_on_their_way.clear()
+        me = self._state.settings.worker_id
         for fact in facts:
             stored = status_of(self._state.snapshot.status, fact.instance)
-            if stored is None or (stored.state, stored.trace) != (fact.state, fact.trace):
+            if stored is None or (stored.state, stored.trace, stored.worker_id) != (
+                fact.state,
+                fact.trace,
+                me,
+            ):
                 self.record(fact)
 
     def withhold(self) -> None:
-        """Note that a status could not be written; the next assignment triggers another attempt."""
+        """Note that a status could not be written; the next assignment or comparison triggers another attempt."""
         self._withheld = True
+        self._compare_later()
+
+    def due(self, message: HideRestarting | CompareStatuses) -> None:
+        """Handle a timer of this book."""
+        if isinstance(message, HideRestarting):
+            self.hide_restarting(message.instances)
+        else:
+            self._compare()
+
+    def _compare(self) -> None:
+        """Have the worker report what runs, so that statuses that differ are written again; without a lease, later."""
+        self._comparing = False
+        if self._state.lease():
+            self._state.actors.worker.tell(ReportWork())
+        else:
+            self._compare_later()
+
+    def _compare_later(self) -> None:
+        if not self._comparing:
+            self._comparing = True
+            self._state.clock.after(COMPARE_S, self._state.actors.herder, CompareStatuses())
 
     def take_withheld(self) -> bool:
         """Return whether a status was withheld for lack of a lease since the last call."""
@@ -211,14 +246,29 @@ class StatusBook:
         self._state.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
 
     def read(self, instances: Iterable[Instance]) -> None:
-        """Show the statuses of these instances as read back."""
+        """Show the statuses of these instances as read back; compare those that others wrote about this worker's.
+
+        A former owner's status may come after this worker's, as may one that this worker wrote and repeated.
+        """
+        instances = tuple(instances)
         self.hide_restarting(instances)
+        if any(map(self._is_doubtful, instances)):
+            self._compare_later()
         self._answer_resets()
         if self._topics_on_their_way:
             topics = self._state.snapshot.status.topics
             self._topics_on_their_way = {
                 (name, t) for name, t in self._topics_on_their_way if t not in topics.get(name, frozenset())
             }
+
+    def _is_doubtful(self, instance: Instance) -> bool:
+        """Return whether the stored status of an instance that runs here is another worker's, or UNASSIGNED."""
+        if instance not in self._state.wanted(connector_of(instance)):
+            return False
+        stored = status_of(self._state.snapshot.status, instance)
+        return stored is not None and (
+            stored.state is State.UNASSIGNED or stored.worker_id != self._state.settings.worker_id
+        )
 
     def reset_topics(self, name: ConnectorName, reply: Reply[None]) -> None:
         """Forget the topics on a user's request; answered when the snapshot no longer has them."""

@@ -73,11 +73,11 @@ class Writer:
                 assert_never(message)
 
     def _append(self, message: Append) -> None:
+        for entry in message.entries:
+            self._owed.pop(entry.key, None)
         if message.leased and not self._lease():
             message.reply_to.tell(AppendFailed(token=message.token, error=Momentary(LEASE_OVER)))
             return
-        for entry in message.entries:
-            self._owed.pop(entry.key, None)
         try:
             offset = self._log.append(message.entries)
         except StoreError as error:

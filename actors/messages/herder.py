@@ -336,6 +336,11 @@ class LookForRestarts(Tell):
 
 
 @dataclass(frozen=True, slots=True)
+class CompareStatuses(Tell):
+    """Compare the stored statuses of this worker's instances with the worker's report."""
+
+
+@dataclass(frozen=True, slots=True)
 class HideRestarting(Tell):
     """Stop showing these instances as RESTARTING, whatever they report (contract 0.2)."""
 
@@ -379,6 +384,7 @@ HerderMessage = (
     | OffsetsFetched
     | OffsetsModified
     | CheckSessionKey
+    | CompareStatuses
     | HideRestarting
     | LookForRestarts
     | StartupDone

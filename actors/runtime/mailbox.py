@@ -110,14 +110,15 @@ class Address:
     """Destination of messages to one actor; stays the same when the supervisor replaces the actor.
 
     Before the first actor starts, messages wait for it. Between an actor's death and its successor's start, tells are
-    dropped (the successor requests the state it needs) and questions are answered with ActorDied.
+    dropped (the successor requests the state it needs) and questions are answered with ActorDied. Messages that arrive
+    while an actor starts, such as answers to what it requested first, wait until it is attached.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._deliver: Callable[[object], bool] | None = None
         self._early: list[object] | None = []
-        """Messages that arrived before the first actor; None from then on."""
+        """Messages that wait until an actor is attached; None while none have to wait."""
         self._open: dict[Question, None] = {}  # in the order of asking, so that a test's seed is reproducible
         self._lock = threading.Lock()
 
@@ -127,12 +128,17 @@ class Address:
 
     def bind(self, deliver: Callable[[object], bool] | None) -> None:
         """Attach an actor (`deliver` puts into its mailbox and returns False when it is dead), or detach it (None)."""
+        with self._lock:  # nobody's later message overtakes an earlier one
+            if deliver is not None:
+                for message in self._early or ():
+                    deliver(message)
+            self._deliver, self._early = deliver, None
+
+    def hold(self) -> None:
+        """Keep messages that arrive from now on for the actor that is attached next."""
         with self._lock:
-            early, self._early = self._early or [], None
-            self._deliver = deliver
-        if deliver is not None:
-            for message in early:
-                deliver(message)
+            if self._early is None:
+                self._early = []
 
     @property
     def open_questions(self) -> int:

@@ -249,6 +249,7 @@ class ThreadSystem:
             return True
 
         self._refs[address] = ref
+        address.hold()
         deliver(Begin())
         address.bind(deliver)
 

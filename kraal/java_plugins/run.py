@@ -311,7 +311,7 @@ class JavaRun:
         if claim is not None:
             self._host.submit(claim.close)
         self._host.forget(self.number)
-        self.spec.working(busy=False)
+        self._step.tell(busy=False)
         self._over(self, event)
         self._report(event)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from anyio import to_thread
 
 from actors.messages.herder import FenceZombies, PutTaskConfigs
-from kraal.core.errors import BadRequest, KraalError
+from kraal.core.errors import ActorDied, BadRequest, KraalError, Unavailable
 from kraal.core.ids import Config
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Expected, Signature, expected
 from web.openapi.operation import FORWARDED, Operation
@@ -88,7 +88,12 @@ async def _fence_zombies(services: Services, request: Request) -> Response:
     body = await read_raw(services, request, _FENCE_BYTES, internal=True)
     if signature is not None:
         signature.check(body)
-    return await ask_or_forward(services, request, FenceZombies(name=name), _done, internal=True)
+    try:
+        return await ask_or_forward(services, request, FenceZombies(name=name), _done, internal=True)
+    except (
+        ActorDied
+    ) as exc:  # the herder is back in a moment: 503 makes the task ask again, where 500 fails it
+        raise Unavailable(str(exc)) from exc
 
 
 async def _expected(services: Services, request: Request, what: str) -> Expected | None:

@@ -16,7 +16,7 @@ JVM: Final = "plugins.jvm"
 JAVA_PLUGINS: Final = (PATH, DISCOVERY, OPTIONS, JVM)
 """The keys of workers."""
 DEFAULT_DISCOVERY: Final = "hybrid_warn"
-DEFAULT_OPTIONS: Final = "-Xms256M -Xmx2G -XX:+UseParallelGC"
+DEFAULT_OPTIONS: Final = "-Xms256M -Xmx2G"
 
 
 class PluginsJvm(StrEnum):

@@ -149,8 +149,9 @@ _WORK = [
     worker_key(DISCOVERY, _STRING, _LOW, "How the plugins in `plugin.path` are found.", default=DEFAULT_DISCOVERY,
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
     worker_key(OPTIONS, _STRING, _LOW,
-         "Options of each JVM that runs plugins in `plugin.path`. Without a garbage collector among them, G1 is used, "
-         "tuned as by Connect's own script. Every user of the machine can read them.",
+         "Options of each JVM that runs plugins in `plugin.path`. With the default ones it has the parallel garbage "
+         "collector, else G1 as in Connect's own script, unless they name one. Every user of the machine can read "
+         "them.",
          default=DEFAULT_OPTIONS, source="Kraal"),
     worker_key(JVM, _STRING, _LOW, f"{JVM_DOC} Connectors can override it.",
          default=PluginsJvm.SHARED.value, check=one_of(*PluginsJvm), source="Kraal"),

@@ -101,7 +101,8 @@ class OffsetSyncs:
 
     def close(self) -> None:
         """Wait a moment for syncs that are not written yet, and disconnect."""
-        producer, self._producer, self._is_over = self._producer, None, True
+        self._is_over = True  # first: a run that was abandoned may still report
+        producer, self._producer = self._producer, None
         if producer is not None:
             producer.flush(_FLUSH_S)
             producer.purge()

@@ -43,6 +43,13 @@ class PairTracker:
         """Return Kafka writer options for records that carry their offsets; the user's own interceptors come last."""
         return {**intercepted(given, _CLASS), _RUN: self._task, _STEP: str(self._step)}
 
+    def discard(self) -> None:
+        """Drop the pairs of an earlier run, perhaps of another source. Raises nothing."""
+        try:
+            self.take()
+        except Exception as exc:  # noqa: BLE001 - whatever the JVM has, the next job tells
+            log.warning("Failed to drop the offsets of an earlier run: %s", exc)
+
     def take(self) -> dict[TopicPartition, list[OffsetPair]]:
         """Return the pairs of the records that were acknowledged since the last call."""
         run = self._runs.get(self._task)
@@ -74,6 +81,14 @@ def report(tracking: OffsetTracking, pairs: Mapping[TopicPartition, Sequence[Off
         tracking.found(pairs)
     except Exception:
         log.exception("Failed to report the offsets of written records")
+
+
+def report_unknown(tracking: OffsetTracking, reason: str) -> None:
+    """Tell a plugin why the offsets of a batch cannot be known. Raises nothing: the batch is written in any case."""
+    try:
+        tracking.unknown(reason)
+    except Exception:
+        log.exception("Failed to report that offsets are unknown: %s", reason)
 
 
 def pairs_of(text: str) -> dict[TopicPartition, list[OffsetPair]]:

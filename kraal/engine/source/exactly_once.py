@@ -27,6 +27,7 @@ from kraal.engine import client_options
 from kraal.engine.api import BatchDone, Transactions
 from kraal.engine.columns.source import is_doubt
 from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.kafka_io.offset_pairs import report_unknown
 from kraal.engine.kafka_io.writer import kafka_frame
 from kraal.engine.lanes.rows import as_bytes, is_plain
 from kraal.engine.records.steps import summed
@@ -190,7 +191,7 @@ class TransactionWay:
             made = kafka_frame(frame, plan, batch.topic, for_spark=False, more=more)
             return collected(made, scratch), batch.topic
         if batch.tracking is not None:
-            batch.tracking.unknown(CHANGED)
+            report_unknown(batch.tracking, CHANGED)
         by_columns = records.column_frame(frame, batch)
         if by_columns is not None:
             try:

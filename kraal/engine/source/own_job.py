@@ -11,7 +11,7 @@ from kraal.core.ids import TopicName
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.kafka_io.offset_pairs import PairTracker, report_written, why_unknown
+from kraal.engine.kafka_io.offset_pairs import PairTracker, report_unknown, report_written, why_unknown
 from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
 from kraal.engine.source.parts import CHANGED, SourceParts, found_by, frame_of
@@ -69,11 +69,11 @@ class OwnJob:
         if parts.records is not None:
             reason = CHANGED
         if reason is not None:
-            tracking.unknown(reason)
+            report_unknown(tracking, reason)
             return None
         tracker = PairTracker(spark, str(parts.spec.task), tracking.step)
-        if is_first:  # an earlier run may have left some, of another source even
-            tracker.take()
+        if is_first:
+            tracker.discard()
         return tracker
 
     def _written(

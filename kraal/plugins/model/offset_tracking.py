@@ -30,4 +30,7 @@ class OffsetTracking:
     unknown: Callable[[str], None]
     """Receives the reason why the offsets of a batch are not known; likewise."""
     step: int
-    """The number of records between two pairs, at most; a long batch has fewer pairs. 0: a pair for each record."""
+    """The number of records between two pairs, at most; a long batch has fewer pairs. 0: a pair for each record.
+
+    A transaction, and each look at a stream, has one pair for each partition, whatever the step.
+    """

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from actors.runtime.mailbox import settle
-from kraal.core.errors import KraalError
+from kraal.core.errors import ActorDied, KraalError
 from kraal.peers import ANSWER_TIMEOUT_S, PeerFailed, PeerRefused
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _refused(error: BaseException | None) -> BaseException | None:
     """Return an error as another worker's REST API reports it."""
     if not isinstance(error, KraalError):
         return error
-    status = getattr(error, "status", 500)
+    status = 503 if isinstance(error, ActorDied) else getattr(error, "status", 500)
     return PeerRefused(status, status, str(error))
 
 

@@ -144,7 +144,7 @@ def test_records_are_copied_if_syncs_cannot_be_written(
     mirror = Mirror(stage, f"{topic}-0", more)
     began_s = time.monotonic()
     mirror.run(2)
-    assert time.monotonic() < began_s + 15
+    assert time.monotonic() < began_s + 60, "it waited for the default delivery.timeout.ms"
     assert stage.values(f"west.{topic}", 9)[7:] == ["one", "two"]
     assert f"Failed to write offset syncs to {SYNCS}" in caplog.text
 

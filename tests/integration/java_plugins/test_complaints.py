@@ -135,7 +135,7 @@ def test_a_plugin_uses_kafka_clients_and_registers_its_bean_once_a_start(
         side.create(name, config)
         for start in range(1, 4):
             worker.wait_until("it had told", lambda: len(side.values(name)) == start)  # noqa: B023
-            assert worker.states(name) == RUNNING
+            worker.wait_for_states(name, RUNNING)
             if start < 3:
                 side.restart(name)
         found = side.values(name)

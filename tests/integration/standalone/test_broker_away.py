@@ -17,7 +17,7 @@ from tests.fakes.spark.pipe import RUNNING, Pipe
 
 pytestmark = pytest.mark.ci
 
-OUTAGE_S = 30.0
+OUTAGE_S = 15.0
 
 
 @pytest.fixture(scope="module")

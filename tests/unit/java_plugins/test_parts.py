@@ -42,8 +42,16 @@ def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for
     ],
 )
 def test_a_jvm_has_one_collector_which_the_user_may_choose(given: str, collector: str) -> None:
-    options = options_of({"plugins.jvm.options": given})
+    options = options_of({"plugins.jvm.options": given} if given else {})
     assert [each for each in options if re.fullmatch(r"-XX:\+Use\w+(?<!System)GC", each)] == [collector]
+
+
+@pytest.mark.parametrize("variable", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"])
+def test_a_collector_of_the_environment_stays_the_only_one(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "-Da=b -XX:+UseG1GC")
+    assert not [each for each in options_of({}) if each.endswith("GC")]
 
 
 @pytest.mark.parametrize(

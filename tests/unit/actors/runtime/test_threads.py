@@ -201,3 +201,22 @@ def test_the_death_of_an_actor_does_not_take_away_the_next_one(system: ThreadSys
     assert again.wait(5)
     assert ask(address, Echo("back"), timeout_s=5) == "back"
     assert list(system.mailboxes()) == ["scribe"]
+
+
+def test_what_arrives_while_an_actor_starts_waits_until_it_is_attached() -> None:
+    address, got = Address("scribe"), list[object]()
+    address.bind(lambda _: False)  # it has died
+    address.tell(Note("lost"))
+    address.hold()
+    address.tell(Note("first"))
+    asked = address.question(Echo("second"))
+
+    def deliver(message: object) -> bool:
+        got.append(message)
+        return True
+
+    address.bind(deliver)
+    address.tell(Note("third"))
+    assert not asked.done()
+    assert [type(each).__name__ for each in got] == ["Note", "Question", "Note"]
+    assert got[0] == Note("first")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from typing_extensions import override
 
 from kraal.engine.client_options import producer_options
-from kraal.engine.kafka_io.offset_pairs import pairs_of, report, report_written, why_unknown
+from kraal.engine.kafka_io.offset_pairs import (
+    PairTracker,
+    pairs_of,
+    report,
+    report_unknown,
+    report_written,
+    why_unknown,
+)
 from kraal.plugins.api import OffsetPair, OffsetTracking, TopicPartition
 
 
@@ -41,12 +47,18 @@ def test_a_plugin_or_a_jvm_that_fails_does_not_fail_the_batch(caplog: pytest.Log
 
     tracking = OffsetTracking(found=fail, unknown=fail, step=1)
     report(tracking, {TopicPartition("t", 0): [OffsetPair(1, 1)]})
-    assert "a plugin's bug" in caplog.text
+    report_unknown(tracking, "records are changed")
+    assert caplog.text.count("ValueError: a plugin's bug") == 2
+    assert "records are changed" in caplog.text
 
-    class Broken:
-        def take(self) -> None:
+    class Broken(PairTracker):
+        def __init__(self) -> None:
+            return
+
+        @override
+        def take(self) -> dict[TopicPartition, list[OffsetPair]]:
             raise OSError("the JVM is gone")
 
-    tracker: Any = Broken()
-    report_written(tracking, tracker)
-    assert "the JVM is gone" in caplog.text
+    report_written(tracking, Broken())
+    Broken().discard()
+    assert caplog.text.count("the JVM is gone") == 2

@@ -193,7 +193,7 @@ public final class PluginWorker {
 
     /**
      * Waits for events, at most so long, and returns them as a JSON array. One thread calls it again and again; tasks
-     * tell their progress a few times a second, for else a busy task would make each call return at once.
+     * tell their progress a few times a second, otherwise a busy task would make each call return at once.
      */
     public String take(long waitMs) throws InterruptedException {
         if (pulse != null) {
