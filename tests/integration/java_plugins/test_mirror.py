@@ -35,6 +35,7 @@ west->east.enabled = true
 west->east.topics = orders
 west->east.groups = orders
 emit.heartbeats.interval.seconds = 1
+refresh.topics.interval.seconds = 2
 emit.checkpoints.interval.seconds = 1
 sync.group.offsets.enabled = true
 offset.lag.max = 0
