@@ -46,6 +46,14 @@ _MOVING: Mapping[int | None, float] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: 0.2,
 }
 """Transient errors while a topic is created or moves, with the share of the timeout to spend on retries."""
+_OUTDATED = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""Errors of a client that knows an old leader: librdkafka's admin client keeps it for minutes."""
 _REFUSED = frozenset(
     {
         KafkaError.TOPIC_EXCEPTION,
@@ -198,7 +206,7 @@ class TopicAdmin:
     def _offsets(self, topic: str, partitions: int, spec: OffsetSpec, *, committed: bool) -> list[int]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
-        begun_s = time.monotonic()
+        begun_s, is_renewed = time.monotonic(), False
         while True:
             try:
                 asked = self._client().list_offsets(
@@ -209,6 +217,9 @@ class TopicAdmin:
                     raise TimeoutError("no broker answered in time")
                 return [found[number] for number in range(partitions)]
             except (KafkaException, TimeoutError) as exc:
+                if code(exc) in _OUTDATED and not is_renewed:
+                    self.close()
+                    is_renewed = True
                 patience_s = self.timeout_s * _MOVING.get(code(exc), 0)
                 if time.monotonic() - begun_s >= patience_s:
                     raise self._not_found(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 
 from kraal.core.errors import StoreError
 from kraal.kafka import topics as kafka_topics
@@ -59,3 +61,61 @@ def test_a_client_that_no_broker_answers_is_replaced(
             admin.describe("t")
     assert len(made) == clients
     assert sum(client.polled for client in made) == 3
+
+
+class Lister:
+    """A client that finds the end of each partition, or whose requests end with an error."""
+
+    def __init__(self, error: int | None) -> None:
+        self._error = error
+
+    def list_offsets(
+        self, wanted: Iterable[TopicPartition], isolation_level: IsolationLevel, request_timeout: float
+    ) -> dict[TopicPartition, Future[object]]:
+        """Answer in futures."""
+        del isolation_level, request_timeout
+        answers: dict[TopicPartition, Future[object]] = {}
+        for each in wanted:
+            answers[each] = Future()
+            if self._error is None:
+                answers[each].set_result(SimpleNamespace(offset=7))
+            else:
+                answers[each].set_exception(KafkaException(KafkaError(self._error)))
+        return answers
+
+    def poll(self, timeout: float) -> int:
+        """Have nothing to report."""
+        del timeout
+        return 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    ],
+)
+def test_a_client_that_knows_an_old_leader_is_replaced(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    errors = iter([error, None])
+    monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Lister(next(errors)))
+    admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=5)
+    assert admin.end_offsets("t", 2) == [7, 7]
+
+
+def test_an_old_leader_that_stays_ends_the_call_and_not_with_a_client_for_each_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Lister] = []
+
+    def make(settings: object) -> Lister:
+        del settings
+        made.append(Lister(KafkaError.FENCED_LEADER_EPOCH))
+        return made[-1]
+
+    monkeypatch.setattr(kafka_topics, "AdminClient", make)
+    admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.3)
+    with pytest.raises(StoreError, match="epoch"):
+        admin.end_offsets("t", 1)
+    assert len(made) == 2
