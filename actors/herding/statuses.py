@@ -63,9 +63,8 @@ class StatusBook:
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
         """Set instances that an earlier life of this worker ran, and that no longer run, to UNASSIGNED."""
-        self.hide_restarting(
-            self._state.snapshot.restarting
-        )  # an earlier herder's; their statuses were read since
+        # An earlier herder's: what ended them may have been read meanwhile.
+        self.hide_restarting(self._state.snapshot.restarting)
         for name, stored in self._state.snapshot.status.statuses.items():
             tasks: dict[Instance, Status] = {TaskId(name, n): s for n, s in stored.tasks.items()}
             mine = tasks if stored.connector is None else {name: stored.connector, **tasks}

@@ -206,7 +206,7 @@ class TopicAdmin:
     def _offsets(self, topic: str, partitions: int, spec: OffsetSpec, *, committed: bool) -> list[int]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
-        begun_s, is_renewed = time.monotonic(), False
+        begun_s = time.monotonic()
         while True:
             try:
                 asked = self._client().list_offsets(
@@ -217,11 +217,10 @@ class TopicAdmin:
                     raise TimeoutError("no broker answered in time")
                 return [found[number] for number in range(partitions)]
             except (KafkaException, TimeoutError) as exc:
-                if code(exc) in _OUTDATED and not is_renewed:
-                    self.close()
-                    is_renewed = True
                 patience_s = self.timeout_s * _MOVING.get(code(exc), 0)
                 if time.monotonic() - begun_s >= patience_s:
+                    if code(exc) in _OUTDATED:  # not before: it would end the requests of other threads
+                        self.close()
                     raise self._not_found(
                         f"cannot look up the offsets of the topic {topic!r}", topic, exc
                     ) from exc

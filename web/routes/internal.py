@@ -90,9 +90,8 @@ async def _fence_zombies(services: Services, request: Request) -> Response:
         signature.check(body)
     try:
         return await ask_or_forward(services, request, FenceZombies(name=name), _done, internal=True)
-    except (
-        ActorDied
-    ) as exc:  # the herder is back in a moment: 503 makes the task ask again, where 500 fails it
+    except ActorDied as exc:
+        # The herder is back in a moment: 503 makes the task ask again, where 500 fails it.
         raise Unavailable(str(exc)) from exc
 
 
