@@ -6,7 +6,6 @@ import pytest
 
 from actors.membership import state as membership_state
 from actors.messages.herder import CreateConnector, PatchConfig, RestartConnector, RestartTask, SetTargetState
-from actors.runtime.mailbox import Address
 from kraal.core.errors import KraalError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.protocol.status_records import StatusRecord, decode_status
@@ -22,15 +21,10 @@ CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "2
 RUNNING = ["RUNNING"] * 3
 
 
-def named(scheduler: Scheduler, actor: str) -> Address:
-    """Return the address of an actor. Raises ValueError if there is none, or several."""
-    [address] = [each for each in scheduler.addresses() if each.name == actor]
-    return address
-
-
 def frozen(scheduler: Scheduler, actor: str, *, frozen: bool = True) -> None:
-    """Suspend an actor, or let it go on."""
-    scheduler.freeze(named(scheduler, actor), frozen=frozen)
+    """Suspend the one actor of this name, or let it continue."""
+    [address] = [each for each in scheduler.addresses() if each.name == actor]
+    scheduler.freeze(address, frozen=frozen)
 
 
 def last_state(worker: EmbeddedWorker, task: TaskId) -> str:
@@ -56,7 +50,7 @@ def test_a_task_that_starts_while_a_new_herder_reads_is_shown_running(seed: int,
     worker.run()
     frozen(worker.scheduler, reader, frozen=False)
     worker.run()
-    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert worker.states(NAME) == RUNNING
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -77,7 +71,7 @@ def test_a_task_that_stops_while_a_new_herder_reads_keeps_its_topics(seed: int) 
     worker.run()  # the task stops, and starts again
     frozen(worker.scheduler, "config reader", frozen=False)
     worker.run()
-    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert worker.states(NAME) == RUNNING
     assert worker.snapshot.status.topics[NAME] == topics
 
 
@@ -99,8 +93,7 @@ def test_tasks_start_again_although_the_statuses_of_their_end_are_lost(seed: int
 def test_a_connector_s_task_configs_survive_the_worker_s_death(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     created = worker.assembly.herder.question(CreateConnector(name=NAME, config=CONFIG))
-    while not any(each.name == "connector numbers" for each in worker.scheduler.addresses()):
-        assert worker.scheduler.step()
+    worker.run_until(lambda: any(each.name == "connector numbers" for each in worker.scheduler.addresses()))
     frozen(worker.scheduler, "worker")
     worker.crash("worker")
     worker.run()  # what the connector tells waits behind the death
@@ -116,8 +109,7 @@ def test_a_task_is_shown_running_although_that_status_was_lost(seed: int) -> Non
     worker.create(NAME, CONFIG)
     frozen(worker.scheduler, "status reader")
     worker.assembly.herder.question(RestartTask(task=T0))
-    while last_state(worker, T0) == "RUNNING":
-        assert worker.scheduler.step()
+    worker.run_until(lambda: last_state(worker, T0) != "RUNNING")
     frozen(worker.scheduler, "status writer")
     worker.crash("status writer")
     worker.run()  # RUNNING waits behind the death, and UNASSIGNED has not been read back
@@ -134,8 +126,7 @@ def test_a_task_is_shown_running_although_an_earlier_herder_s_status_came_last(s
     worker.create(NAME, CONFIG)
     frozen(worker.scheduler, "status writer")
     worker.assembly.herder.question(RestartTask(task=T0))
-    while ("herder", "InstanceChanged") not in worker.scheduler.trace[-1:]:
-        assert worker.scheduler.step()
+    worker.run_until(lambda: worker.scheduler.trace[-1] == ("herder", "InstanceChanged"))
     frozen(worker.scheduler, "herder")
     worker.crash("herder")
     worker.run()  # the task starts, which the herder does not hear
@@ -154,8 +145,7 @@ def test_restarts_that_an_earlier_herder_showed_are_not_shown_for_ever() -> None
     worker.run()
     frozen(worker.scheduler, "status writer")
     frozen(worker.scheduler, "config reader", frozen=False)
-    while not worker.snapshot.restarting:
-        assert worker.scheduler.step()
+    worker.run_until(lambda: bool(worker.snapshot.restarting))
     frozen(worker.scheduler, "herder")
     worker.crash("herder")
     frozen(worker.scheduler, "status writer", frozen=False)
