@@ -11,8 +11,8 @@ from typing import Final
 
 import confluent_kafka as ck
 
-from kraal.dlq.kafka import Kafka, Span
-from kraal.dlq.records import as_text
+from kraal.dead_letters.kafka import Kafka, Span
+from kraal.dead_letters.records import as_text
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.show import say

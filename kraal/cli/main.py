@@ -38,7 +38,7 @@ OWN = {
     "new": Lazy("kraal.cli.new", "new_group"),
 }
 
-CLIENT = {**COMMANDS, "dlq": Lazy("kraal.dlq.commands", "dlq")}
+CLIENT = {**COMMANDS, "dlq": Lazy("kraal.cli.dlq", "dlq")}
 """Client commands; `dlq` also connects to Kafka."""
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from kraal.client.manifests import Wanted
 from kraal.client.plan import Action, action_for
 from kraal.client.rest import NoAnswer, Refused, Rest
-from kraal.client.secrets import scrub
-from kraal.client.text import one_line
 from kraal.config.connector.keys import CONNECTOR_CLASS
+from kraal.config.hidden import scrub
 from kraal.core.ids import Config
+from kraal.core.printable import one_line
 
 _INVALID = "Connector configuration is invalid and contains the following"
 _MORE = "You can also find the above list of errors"

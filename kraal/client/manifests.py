@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kraal.client.secrets import HIDDEN, placeholders
 from kraal.config.connector.files import ConnectorFile, parse_connector_file
+from kraal.config.hidden import HIDDEN, placeholders
 from kraal.config.properties_file import read_text
 from kraal.core.errors import BadRequest
 from kraal.core.ids import Config, TargetState
@@ -109,7 +109,7 @@ def _read(text: str, where: str, wanted: list[Wanted], faults: list[str]) -> Non
 def _parsed(text: str, where: str) -> list[ConnectorFile]:
     if not _is_yaml(text, where):
         return [parse_connector_file(text, where)]
-    from kraal.client.strict_yaml import YamlError, as_written, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
+    from kraal.config.yaml_text import YamlError, as_written, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
     try:
         documents = read_yaml(text, as_written)

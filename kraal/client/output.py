@@ -14,7 +14,8 @@ import click
 from kraal.client.status_tables import (
     Statuses,
 )
-from kraal.client.text import one_line, printable, table
+from kraal.client.text import table
+from kraal.core.printable import one_line, printable
 
 NO_CONNECTORS = "No connectors."
 
@@ -32,7 +33,7 @@ def say(text: str) -> None:
 def emit(value: Any, style: str) -> None:
     """Print data unchanged as JSON or YAML."""
     if style == "yaml":
-        from kraal.client.strict_yaml import to_yaml  # noqa: PLC0415 - late: most commands need no YAML
+        from kraal.config.yaml_text import to_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
         click.echo(to_yaml(value), nl=False)
         return

@@ -7,9 +7,9 @@ import json
 from collections.abc import Collection
 from enum import StrEnum
 
-from kraal.client.secrets import shown
-from kraal.client.text import printable
+from kraal.config.hidden import shown
 from kraal.core.ids import Config
+from kraal.core.printable import printable
 
 _ANOTHER = " (changed)"
 """Marks a hidden value that differs."""

@@ -14,18 +14,17 @@ import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from kraal import __version__
 from kraal.client.target import Target
-from kraal.client.text import one_line
 from kraal.core.errors import KraalError
+from kraal.core.printable import one_line
+from kraal.core.rest_requests import pause_before_retry, segment
 
 if TYPE_CHECKING:
     import httpx2
 
-_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 10.0
 _CONNECT_TIMEOUT_S = 15.0
 _LONGEST_TEXT = 500
 """Maximum number of characters shown of a response that is not from Connect."""
@@ -107,7 +106,7 @@ class Rest:
 
         Raises Refused, NoAnswer, Unreachable.
         """
-        path = "/" + "/".join(map(_segment, segments)) + (f"?{urlencode(query)}" if query else "")
+        path = "/" + "/".join(map(segment, segments)) + (f"?{urlencode(query)}" if query else "")
         deadline = self.clock.now() + self.target.retry_s
         while True:
             response = self._send(method, path, body)
@@ -189,29 +188,6 @@ class Rest:
         elif repeated:
             message += f" (retried for {self.target.retry_s:g} s)"
         return Refused(status, text, message)
-
-
-def pause_before_retry(method: str, status: int, text: str, retry_after: str | None) -> float | None:
-    """Return the seconds to wait before retrying a request, None if it must not be retried."""
-    rebalance = "rebalance" in text or "momentarily" in text
-    if not (
-        (status == HTTPStatus.CONFLICT and (rebalance or retry_after is not None))
-        or (status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after is not None)
-        or (
-            method == "GET"
-            and status == HTTPStatus.INTERNAL_SERVER_ERROR
-            and "a rebalance is expected" in text
-        )
-    ):
-        return None
-    if retry_after is not None and retry_after.strip().isdecimal():
-        return min(max(float(retry_after), 0.1), _LONGEST_PAUSE_S)
-    return _PAUSE_S
-
-
-def _segment(text: str) -> str:
-    """Encode a path segment, including `.` and `..`, which clients and servers would otherwise remove."""
-    return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
 
 
 def _message(response: httpx2.Response) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kraal.client.text import first_line
+from kraal.core.printable import first_line
 
 Status = Mapping[str, Any]
 Statuses = Mapping[str, Status | None]

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kraal.client.status_tables import NONE, Status
-from kraal.client.text import printable, table
+from kraal.client.text import table
+from kraal.core.printable import printable
 
 _HEAD = ("TASK", "WORKER", "RESTARTS", "NEXT RESTART", "LAST BATCH", "NOTE")
 _WORDS = {"task": "failed tasks are restarted", "all": "failed tasks and connectors are restarted"}

@@ -1,37 +1,14 @@
-"""Text for terminals: escaped control characters, and tables laid out by display width."""
+"""Tables for terminals, laid out by display width."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from kraal.core.printable import printable
+
 _GAP = "   "
 _CUT = "…"
-_NO_GLYPH = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories without visible glyphs: controls, direction marks, surrogates, line ends."""
-
-
-def printable(text: str, *, keep: str = "") -> str:
-    r"""Return a text with all invisible characters escaped, such as `\x1b`, except those in `keep`."""
-    return "".join(
-        each if each in keep or unicodedata.category(each) not in _NO_GLYPH else _escaped(each)
-        for each in text
-    )
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
-
-
-def one_line(text: str) -> str:
-    """Return a text with its lines joined by spaces."""
-    return printable(" ".join(line.strip() for line in text.splitlines() if line.strip()))
-
-
-def first_line(text: str | None) -> str:
-    """Return the first non-empty line of a trace; empty for None."""
-    lines = (line.strip() for line in (text or "").splitlines())
-    return printable(next((line for line in lines if line), ""))
 
 
 def width_of(text: str) -> int:

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from kraal.client.rest import NoAnswer, Refused, Unreachable
 from kraal.client.status_tables import STATUS_HEAD, Statuses, change_line, changes, status_rows
-from kraal.client.text import cut, printable, table
+from kraal.client.text import cut, table
+from kraal.core.printable import printable
 
 Look = Callable[[], Statuses]
 Say = Callable[[str], None]

@@ -18,7 +18,6 @@ from kraal.client.command import (
 )
 from kraal.client.output import emit, say
 from kraal.client.rest import Refused, Rest
-from kraal.client.secrets import hide
 from kraal.client.status_tables import (
     Status,
     instances,
@@ -27,6 +26,7 @@ from kraal.client.status_tables import (
 from kraal.client.supervision import batch_lines, supervision_lines
 from kraal.client.text import table
 from kraal.client.wait import fetch_one
+from kraal.config.hidden import hide
 
 
 @click.command(
@@ -116,7 +116,7 @@ def _sections(found: dict[str, Any]) -> list[str]:
         version = f", version {connector['version']}" if connector.get("version") else ""
         lines += [f"State:   {connector['state']} on {connector['worker_id']}{version}"]
     lines += [f"Topics:  {topics}", "Config:"]
-    from kraal.client.strict_yaml import to_yaml  # noqa: PLC0415 - late: most commands need no YAML
+    from kraal.config.yaml_text import to_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
     lines += [f"  {line}" for line in to_yaml(dict(sorted(found["config"].items()))).splitlines()]
     if parts := found.get("java_plugins"):

@@ -148,7 +148,7 @@ def _read(path: str) -> Any:
         text = sys.stdin.read() if path == STDIN else Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise BadRequest(f"Cannot read '{path}': {exc}.") from exc
-    from kraal.client.strict_yaml import read_yaml, typed  # noqa: PLC0415 - late: most commands need no YAML
+    from kraal.config.yaml_text import read_yaml, typed  # noqa: PLC0415 - late: most commands need no YAML
 
     try:
         if Path(path).suffix.lower() in YAML:

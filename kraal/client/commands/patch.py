@@ -20,9 +20,9 @@ from kraal.client.manifests import STDIN
 from kraal.client.output import emit_diff, print_error, say
 from kraal.client.plan import Action, difference, patched
 from kraal.client.rest import NoAnswer, Refused, Rest
-from kraal.client.secrets import scrub
-from kraal.client.text import printable
+from kraal.config.hidden import scrub
 from kraal.core.errors import BadRequest
+from kraal.core.printable import printable
 
 
 @click.command(

@@ -25,9 +25,9 @@ from kraal.client.status_tables import (
     Statuses,
     status_rows,
 )
-from kraal.client.text import one_line
 from kraal.client.wait import fetch, fetch_one
 from kraal.client.watch import Watch
+from kraal.core.printable import one_line
 
 
 @click.command(

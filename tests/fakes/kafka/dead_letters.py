@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from kraal.dlq.kafka import KafkaUnavailable, Span
-from kraal.dlq.records import PREFIX, DeadLetter, Target
+from kraal.dead_letters.kafka import KafkaUnavailable, Span
+from kraal.dead_letters.records import PREFIX, DeadLetter, Target
 
 
 def letter(
@@ -35,7 +35,7 @@ def letter(
 
 
 class MemoryKafka:
-    """A cluster of topics that tests fill. Stands in for `kraal.dlq.kafka.Kafka`."""
+    """A cluster of topics that tests fill. Stands in for `kraal.dead_letters.kafka.Kafka`."""
 
     def __init__(self) -> None:
         self.partitions: dict[str, int] = {"orders": 2, "dead": 1}

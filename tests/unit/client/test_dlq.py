@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from kraal.cli import dlq as commands
 from kraal.cli.main import CLIENT
-from kraal.dlq import commands, kafka
-from kraal.dlq.records import CannotReplay, DeadLetter, as_json, as_text, target_of
+from kraal.dead_letters import kafka
+from kraal.dead_letters.records import CannotReplay, DeadLetter, as_json, as_text, target_of
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
 from tests.fakes.workers.connect import Connect

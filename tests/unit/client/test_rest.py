@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from kraal.client.rest import NoAnswer, Refused, Rest, pause_before_retry
+from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.client.target import parse_target
 from tests.fakes.kafka.certificates import make_authority
 from tests.fakes.workers.connect import Connect, QuickClock, Said
@@ -21,32 +21,7 @@ REBALANCE = (
     "Cannot complete request momentarily due to stale configuration "
     "(typically caused by a concurrent config change)"
 )
-CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 NOT_CONNECT = "returned an unexpected response; check that it is the URL of a Connect worker"
-EXPECTED = "Request cannot be completed because a rebalance is expected"
-
-
-@pytest.mark.parametrize(
-    ("method", "status", "text", "retry_after", "pause_s"),
-    [
-        pytest.param("PUT", 409, REBALANCE, None, 0.5, id="Java in a rebalance"),
-        pytest.param("PUT", 409, REBALANCE, "1", 1.0, id="Kraal in a rebalance"),
-        pytest.param("POST", 409, CONFLICT, None, 0.5, id="too many hops"),
-        pytest.param("POST", 409, "Connector a already exists", None, None, id="a name that is taken"),
-        pytest.param("PUT", 503, "The worker is too busy", "2", 2.0, id="busy"),
-        pytest.param("PUT", 503, "Service Unavailable", None, None, id="no word of coming back"),
-        pytest.param("GET", 500, EXPECTED, None, 0.5, id="Java's GETs in a rebalance"),
-        pytest.param("PUT", 500, EXPECTED, None, None, id="who knows what was done"),
-        pytest.param("GET", 500, "no", None, None, id="an error"),
-        pytest.param("PUT", 409, REBALANCE, "600", 10.0, id="not for ever"),
-        pytest.param("PUT", 409, REBALANCE, "0", 0.1, id="not at once"),
-        pytest.param("PUT", 409, REBALANCE, "Wed, 21 Oct 2026 07:28:00 GMT", 0.5, id="a date"),
-    ],
-)
-def test_when_a_request_is_sent_again(
-    method: str, status: int, text: str, retry_after: str | None, pause_s: float | None
-) -> None:
-    assert pause_before_retry(method, status, text, retry_after) == pause_s
 
 
 def test_a_rebalance_is_waited_for(kraal: Kraal, worker: Connect) -> None:

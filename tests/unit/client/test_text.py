@@ -1,31 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from kraal.client.text import cut, first_line, one_line, printable, table, width_of
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain é 日本", "plain é 日本"),
-        ("\x1b[2J", "\\x1b[2J"),
-        ("a\nb\tc\x00", "a\\nb\\tc\\x00"),
-        ("\u202eright to left", "\\u202eright to left"),
-        ("half \ud83d", "half \\ud83d"),
-    ],
-)
-def test_nothing_moves_the_cursor(text: str, shown: str) -> None:
-    assert printable(text) == shown
-
-
-def test_a_message_of_several_lines_becomes_one() -> None:
-    assert one_line("one\n\n  two\r\nthree\x07") == "one two three\\x07"
-
-
-def test_the_first_line_of_a_trace_is_the_first_that_says_anything() -> None:
-    assert first_line("\n  java.lang.Exception: no\n\tat a.b\n") == "java.lang.Exception: no"
-    assert first_line(None) == first_line("") == ""
+from kraal.client.text import cut, table, width_of
 
 
 def test_columns_are_as_wide_as_they_look() -> None:

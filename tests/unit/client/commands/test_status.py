@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kraal.client.strict_yaml import read_yaml, typed
+from kraal.config.yaml_text import read_yaml, typed
 from tests.fakes.workers.connect import Connect, Said
 from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Kraal

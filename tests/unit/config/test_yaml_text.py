@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraal.client.strict_yaml import YamlError, as_written, read_yaml, to_yaml, typed
+from kraal.config.yaml_text import YamlError, as_written, read_yaml, to_yaml, typed
 
 CONFIG = """\
 %YAML 1.2

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from typing_extensions import override
 
-from kraal.client.text import printable
+from kraal.core.printable import printable
 
 Plain = Callable[[str], Any]
 """Converts a plain scalar to its value; the empty text is a missing value."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.client.secrets import hide, placeholders, scrub
+from kraal.config.hidden import hide, placeholders, scrub
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from kraal.client.text import one_line, printable
 from kraal.core.errors import KraalError
+from kraal.core.printable import one_line, printable
 
 PREFIX: Final = "__connect.errors."
 """Prefix of Connect's error headers."""

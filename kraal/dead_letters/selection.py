@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kraal.client.rest import Refused, Rest
 from kraal.core.errors import KraalError
-from kraal.dlq.kafka import Kafka, Span
-from kraal.dlq.records import DeadLetter
+from kraal.dead_letters.kafka import Kafka, Span
+from kraal.dead_letters.records import DeadLetter
 
 TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
-_NOT_FOUND: Final = 404
 GROUPS: Final = "kraal-dlq-replay"
 """Prefix of the consumer groups that store the progress of replays; topic names contain no slash."""
 
@@ -47,15 +45,13 @@ def topics_of(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, topic
 
 
-def find_box(rest: Rest | None, kafka: Kafka, name: str) -> Box:
-    """Return the box of a connector, or of a topic if there is no such connector or `rest` is None.
+def find_box(kafka: Kafka, name: str, config: Mapping[str, Any] | None, what: str = "Topic") -> Box:
+    """Return the box of a connector with this config, or of a topic if `config` is None; `what` names the latter.
 
-    Raises NoLetters, KafkaUnavailable, Unreachable, Refused.
+    Raises NoDeadLetters, KafkaUnavailable.
     """
-    config = None if rest is None else _config(rest, name)
     if config is None:
         if name not in kafka.partitions:
-            what = "Topic" if rest is None else "Connector or topic"
             raise NoDeadLetters(f"{what} {name} does not exist.")
         return Box(name)
     topic = str(config.get(TOPIC_KEY) or "").strip()
@@ -74,18 +70,8 @@ def find_box(rest: Rest | None, kafka: Kafka, name: str) -> Box:
     return Box(topic, name)
 
 
-def _config(rest: Rest, name: str) -> Mapping[str, Any] | None:
-    try:
-        found: Mapping[str, Any] = rest.get("connectors", name, "config")
-    except Refused as exc:
-        if exc.status == _NOT_FOUND and not exc.no_such_path:
-            return None
-        raise
-    return found
-
-
 def from_offset(spans: Mapping[int, Span], topic: str, partition: int, offset: int) -> dict[int, Span]:
-    """Return a partition starting at an offset. Raises NoLetters if it does not exist."""
+    """Return a partition starting at an offset. Raises NoDeadLetters if it does not exist."""
     span = spans.get(partition)
     if span is None:
         raise NoDeadLetters(f"Topic {topic} has no partition {partition}; it has {len(spans)} partitions.")

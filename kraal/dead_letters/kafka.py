@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.core.errors import KraalError
-from kraal.dlq.records import DeadLetter, Target
+from kraal.dead_letters.records import DeadLetter, Target
 from kraal.kafka.settings import LastClientError, client
 
 ASK_S: Final = 20.0

@@ -6,6 +6,7 @@ import functools
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -14,11 +15,11 @@ import click
 
 from kraal.client.command import ClientGroup, NameType, asking, output_option
 from kraal.client.output import emit, emit_table, say
-from kraal.client.rest import Rest
+from kraal.client.rest import Refused, Rest
 from kraal.config.properties_file import read_properties
-from kraal.dlq.kafka import Kafka, Span
-from kraal.dlq.records import DeadLetter, Target, as_json, as_text, target_of
-from kraal.dlq.selection import Box, find_box, from_offset, last, not_yet, topics_of
+from kraal.dead_letters.kafka import Kafka, Span
+from kraal.dead_letters.records import DeadLetter, Target, as_json, as_text, target_of
+from kraal.dead_letters.selection import Box, find_box, from_offset, last, not_yet, topics_of
 
 SHOWN: Final = 10
 AT_ONCE: Final = 500
@@ -59,6 +60,19 @@ def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
             function(rest, kafka, **options)
 
     return asking(run)
+
+
+def _box(rest: Rest, kafka: Kafka, name: str, *, is_topic: bool) -> Box:
+    """Find the box of a connector or topic. Raises what `find_box` and `Rest.ask` raise."""
+    if is_topic:
+        return find_box(kafka, name, None)
+    try:
+        config = rest.get("connectors", name, "config")
+    except Refused as exc:
+        if exc.status != HTTPStatus.NOT_FOUND or exc.no_such_path:
+            raise
+        config = None
+    return find_box(kafka, name, config, "Connector or topic")
 
 
 class _BoxName(NameType):
@@ -160,7 +174,7 @@ def show(
 ) -> None:
     """Print dead letters: the latest ones, or those starting at --partition and --offset."""
     place = _place(partition, offset)
-    box = find_box(None if is_topic else rest, kafka, name)
+    box = _box(rest, kafka, name, is_topic=is_topic)
     spans = kafka.spans(box.topic)
     if place:
         letters: Iterable[DeadLetter] = islice(
@@ -250,7 +264,7 @@ def replay(
     place = _place(partition, offset)
     if place and from_beginning:
         raise click.UsageError("Specify either --from-beginning, or --partition and --offset.")
-    box = find_box(None if is_topic else rest, kafka, name)
+    box = _box(rest, kafka, name, is_topic=is_topic)
     spans = kafka.spans(box.topic)
     if place:
         spans, limit = from_offset(spans, box.topic, *place), limit or 1
