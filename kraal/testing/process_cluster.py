@@ -40,9 +40,11 @@ QUICK = {
     "scheduled.rebalance.max.delay.ms": "0",
     "offset.storage.partitions": "5",
     "status.storage.partitions": "2",
+    "consumer.session.timeout.ms": "6000",
+    "consumer.heartbeat.interval.ms": "1000",
     "spark.driver.memory": "512m",
 }
-"""Default worker properties, chosen so that the group notices a lost worker within seconds."""
+"""Default worker properties, chosen so that the group and those of the sinks notice a lost worker within seconds."""
 
 
 class ProcessCluster:
