@@ -81,11 +81,11 @@ class StatusBook:
         me = self._state.settings.worker_id
         for fact in facts:
             stored = status_of(self._state.snapshot.status, fact.instance)
-            if stored is None or (stored.state, stored.trace, stored.worker_id) != (
-                fact.state,
-                fact.trace,
-                me,
-            ):
+            known = None if stored is None else (stored.state, stored.trace, stored.worker_id)
+            starting = (fact.state, fact.trace) == (State.UNASSIGNED, None)
+            if starting and known == (State.RESTARTING, None, me):
+                continue  # its restart is under way
+            if known != (fact.state, fact.trace, me):
                 self.record(fact)
 
     def withhold(self) -> None:

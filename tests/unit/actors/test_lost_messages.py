@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from actors.membership import state as membership_state
-from actors.messages.herder import CreateConnector, PatchConfig, RestartConnector, RestartTask, SetTargetState
+from actors.messages.herder import (
+    CompareStatuses,
+    CreateConnector,
+    PatchConfig,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
 from kraal.core.errors import KraalError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.protocol.status_records import StatusRecord, decode_status
@@ -134,6 +141,22 @@ def test_a_task_is_shown_running_although_an_earlier_herder_s_status_came_last(s
     worker.advance(0.1)
     frozen(worker.scheduler, "status writer", frozen=False)
     worker.advance(10)
+    assert worker.states(NAME) == RUNNING
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_restarting_task_that_has_not_started_yet_stays_restarting(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, CONFIG)
+    frozen(worker.scheduler, "supervisor")
+    worker.assembly.herder.question(RestartConnector(name=NAME, include_tasks=True, only_failed=False))
+    worker.run()  # the new life waits for the supervisor, and has reported nothing
+    assert last_state(worker, T0) == "RESTARTING"
+    worker.assembly.herder.tell(CompareStatuses())
+    worker.run()
+    assert last_state(worker, T0) == "RESTARTING"
+    frozen(worker.scheduler, "supervisor", frozen=False)
+    worker.run()
     assert worker.states(NAME) == RUNNING
 
 
