@@ -40,6 +40,7 @@ def _batch(meter: TaskMeter, event: BatchDone) -> None:
             poll_s=event.poll_s,
             errors=event.errors,
             way=event.way,
+            continuous=event.continuous,
         )
     if event.transaction is not None:
         meter.transaction(event.transaction)

@@ -149,6 +149,8 @@ class BatchDone:
     """Number of records in the transaction that was committed with the batch; None: no transaction."""
     way: str = ""
     """How the batch was carried out, and why, for people; empty if there was no choice."""
+    continuous: bool = False
+    """The run writes all the time: `duration_s` is the time since its last report, not that of a write."""
 
 
 @dataclass(frozen=True, slots=True)

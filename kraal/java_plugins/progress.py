@@ -37,6 +37,7 @@ class Passed:
             duration_s=now_s - self._since_s,
             read=read - self._told[0],
             way="by Kafka's own worker in the JVM of Java plugins",
+            continuous=True,
         )
         self._since_s, self._told = now_s, self._now
         return done

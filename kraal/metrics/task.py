@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kraal.core.ids import State, TaskId
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
@@ -54,6 +54,29 @@ class StateTimes:
         return wanted_s / total_s if total_s else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """How long one phase of a task's batches has taken in this run: polls, writes, or commits."""
+
+    latest_ms: float | None = None
+    """Milliseconds of the latest one; None: there was none, or it cannot be measured."""
+    total_ms: float = 0.0
+    count: int = 0
+
+    def took(self, seconds: float) -> Phase:
+        """Return a copy with one more."""
+        took_ms = seconds * 1000
+        return Phase(took_ms, self.total_ms + took_ms, self.count + 1)
+
+    def mean_since(self, earlier: Phase) -> float | None:
+        """Return the mean in milliseconds of those since an earlier state of this phase; None if there are none."""
+        count = self.count - earlier.count
+        return (self.total_ms - earlier.total_ms) / count if count else None
+
+
+NO_PHASE: Final = Phase()
+
+
 @dataclass(slots=True, kw_only=True)
 class TaskNumbers:
     """The current metrics of a task. Times in samples are milliseconds, as exported.
@@ -68,7 +91,13 @@ class TaskNumbers:
     """Records by batch, for the rate."""
     records_total: int = 0
     batch_ms: Sampled
-    """Duration of polls of a source's plugin, or of writing a sink's batch."""
+    """Duration of polls of a source's plugin, or of writing a sink's batch, as Connect's attributes have it."""
+    poll: Phase = NO_PHASE
+    """Polls that found something; of sources only."""
+    write: Phase = NO_PHASE
+    """From the poll of a source, or the read of a sink, until the batch is written."""
+    commit: Phase = NO_PHASE
+    """Commits of offsets that succeeded; those of transactions are part of the writes."""
     commit_ms: Sampled
     """Durations of successful commits."""
     commit_results: Sampled
@@ -147,10 +176,12 @@ class TaskMeter:
         read: int | None = None,
         errors: ErrorCounts = NO_ERRORS,
         way: str = "",
+        continuous: bool = False,
     ) -> None:
         """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's; `way`: how.
 
         `read` records (None: as many) became `records`, which were written; `errors` says what became of others.
+        `continuous`: the times are those since the last report, so they say nothing about the phases.
         """
         taken = records if read is None else read
         numbers, now_s = self._numbers, self._time.now()
@@ -164,6 +195,8 @@ class TaskMeter:
             records=numbers.records.record(records, now_s),
             records_total=numbers.records_total + records,
             batch_ms=numbers.batch_ms.record(took_s * 1000, now_s),
+            poll=numbers.poll.took(poll_s) if numbers.is_source and not continuous else numbers.poll,
+            write=numbers.write if continuous else numbers.write.took(duration_s),
             batch_s=now_s,
             way=way,
         )
@@ -180,11 +213,15 @@ class TaskMeter:
         """They are stored. Of no effect when none were on their way."""
         if self._commit_began_s is None:
             return
+        took_s = self._time.now() - self._commit_began_s
+        self._set(commit=self._numbers.commit.took(took_s))
+        self._count_commit(took_s)
+
+    def _count_commit(self, took_s: float) -> None:
         numbers, now_s = self._numbers, self._time.now()
-        took_ms = (now_s - self._commit_began_s) * 1000
         self._commit_began_s = None
         self._set(
-            commit_ms=numbers.commit_ms.record(took_ms, now_s),
+            commit_ms=numbers.commit_ms.record(took_s * 1000, now_s),
             commit_results=numbers.commit_results.record(1, now_s),
             commits=numbers.commits.record(1, now_s),
             commits_total=numbers.commits_total + 1,
@@ -194,7 +231,7 @@ class TaskMeter:
     def transaction(self, records: int) -> None:
         """A transaction of so many records is committed, and their offsets with them."""
         self.committing()
-        self.committed()
+        self._count_commit(0.0)
         self._set(transaction_size=self._numbers.transaction_size.record(records, self._time.now()))
 
     def commit_refused(self) -> None:

@@ -216,6 +216,7 @@ class StreamExecutor:
             topics=news.topics,
             duration_s=now_s - began_s,
             way="by a streaming query: the connector is in real-time mode",
+            continuous=True,
         )
 
     def _free(self) -> None:

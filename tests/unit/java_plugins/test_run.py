@@ -116,6 +116,7 @@ def test_progress_is_reported_once_for_each_request(played: Played) -> None:
     assert isinstance(first, BatchDone)
     assert (first.read, first.records, dict(first.offsets)) == (5, 3, {})
     assert first.topics == frozenset({TopicName("t")})
+    assert first.continuous, "its duration is no time of a write"
     run.next()
     second = played.events.pop()
     assert isinstance(second, BatchDone)

@@ -81,6 +81,42 @@ def test_a_sink_s_batch_takes_as_long_as_its_job() -> None:
     assert story.numbers.batch_ms.most(story.watch.now()) == 250
 
 
+def test_each_phase_keeps_its_latest_time_and_the_mean_of_a_period() -> None:
+    story = Story(is_source=True)
+    story.meter.state(State.RUNNING)
+    before = story.numbers.poll, story.numbers.write, story.numbers.commit
+    assert [each.latest_ms for each in before] == [None, None, None]
+    for poll_s, write_s, commit_s in ((0.5, 2.0, 0.25), (0.25, 1.0, 0.75)):
+        story.meter.batch(records=1, duration_s=write_s, poll_s=poll_s)
+        story.meter.committing()
+        story.after(commit_s).committed()
+    now = story.numbers.poll, story.numbers.write, story.numbers.commit
+    assert [each.latest_ms for each in now] == [250, 1000, 750]
+    assert [each.mean_since(earlier) for each, earlier in zip(now, before, strict=True)] == [375, 1500, 500]
+    assert [each.mean_since(each) for each in now] == [None, None, None]
+
+
+def test_a_sink_has_no_poll_phase() -> None:
+    story = Story(is_source=False)
+    story.meter.batch(records=1, duration_s=0.25, poll_s=0.0)
+    assert (story.numbers.poll.latest_ms, story.numbers.write.latest_ms) == (None, 250)
+
+
+def test_the_time_between_reports_of_a_continuous_run_is_no_phase() -> None:
+    story = Story(is_source=True)
+    story.meter.batch(records=1, duration_s=60.0, poll_s=0.0, continuous=True)
+    assert (story.numbers.poll.latest_ms, story.numbers.write.latest_ms) == (None, None)
+    assert story.numbers.records_total == 1
+
+
+def test_the_commit_of_a_transaction_is_part_of_its_write() -> None:
+    story = Story(is_source=True)
+    story.meter.batch(records=1, duration_s=0.5, poll_s=0.0)
+    story.meter.transaction(1)
+    assert (story.numbers.commit.latest_ms, story.numbers.write.latest_ms) == (None, 500)
+    assert story.numbers.commits_total == 1
+
+
 def test_commits_are_timed_from_the_first_try_to_the_answer() -> None:
     story = Story(is_source=False)
     story.meter.committing()

@@ -192,6 +192,7 @@ def test_a_pause_ends_the_query_and_reports_its_writes_and_a_resume_starts_after
     first.written = 5
     done = bench.hear(BatchDone)
     assert (done.offsets, done.records, done.topics) == ({HERE: {"offset": 5}}, 5, {"t"})
+    assert done.continuous, "its duration is no time of a write"
     bench.run.next()
     first.runs = True
     bench.run.hold()
