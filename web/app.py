@@ -27,10 +27,22 @@ from web.middleware.cors import CrossOrigin
 from web.middleware.response_cache import ResponseCache
 from web.middleware.response_headers import ResponseHeaders
 from web.resource import Endpoint, routes
-from web.routes import assignments, connectors, internal, metrics, offsets, plugins, root, tasks, topics
+from web.routes import (
+    assignments,
+    changes,
+    connectors,
+    internal,
+    metrics,
+    offsets,
+    plugins,
+    root,
+    tasks,
+    topics,
+)
 from web.routes import loggers as loggers_of
 from web.routes.openapi import openapi_endpoint
 from web.settings import Services, Settings, Validate
+from web.streams import Broadcaster
 
 if TYPE_CHECKING:
     from starlette.types import Lifespan
@@ -53,6 +65,8 @@ class Apps:
     main: Starlette
     admin: Starlette
     """For `admin.listeners`: the admin endpoints only. Shares the lifespan of the other application."""
+    streams: Broadcaster
+    """Open streams; close it before the server stops, or the stop waits for them."""
 
 
 def create_apps(
@@ -87,9 +101,11 @@ def create_apps(
         stall_detection=stall_detection,
         admission=admission or Admission(settings.limits),
         health_check=HealthCheck(herder),
+        streams=Broadcaster(published),
     )
     services.admission.watch(Scarce.HERDER, lambda: herder.open_questions)
     services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
+    services.admission.watch(Scarce.STREAMS, lambda: services.streams.open)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -98,7 +114,23 @@ def create_apps(
         finally:
             await services.peers.close()
 
-    main = [
+    main = _main_endpoints(services, scrape, gather)
+    main.append(openapi_endpoint(settings, main))
+    cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors)]
+    # Admin listeners do not share the cache of the main listeners.
+    theirs = replace(services, rendered=ResponseCache())
+    return Apps(
+        main=_app(services, main, cors, lifespan),
+        admin=_app(theirs, _ADMIN, [], None),
+        streams=services.streams,
+    )
+
+
+def _main_endpoints(
+    services: Services, scrape: metrics.Scrape | None, gather: metrics.Gather | None
+) -> list[Endpoint]:
+    """Return the endpoints of the listeners that are not for administrators only."""
+    return [
         *connectors.ENDPOINTS,
         *tasks.ENDPOINTS,
         *internal.ENDPOINTS,
@@ -106,14 +138,10 @@ def create_apps(
         *offsets.ENDPOINTS,
         *plugins.endpoints(services),
         *root.ENDPOINTS,
+        *changes.ENDPOINTS,
         *metrics.endpoints(scrape, gather),
-        *(() if settings.admin_apart else _ADMIN),
+        *(() if services.settings.admin_apart else _ADMIN),
     ]
-    main.append(openapi_endpoint(settings, main))
-    cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors)]
-    # Admin listeners do not share the cache of the main listeners.
-    theirs = replace(services, rendered=ResponseCache())
-    return Apps(main=_app(services, main, cors, lifespan), admin=_app(theirs, _ADMIN, [], None))
 
 
 def _app(

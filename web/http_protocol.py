@@ -1,7 +1,8 @@
-"""HTTP/1.1 connections: uvicorn's protocol over llhttp, with two additions.
+"""HTTP/1.1 connections: uvicorn's protocol over llhttp, with three additions.
 
 First, a limit for everything outside the body, such as the head, because llhttp buffers it without limit. Second,
-unknown methods: llhttp would reject such a request as invalid (400), but Connect answers it with 404 or 405.
+unknown methods: llhttp would reject such a request as invalid (400), but Connect answers it with 404 or 405. Third,
+applications can abort a connection, for a reader that takes nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any, Final
 
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from web.streams import ABORT
 
 _MOST_BYTES: Final = 64 * 1024
 """Maximum bytes of an unfinished head, trailer or chunk size."""
@@ -54,6 +57,7 @@ class BoundedHttp(HttpToolsProtocol):
     @override
     def on_headers_complete(self) -> None:
         self._finished = True
+        self.scope["extensions"] = {ABORT: {"call": self.transport.abort}}  # before the application starts
         super().on_headers_complete()
         if self._method is not None:
             self.scope["method"], self._method = self._method, None

@@ -20,6 +20,7 @@ from web.health import HealthCheck
 from web.middleware.admission import Admission, Limits
 from web.middleware.cors import CorsRules
 from web.middleware.response_cache import ResponseCache
+from web.streams import Broadcaster
 
 if TYPE_CHECKING:
     from kraal.metrics.stall_detection import StallDetection
@@ -85,6 +86,8 @@ class Services:
     admission: Admission
     """Shared by all listeners."""
     health_check: HealthCheck
+    streams: Broadcaster
+    """Shared by all listeners."""
     loggers: Loggers = field(default_factory=Loggers)
     """The loggers of this process."""
     stall_detection: StallDetection | None = None

@@ -35,6 +35,7 @@ class LoadNumbers:
     refused: Mapping[str, int]
     """Number of refused requests by exhausted resource."""
     body_bytes: int
+    open_streams: int = 0
     pools: Sequence[PoolState] = ()
 
 
@@ -66,6 +67,12 @@ def load_families(numbers: LoadNumbers) -> Iterator[Family]:
         "gauge",
         "Bytes of the bodies of all requests that are not answered yet.",
         [("", numbers.body_bytes)],
+    )
+    yield Family(
+        "kraal_rest_open_streams",
+        "gauge",
+        "Open streams of changes, which count as no waiting requests.",
+        [("", numbers.open_streams)],
     )
     yield Family(
         "kraal_pool_stuck_threads",

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.java_plugins.metrics import JavaMetrics
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
+    from web.streams import Broadcaster
 
 log = logging.getLogger(__name__)
 
@@ -224,7 +225,7 @@ class Process(ABC, Generic[C]):
         self._open_control(assembly)
         self._started(assembly)
         self._told.wait()
-        self._shut_down(assembly, engine)
+        self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
 
     def _open_control(self, assembly: Assembly) -> None:
@@ -359,7 +360,7 @@ class Process(ABC, Generic[C]):
         log.critical("Shutting down because the %s exhausted its restart budget: %r", name, error)
         self.end(GAVE_UP)
 
-    def _shut_down(self, assembly: Assembly, engine: Engine) -> None:
+    def _shut_down(self, assembly: Assembly, engine: Engine, streams: Broadcaster) -> None:
         self._ended.set()
         timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S
         log.info(
@@ -374,6 +375,7 @@ class Process(ABC, Generic[C]):
         self._stopped(assembly)
         if self._control is not None:
             self._control.close()
+        streams.close()
         self._server.stop()
         engine.close(10.0)
         left = self._system.close(5.0)

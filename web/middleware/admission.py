@@ -9,7 +9,7 @@ many bytes again, so that clients with large bodies do not delay a connector's t
 the herder does not apply to them.
 
 Requests that wait for no resource are never refused: GETs from the snapshot, `/health`, whose callers share one
-question, and `/metrics`, whose callers share one scrape.
+question, and `/metrics`, whose callers share one scrape. Streams wait for nothing, but each keeps its connection.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Scarce(StrEnum):
     PLUGINS = "plugins"
     BODIES = "bodies"
     INTERNAL_BODIES = "internal_bodies"
+    STREAMS = "streams"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ class Limits:
     """Requests that wait for the herder; the same for other workers and for plugins. `rest.waiting.requests.max`"""
     body_bytes: int = 64 * 1024 * 1024
     """Bytes of client requests, and as many again of worker requests. `rest.bodies.max.bytes`"""
+    streams: int = 100
+    """Open streams, which wait for nothing but take a connection each."""
 
 
 _TEXTS: Final[Mapping[Scarce, str]] = {
@@ -53,6 +56,7 @@ _TEXTS: Final[Mapping[Scarce, str]] = {
     Scarce.PLUGINS: "{} requests are waiting for plugins",
     Scarce.BODIES: "the bodies of client requests take {} bytes",
     Scarce.INTERNAL_BODIES: "the bodies of worker requests take {} bytes",
+    Scarce.STREAMS: "{} streams are open",
 }
 
 
@@ -64,7 +68,7 @@ def refusal(what: Scarce, taken: int, more: int, limits: Limits) -> str | None:
     if what in (Scarce.BODIES, Scarce.INTERNAL_BODIES):
         too_much = taken > 0 and taken + more > limits.body_bytes
     else:
-        too_much = taken + more > limits.waiting
+        too_much = taken + more > (limits.streams if what is Scarce.STREAMS else limits.waiting)
     return f"The worker is too busy: {_TEXTS[what].format(taken)}" if too_much else None
 
 
@@ -117,7 +121,10 @@ class Admission:
         """Return the worker's load; `mailboxes` are the mailbox sizes by actor name. Any thread."""
         return LoadNumbers(
             mailboxes=mailboxes,
-            waiting={what.value: gauge() for what, gauge in self._gauges.items()},
+            waiting={
+                what.value: gauge() for what, gauge in self._gauges.items() if what is not Scarce.STREAMS
+            },
             refused={what.value: self._refused[what] for what in Scarce},
             body_bytes=self._bytes.total(),
+            open_streams=self._waiting(Scarce.STREAMS),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kraal.cluster.assignment.leader import GroupPlan
@@ -64,6 +64,7 @@ class Published:
 
     def __init__(self, first: Snapshot) -> None:
         self._latest = first
+        self._listeners: tuple[Callable[[], None], ...] = ()
 
     @property
     def latest(self) -> Snapshot:
@@ -73,6 +74,12 @@ class Published:
     def publish(self, snapshot: Snapshot) -> None:
         """Set the snapshot that readers see from now on. Called by the herder only."""
         self._latest = snapshot
+        for listener in self._listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each publication, on the herder's thread: it must neither block nor raise."""
+        self._listeners = (*self._listeners, listener)
 
 
 def missing_plugins(snapshot: Snapshot) -> str | None:

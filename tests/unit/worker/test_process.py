@@ -8,6 +8,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -131,6 +132,27 @@ def test_listeners_passwords_and_headers_are_what_the_file_says(tmp_path: Path) 
         document = get(bound[0].port, "/openapi.json", https=False, Authorization=ANN)
         assert json.loads(document.body)["servers"] == [{"url": process.config.advertised_url.rstrip("/")}]
     assert list((tmp_path / "offsets.kraal" / "scratch").iterdir()) == []
+
+
+def test_streams_need_the_password_and_do_not_delay_a_shutdown(tmp_path: Path) -> None:
+    with running(properties(tmp_path)):
+        began_s = time.monotonic()
+    without_s = time.monotonic() - began_s
+    context = ssl.create_default_context(cadata=ROOT.pem)
+    with running(properties(tmp_path)) as process:
+        port = process._server.bound[1].port
+        client = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+        client.request("GET", "/changes")
+        stranger = client.getresponse()
+        assert (stranger.status, stranger.read()[:17]) == (401, b'{"error_code":401')
+        client.request("GET", "/changes", headers={"Authorization": ANN})
+        stream = client.getresponse()
+        assert (stream.status, stream.headers["X-Frame-Options"]) == (200, "DENY")
+        assert b"event: hello\n" in iter(stream.readline, b"")
+        began_s = time.monotonic()
+    assert time.monotonic() - began_s < without_s + 1.5  # uvicorn would wait for 5 s
+    assert b"\nevent: bye\n" in stream.read()
+    client.close()
 
 
 def test_without_admin_listeners_the_main_ones_have_it_all(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_bodies_count_as_they_come_and_until_they_are_answered() -> None:
         "plugins": 0,
         "bodies": 1,
         "internal_bodies": 0,
+        "streams": 0,
     }
 
 
@@ -219,6 +220,7 @@ def test_the_numbers_for_prometheus() -> None:
         waiting={"herder": 5},
         refused={"herder": 6, "bodies": 0},
         body_bytes=7,
+        open_streams=8,
         pools=[PoolState("kraal-job", 16, (StuckCall("a-0", 1.0),)), PoolState("kraal-poller", 16)],
     )
     text = "".join(map(render, load_families(numbers)))
@@ -231,6 +233,7 @@ def test_the_numbers_for_prometheus() -> None:
         'kraal_rest_refused_requests_total{for="herder"} 6',
         'kraal_rest_refused_requests_total{for="bodies"} 0',
         "kraal_rest_body_bytes 7",
+        "kraal_rest_open_streams 8",
         'kraal_pool_stuck_threads{pool="kraal-job"} 1',
         'kraal_pool_stuck_threads{pool="kraal-poller"} 0',
     ]

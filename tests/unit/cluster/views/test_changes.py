@@ -1,0 +1,125 @@
+"""What differs between two snapshots: which connectors, and of what kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kraal.cluster.assignment.leader import GroupPlan
+from kraal.cluster.decisions.auto_restart import Watched
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.state.status_replay import apply_status, put_entry
+from kraal.cluster.state.statuses import StatusState
+from kraal.cluster.state.wanted_work import Incarnation
+from kraal.cluster.views.changes import MOST_CHARACTERS, MOST_NAMES, Names, add, changes
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.ids import (
+    ConnectorName,
+    Generation,
+    Instance,
+    State,
+    TaskId,
+    TopicName,
+    WorkerId,
+)
+from kraal.core.records import Record
+from kraal.protocol.status_records import Status
+
+A, B = ConnectorName("a"), ConnectorName("b")
+
+
+def entry(name: ConnectorName) -> ConnectorEntry:
+    return ConnectorEntry(name=name, config={"name": name})
+
+
+def with_status(status: StatusState, instance: Instance, state: State = State.RUNNING) -> StatusState:
+    found = put_entry(
+        instance, Status(state=state, worker_id=WorkerId("w:1"), generation=Generation(1), version="1")
+    )
+    record = Record(offset=status.offset + 1, key=found.key, value=found.value, timestamp_ms=1)
+    return apply_status(status, [record]).state
+
+
+SNAPSHOT = Snapshot(
+    worker_id=WorkerId("w:1"),
+    live=True,
+    config=ClusterState(connectors={A: entry(A), B: entry(B)}),
+    status=with_status(with_status(StatusState(topics={A: frozenset({TopicName("t")})}), A), B),
+)
+
+
+def after(**parts: Any) -> dict[str, Any]:
+    return dict(changes(SNAPSHOT, replace(SNAPSHOT, number=1, **parts)))
+
+
+def test_nothing_differs_when_only_the_number_does() -> None:
+    assert after() == dict(changes(SNAPSHOT, SNAPSHOT)) == {}
+    assert after(config=replace(SNAPSHOT.config, offset=7)) == {}, "a session key was written"
+
+
+@pytest.mark.parametrize("instance", [A, TaskId(A, 0)])
+def test_a_status_record_changes_the_states_of_its_connector(instance: Instance) -> None:
+    assert after(status=with_status(SNAPSHOT.status, instance, State.FAILED)) == {"states": {A}}
+
+
+def test_configs_that_were_created_changed_and_deleted() -> None:
+    created = ClusterState(connectors={**SNAPSHOT.config.connectors, ConnectorName("c"): entry(A)})
+    assert after(config=created) == {"configs": {"c"}}
+    changed = ClusterState(connectors={A: entry(A), B: SNAPSHOT.config.connectors[B]})
+    assert after(config=changed) == {"configs": {A}}
+    assert after(config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A]})) == {"configs": {B}}
+
+
+def test_restarting_and_automatic_restarts_are_states() -> None:
+    assert after(restarting=frozenset({TaskId(B, 3)})) == {"states": {B}}
+    assert after(watched={TaskId(A, 1): Watched(life=Incarnation(1), config_version=0)}) == {"states": {A}}
+
+
+def test_topics_are_a_kind_of_their_own() -> None:
+    status = replace(SNAPSHOT.status, topics={A: frozenset({TopicName("t"), TopicName("u")})})
+    assert after(status=status) == {"topics": {A}}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"generation": Generation(2)},
+        {"leader_url": "http://w:2/"},
+        {"is_leader": True},
+        {"ready": True},
+        {"kafka_cluster_id": "k"},
+        {"plan": GroupPlan.__new__(GroupPlan)},
+    ],
+    ids=lambda parts: next(iter(parts)),
+)
+def test_the_group_concerns_no_connector(parts: dict[str, Any]) -> None:
+    assert after(**parts) == {"cluster": frozenset()}
+
+
+def test_several_kinds_are_told_apart() -> None:
+    found = after(
+        status=with_status(SNAPSHOT.status, A, State.PAUSED),
+        config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A], B: entry(B)}),
+        generation=Generation(5),
+    )
+    assert found == {"states": {A}, "configs": {B}, "cluster": frozenset()}
+
+
+def test_too_many_names_are_any() -> None:
+    names = [ConnectorName(f"c{number}") for number in range(MOST_NAMES + 1)]
+    few = ClusterState(connectors={**SNAPSHOT.config.connectors, **{each: entry(each) for each in names[1:]}})
+    assert after(config=few) == {"configs": set(names[1:])}
+    many = ClusterState(connectors={**SNAPSHOT.config.connectors, **{each: entry(each) for each in names}})
+    assert after(config=many) == {"configs": None}
+
+
+def test_names_that_are_too_long_are_any() -> None:
+    found: dict[str, Names] = {}
+    add(found, "states", frozenset({ConnectorName("x" * MOST_CHARACTERS)}))
+    assert found["states"] is not None
+    add(found, "states", frozenset({A}))
+    assert found == {"states": None}
+    add(found, "states", frozenset({B}))
+    assert found == {"states": None}, "any stays any"

@@ -1,0 +1,296 @@
+"""`GET /changes` over real sockets: events, resuming, limits, and how streams end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kraal.cluster.views.changes import Changes
+from tests.unit.web.api import Api
+from web.middleware.admission import Admission, Limits
+from web.routes import changes
+from web.server import HttpServer, Listener
+from web.settings import Settings
+from web.streams import Broadcaster, Reader
+
+SETTINGS = Settings(advertised_url="http://worker:8083/")
+OPENED: list[Stream] = []
+"""Clients of the current server."""
+Event = dict[str, Any]
+
+
+@contextmanager
+def serving(api: Api, graceful_s: int = 5) -> Iterator[HttpServer]:
+    server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=graceful_s)
+    server.start(api.app)
+    try:
+        yield server
+    finally:
+        api.apps.streams.close()
+        server.stop()
+        while OPENED:
+            OPENED.pop().close()
+
+
+@pytest.fixture
+def server(api: Api) -> Iterator[HttpServer]:
+    with serving(api) as running:
+        yield running
+
+
+class Stream:
+    """A client that reads events as they come."""
+
+    def __init__(self, server: HttpServer, query: str = "", **headers: str) -> None:
+        self._client = http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._client.request("GET", f"/changes{query}", headers=sent)
+        self.answer = self._client.getresponse()
+        OPENED.append(self)
+
+    def lines(self) -> list[str]:
+        """Return the lines up to the next empty one; none at the end."""
+        found = []
+        while line := self.answer.readline().decode().rstrip("\n"):
+            found.append(line)
+        return found
+
+    def next(self) -> Event:
+        """Return the next event that is no ping, with its name and id."""
+        while (lines := self.lines())[0].startswith(":"):
+            pass
+        fields = dict(line.split(": ", 1) for line in lines)
+        return {"event": fields["event"], "id": fields.get("id"), **json.loads(fields["data"])}
+
+    def rest(self) -> list[Event]:
+        """Return the events up to the end of the stream."""
+        text = self.answer.read().decode()
+        events = [dict(line.split(": ", 1) for line in each.splitlines()) for each in text.split("\n\n")[:-1]]
+        return [{"event": each["event"], **json.loads(each["data"])} for each in events]
+
+    def close(self) -> None:
+        self.answer.close()
+        self._client.close()
+
+
+def wait_until(true: Callable[[], bool], pause_s: float = 0.01) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        threading.Event().wait(pause_s)
+
+
+def wait_for_readers(api: Api, count: int) -> None:
+    wait_until(lambda: api.apps.streams.open == count)
+
+
+def test_hello_names_the_process_and_then_come_the_changes(api: Api, server: HttpServer) -> None:
+    stream = Stream(server)
+    assert stream.answer.status == 200
+    assert stream.answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+    assert stream.answer.headers["Cache-Control"] == "no-store"
+    boot = api.apps.streams.boot
+    hello = stream.next()
+    assert hello == {
+        "event": "hello", "id": f"{boot}-0", "boot": boot, "seq": 0, "worker_id": "worker:8083", "number": 0
+    }  # fmt: skip
+    api.herder.put("a\nb", {})
+    assert stream.next() == {
+        "event": "changed", "id": f"{boot}-1", "seq": 1, "connectors": ["a\nb"],
+        "kinds": ["configs", "states", "topics"],
+    }  # fmt: skip
+    stream.close()
+    wait_for_readers(api, 0)
+
+
+def test_kinds_with_other_names_are_events_of_their_own_and_the_last_has_the_id(
+    api: Api, server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.streams.SPACING_S", 1.0)
+    stream, streams = Stream(server), api.apps.streams
+    stream.next()
+    streams.note("events", "x")
+    assert stream.next()["seq"] == 1
+    streams.note_all("logs", ["b", "a"])  # all of these are one change
+    streams.note_all("events", ["a", "b"])
+    streams.note("numbers")
+    api.herder.publish(is_leader=True)
+    found = [stream.next() for _ in range(3)]
+    assert [(each["kinds"], each["connectors"]) for each in found] == [
+        (["cluster"], []),
+        (["events", "logs"], ["a", "b"]),
+        (["numbers"], None),
+    ]
+    assert [each["seq"] for each in found] == [2, 2, 2]
+    assert [each["id"] for each in found] == [None, None, f"{streams.boot}-2"]
+    stream.close()
+
+
+def test_only_the_kinds_that_are_asked_for_are_sent(api: Api, server: HttpServer) -> None:
+    some, none = Stream(server, "?kinds=logs,states&kinds=future"), Stream(server, "?kinds=future")
+    some.next(), none.next()
+    api.herder.put("a", {})
+    assert some.next()["kinds"] == ["states"]
+    api.apps.streams.note("numbers")
+    api.apps.streams.note("logs", "a")
+    assert some.next()["kinds"] == ["logs"]
+    api.apps.streams.close()
+    assert [each["event"] for each in none.rest()] == ["bye"]
+
+
+def test_wait_ms_ends_a_stream(api: Api, server: HttpServer) -> None:
+    assert [each["event"] for each in Stream(server, "?wait_ms=0").rest()] == ["hello"]
+    stream = Stream(server, "?wait_ms=300")
+    api.herder.put("a", {})
+    began = time.monotonic()
+    assert [each["event"] for each in stream.rest()] == ["hello", "changed"]
+    assert 0.1 < time.monotonic() - began < 5
+    wait_for_readers(api, 0)
+
+
+@pytest.mark.parametrize("wait", ["", "-1", "1.5", "x", "٣", "1000000000"])
+def test_rejects_an_invalid_wait(api: Api, wait: str) -> None:
+    answer = api.client.get("/changes", params={"wait_ms": wait})
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.",
+    )
+
+
+def test_head_ends_at_once(api: Api, server: HttpServer) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
+    for _ in range(2):  # the connection stays usable
+        client.request("HEAD", "/changes")
+        answer = client.getresponse()
+        assert (answer.status, answer.read()) == (200, b"")
+        assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+    client.close()
+    assert api.apps.streams.open == 0
+
+
+def test_a_client_that_comes_back_gets_what_it_missed(api: Api, server: HttpServer) -> None:
+    stream = Stream(server)
+    stream.next()
+    api.herder.put("a", {})
+    seen = stream.next()["id"]
+    stream.close()
+    wait_for_readers(api, 0)
+    api.herder.put("b", {})
+    api.herder.put("c", {})
+    again = Stream(server, "?wait_ms=0", Last_Event_ID=seen).rest()
+    assert [(each["event"], each["seq"]) for each in again] == [("hello", 2), ("changed", 2)]
+    assert again[1]["connectors"] == ["b", "c"]
+    newest = Stream(server, "?wait_ms=0", Last_Event_ID=f"{api.apps.streams.boot}-2").rest()
+    assert [each["event"] for each in newest] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    "last_id", ["", "x", "0123456789ab-0", "{boot}-1", "{boot}--1", "{boot}-0x", "{boot}-" + "9" * 99]
+)
+def test_an_unknown_last_event_is_a_reset(api: Api, server: HttpServer, last_id: str) -> None:
+    sent = last_id.format(boot=api.apps.streams.boot)
+    found = Stream(server, "?wait_ms=0", Last_Event_ID=sent).rest()
+    assert [(each["event"], each["seq"]) for each in found] == [("hello", 0), ("reset", 0)]
+
+
+def test_a_quiet_stream_is_pinged(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "PING_S", 0.2)
+    with serving(api) as server:
+        stream = Stream(server, "?kinds=states")
+        stream.next()
+        boot = api.apps.streams.boot
+        assert stream.lines() == [": ping", f"id: {boot}-0"]
+        deadline = time.monotonic() + 10
+        while (lines := stream.lines()) == [": ping", f"id: {boot}-0"]:
+            api.apps.streams.note("logs", "a")  # nothing that it asked for: pings come all the same
+            assert time.monotonic() < deadline
+        assert lines[0] == ": ping"
+        stream.close()
+
+
+def test_too_many_streams_are_refused() -> None:
+    api = Api(SETTINGS, admission=Admission(Limits(streams=2, waiting=1)))
+    with serving(api) as server:
+        one, two = Stream(server), Stream(server)
+        one.next(), two.next()
+        third = Stream(server)
+        assert (third.answer.status, third.answer.headers["Retry-After"]) == (503, "1")
+        assert json.loads(third.answer.read())["message"] == "The worker is too busy: 2 streams are open"
+        assert api.request("PUT", "/connectors/a/pause")[0] == 404, "streams take no place of other requests"
+        one.close()
+        wait_for_readers(api, 1)
+        assert Stream(server, "?wait_ms=0").answer.status == 200
+        two.close()
+
+
+def test_streams_are_no_waiting_requests_in_the_metrics(api: Api) -> None:
+    admission = Admission(Limits())
+    api = Api(SETTINGS, admission=admission)
+    with serving(api) as server:
+        stream = Stream(server)
+        stream.next()
+        numbers = admission.numbers({})
+        assert (numbers.open_streams, "streams" in numbers.waiting, numbers.refused["streams"]) == (
+            1,
+            False,
+            0,
+        )
+        stream.close()
+
+
+def stop_time_s(api: Api, streams: int) -> float:
+    with serving(api) as server:
+        opened = [Stream(server) for _ in range(streams)]
+        for stream in opened:
+            stream.next()
+        began = time.monotonic()
+        api.apps.streams.close()
+        server.stop()
+        took_s = time.monotonic() - began
+        assert [each["event"] for stream in opened for each in stream.rest()] == ["bye"] * streams
+    return took_s
+
+
+def test_a_graceful_stop_takes_no_longer_with_open_streams() -> None:
+    without_s = stop_time_s(Api(SETTINGS), 0)
+    assert stop_time_s(Api(SETTINGS), 5) < without_s + 0.5
+
+
+def test_a_client_that_takes_nothing_does_not_delay_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, taken = Api(SETTINGS), [0]
+    streams, take = api.apps.streams, Broadcaster.take
+
+    def taking(streams: Broadcaster, reader: Reader) -> Changes | None:
+        taken.append(streams.seq)
+        return take(streams, reader)
+
+    monkeypatch.setattr("web.streams.SPACING_S", 0.0)
+    monkeypatch.setattr(Broadcaster, "take", taking)
+    names = [f"{number:03}" + "x" * 150 for number in range(100)]
+    with serving(api) as server:
+        Stream(server)
+        wait_until(lambda: streams.open == 1)
+
+        def full() -> bool:
+            """Whether the buffers between the worker and the client are full, so that the stream is stuck."""
+            streams.note_all("logs", names)
+            return streams.seq > taken[-1] + 5
+
+        wait_until(full, pause_s=0.001)
+        began = time.monotonic()
+        streams.close()
+        server.stop()
+        assert time.monotonic() - began < 3
+
+
+def test_a_worker_that_shuts_down_takes_no_new_streams(api: Api, server: HttpServer) -> None:
+    api.apps.streams.close()
+    refused = Stream(server)
+    assert (refused.answer.status, refused.answer.headers["Retry-After"]) == (503, "1")

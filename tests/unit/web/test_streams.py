@@ -1,0 +1,239 @@
+"""The broadcaster: who hears what changed, when it is compared, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import web.streams
+from kraal.cluster.views.changes import Changes, changes
+from kraal.cluster.views.snapshot import Published, Snapshot
+from kraal.core.ids import WorkerId
+from tests.unit.web.api import FakeHerder
+from web.streams import KEPT, Broadcaster, Reader
+
+
+class Herder(FakeHerder):
+    """Publishes from a thread of its own, as the real one does, and counts how often it was read."""
+
+    def __init__(self) -> None:
+        super().__init__(Published(Snapshot(worker_id=WorkerId("w:1"), live=True)))
+        self.streams = Broadcaster(self.published)
+
+    def elsewhere(self, work: Callable[[], object]) -> None:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+
+Story = Callable[[Herder], Coroutine[Any, Any, None]]
+
+
+def told(story: Story) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(20):
+            await story(Herder())
+
+    asyncio.run(within())
+
+
+def nothing() -> None:
+    """Abort nothing."""
+
+
+async def heard(herder: Herder, reader: Reader) -> dict[str, Any] | None:
+    await reader.woken.wait()
+    reader.woken.clear()
+    found = herder.streams.take(reader)
+    return None if found is None else dict(found)
+
+
+def test_a_reader_hears_what_another_thread_published_and_noted() -> None:
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as reader:
+            herder.elsewhere(lambda: herder.put("a", {}))
+            assert await heard(herder, reader) == {"configs": {"a"}, "states": {"a"}, "topics": {"a"}}
+            herder.elsewhere(lambda: herder.streams.note("logs", "b"))
+            assert await heard(herder, reader) == {"logs": {"b"}}
+            herder.elsewhere(lambda: herder.streams.note_all("numbers", ["a", "b"]))
+            assert await heard(herder, reader) == {"numbers": {"a", "b"}}
+            herder.elsewhere(lambda: herder.streams.note("events"))
+            assert await heard(herder, reader) == {"events": None}
+            assert herder.streams.seq == reader.position == 4
+
+    told(story)
+
+
+def test_a_burst_is_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web.streams, "SPACING_S", 0.5)
+
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as reader:
+            herder.put("first", {})
+            await heard(herder, reader)
+            for number in range(50):
+                herder.put(f"c{number}", {})
+                herder.streams.note("logs", f"l{number}")
+                await asyncio.sleep(0)
+            found = await heard(herder, reader)
+            assert found is not None
+            assert (len(found["configs"]), len(found["logs"]), herder.streams.seq) == (50, 50, 2)
+
+    told(story)
+
+
+def test_a_change_after_a_pause_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as reader:
+            monkeypatch.setattr(web.streams, "SPACING_S", -1.0)
+            herder.put("a", {})
+            assert not reader.woken.is_set(), "never on the herder's thread"
+            await heard(herder, reader)
+            monkeypatch.setattr(web.streams, "SPACING_S", 3600)
+            herder.put("b", {})
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(reader.woken.wait(), 0.05)
+
+    told(story)
+
+
+def test_all_readers_hear_the_same_and_one_comparison_serves_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[Snapshot] = []
+
+    def counted(before: Snapshot, after: Snapshot) -> Changes:
+        compared.append(after)
+        return changes(before, after)
+
+    monkeypatch.setattr(web.streams, "changes", counted)
+
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as one, herder.streams.reading(nothing) as other:
+            compared.clear()
+            herder.put("a", {})
+            assert await heard(herder, one) == await heard(herder, other) != {}
+            assert compared == [herder.published.latest]
+
+    told(story)
+
+
+def test_nothing_is_kept_or_woken_before_anybody_reads() -> None:
+    async def story(herder: Herder) -> None:
+        herder.put("a", {})
+        herder.streams.note("logs", "a")
+        with herder.streams.reading(nothing) as reader:
+            assert (reader.position, herder.streams.seq) == (0, 0)
+            herder.put("b", {})
+            assert await heard(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
+
+    told(story)
+
+
+def test_a_reader_that_comes_back_resumes() -> None:
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as reader:
+            herder.put("a", {})
+            await heard(herder, reader)
+        herder.put("b", {})
+        herder.streams.note("logs", "b")
+        with herder.streams.reading(nothing) as reader:
+            assert herder.streams.resume(reader, 1)
+            assert await heard(herder, reader) == {
+                "configs": {"b"}, "states": {"b"}, "topics": {"b"}, "logs": {"b"}
+            }  # fmt: skip
+            assert herder.streams.resume(reader, 2)
+            assert not reader.woken.is_set(), "it has seen all"
+            assert not herder.streams.resume(reader, 3), "nothing has this number yet"
+
+    told(story)
+
+
+def test_a_reader_that_comes_back_much_later_cannot_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web.streams, "FORGOTTEN_AFTER_S", 0.01)
+
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as reader:
+            herder.put("a", {})
+            await heard(herder, reader)
+        await asyncio.sleep(0.1)
+        with herder.streams.reading(nothing) as reader:
+            assert not herder.streams.resume(reader, 1)
+            herder.put("b", {})
+            assert await heard(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
+
+    told(story)
+
+
+def test_a_reader_that_comes_back_in_time_keeps_the_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web.streams, "FORGOTTEN_AFTER_S", 0.05)
+
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing):
+            pass
+        with herder.streams.reading(nothing) as reader:
+            await asyncio.sleep(0.15)
+            assert herder.streams.resume(reader, 0)
+
+    told(story)
+
+
+def test_a_reader_that_falls_behind_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web.streams, "SPACING_S", 0.0)
+
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as slow, herder.streams.reading(nothing) as quick:
+            for number in range(KEPT):
+                herder.streams.note("logs", f"c{number % 7}")
+                assert await heard(herder, quick) == {"logs": {f"c{number % 7}"}}
+            position = slow.position
+            assert await heard(herder, slow) == {"logs": {f"c{number}" for number in range(7)}}
+            slow.position = position
+            herder.streams.note("logs", "one too many")
+            await heard(herder, quick)
+            assert await heard(herder, slow) is None
+            assert slow.position == quick.position, "it goes on from there"
+
+    told(story)
+
+
+def test_too_many_names_are_any() -> None:
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as reader:
+            for number in range(10_000):
+                herder.streams.note("logs", f"c{number}")
+            assert await heard(herder, reader) == {"logs": None}
+
+    told(story)
+
+
+def test_closing_wakes_all_and_aborts_those_that_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web.streams, "ABORTED_AFTER_S", 0.01)
+
+    async def story(herder: Herder) -> None:
+        stuck, ends = asyncio.Event(), asyncio.Event()
+        with herder.streams.reading(stuck.set):
+            with herder.streams.reading(ends.set) as reader:
+                herder.elsewhere(herder.streams.close)
+                await reader.woken.wait()
+                assert herder.streams.closed
+            await stuck.wait()
+        assert not ends.is_set()
+
+    told(story)
+
+
+def test_the_herder_lives_on_when_the_event_loop_has_ended() -> None:
+    herder = Herder()
+
+    async def read() -> None:
+        with herder.streams.reading(nothing):
+            herder.put("a", {})
+
+    asyncio.run(read())
+    herder.put("b", {})
+    herder.streams.note("logs", "b")
+    herder.streams.close()
+    assert herder.streams.open == 0

@@ -1,0 +1,228 @@
+"""`GET /changes`: a stream of what changes on this worker, as server-sent events. Kraal's own.
+
+An event names connectors and kinds of changes, never contents: readers ask the other endpoints for these.
+Source: HTML Living Standard, section 9.2 (Server-sent events).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+from typing_extensions import override
+
+from kraal.cluster.views.changes import Changes, Names
+from kraal.core.errors import BadRequest, Unavailable
+from web.middleware.admission import Scarce
+from web.openapi.operation import Operation, Query
+from web.openapi.shapes import TEXT
+from web.rendering import to_json
+from web.resource import endpoint
+from web.settings import Services
+from web.streams import ABORT, Broadcaster, Reader
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+PING_S: Final = 15.0
+"""Seconds without events after which a stream sends a comment."""
+_RETRY_MS: Final = 2_000
+"""Pause after which a browser connects again."""
+_HEADERS: Final = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",  # nginx passes each event on at once
+}
+_WAIT: Final = re.compile(r"[0-9]{1,9}")
+_EVENT_ID: Final = re.compile(r"([0-9a-f]{1,32})-([0-9]{1,15})")
+
+
+@endpoint(
+    "GET",
+    "/changes",
+    Operation(
+        name="streamChanges",
+        tag="worker",
+        summary="Stream what changes on this worker, as server-sent events",
+        about="The first event is `hello` with the process's `boot` id. `changed` events have a `seq`, `kinds` "
+        "(`states`, `configs`, `topics`, `cluster` and others) and `connectors`, the names that are concerned or null "
+        "for any. After `reset`, changes are unknown: ask for everything again. `bye` ends the stream of a worker that "
+        "shuts down. A `Last-Event-ID` resumes the stream if its changes are still known.",
+        query=(
+            Query(
+                name="wait_ms",
+                about="Milliseconds until the stream ends; 0: after the first events. Default: it does not end.",
+                schema={"type": "integer", "minimum": 0, "maximum": 999_999_999},
+            ),
+            Query(
+                name="kinds",
+                about="Kinds of changes to send, separated by commas; unknown ones are ignored. Default: all.",
+                schema=TEXT,
+                many=True,
+            ),
+        ),
+        answers={200: TEXT},
+        errors=(400, 503),
+        media_type="text/event-stream",
+    ),
+    any_accept=True,
+)
+async def _stream(services: Services, request: Request) -> Response:
+    """GET /changes: 200 and events until the client leaves; 503 when too many streams are open."""
+    query = request.query_params
+    wait = query.get("wait_ms")
+    if wait is not None and not _WAIT.fullmatch(wait):
+        raise BadRequest(f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.")
+    if request.method == "HEAD":
+        return _without_length(Response(headers=_HEADERS))
+    if services.streams.closed:
+        raise Unavailable("The worker is shutting down.", retry_after_s=1)
+    services.admission.enter(Scarce.STREAMS)
+    kinds = {kind for given in query.getlist("kinds") for kind in given.split(",") if kind}
+    return _EventStream(
+        services.streams,
+        kinds=frozenset(kinds) if "kinds" in query else None,
+        wait_s=None if wait is None else int(wait) / 1000,
+        last_id=request.headers.get("last-event-id"),
+    )
+
+
+ENDPOINTS = (_stream,)
+
+
+class _EventStream(Response):
+    """The answer: runs until the client leaves, its time is over, or the worker shuts down."""
+
+    def __init__(
+        self,
+        streams: Broadcaster,
+        *,
+        kinds: frozenset[str] | None,
+        wait_s: float | None,
+        last_id: str | None,
+    ) -> None:
+        super().__init__(headers=_HEADERS)
+        _without_length(self)
+        self._streams = streams
+        self._kinds = kinds
+        self._wait_s = wait_s
+        self._last_id = last_id
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        abort: Callable[[], object] = scope.get("extensions", {}).get(ABORT, {}).get("call", _nothing)
+        with self._streams.reading(abort) as reader:
+            client = _Client(receive, reader)
+            watch = asyncio.create_task(client.watch())
+            try:
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                async for chunk in self._events(reader, client):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await send({"type": "http.response.body", "body": b""})
+            finally:
+                watch.cancel()
+
+    async def _events(self, reader: Reader, client: _Client) -> AsyncIterator[bytes]:
+        """Yield encoded events; ends when the stream has to."""
+        streams, now_s = self._streams, asyncio.get_running_loop().time
+        until_s = math.inf if self._wait_s is None else now_s() + self._wait_s
+        yield self._hello(reader)
+        ping_s = now_s() + PING_S
+        while not client.left and not streams.closed:
+            if reader.position < streams.seq:
+                for chunk in self._since(reader):
+                    yield chunk
+                    ping_s = now_s() + PING_S
+            elif now_s() >= until_s:
+                return
+            elif now_s() >= ping_s:
+                yield f": ping\nid: {streams.boot}-{reader.position}\n\n".encode("ascii")
+                ping_s = now_s() + PING_S
+            else:
+                reader.woken.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(min(ping_s, until_s)):
+                        await reader.woken.wait()
+        if streams.closed:
+            yield self._event("bye", {"seq": reader.position}, reader.position)
+
+    def _hello(self, reader: Reader) -> bytes:
+        """Return the first events, after which the reader waits for changes."""
+        streams, snapshot = self._streams, self._streams.published.latest
+        first = {
+            "boot": streams.boot,
+            "seq": streams.seq,
+            "worker_id": snapshot.worker_id,
+            "number": snapshot.number,
+        }
+        resumes = self._last_id is not None and self._resume(reader, self._last_id)
+        hello = f"retry: {_RETRY_MS}\n".encode("ascii") + self._event("hello", first, reader.position)
+        if self._last_id is None or resumes:
+            return hello
+        return hello + self._event("reset", {"seq": reader.position}, reader.position)
+
+    def _resume(self, reader: Reader, last_id: str) -> bool:
+        found = _EVENT_ID.fullmatch(last_id)
+        return (
+            found is not None
+            and found[1] == self._streams.boot
+            and self._streams.resume(reader, int(found[2]))
+        )
+
+    def _since(self, reader: Reader) -> Iterator[bytes]:
+        """Yield an event for each set of names; only the last one has an id, from which a reader may resume."""
+        found = self._streams.take(reader)
+        seq = reader.position
+        if found is None:
+            yield self._event("reset", {"seq": seq}, seq)
+            return
+        groups = list(_by_names(found, self._kinds))
+        for number, (names, kinds) in enumerate(groups, start=1):
+            listed = None if names is None else sorted(names)
+            data = {"seq": seq, "connectors": listed, "kinds": kinds}
+            yield self._event("changed", data, seq if number == len(groups) else None)
+
+    def _event(self, name: str, data: Any, seq: int | None) -> bytes:
+        own_id = b"" if seq is None else f"id: {self._streams.boot}-{seq}\n".encode("ascii")
+        return own_id + b"event: " + name.encode("ascii") + b"\ndata: " + to_json(data) + b"\n\n"
+
+
+@dataclass
+class _Client:
+    """Who reads a stream."""
+
+    receive: Receive
+    reader: Reader
+    left: bool = False
+
+    async def watch(self) -> None:
+        """Wake the stream when the client has left."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self.left = True
+        self.reader.woken.set()
+
+
+def _by_names(changes: Changes, kinds: frozenset[str] | None) -> Iterator[tuple[Names, list[str]]]:
+    """Yield the kinds that concern the same connectors, of those that were asked for."""
+    groups: dict[Names, list[str]] = {}
+    for kind in sorted(changes):
+        if kinds is None or kind in kinds:
+            groups.setdefault(changes[kind], []).append(kind)
+    yield from groups.items()
+
+
+def _without_length(response: Response) -> Response:
+    del response.headers["content-length"]
+    return response
+
+
+def _nothing() -> None:
+    """Abort nothing: the server has no way to."""
