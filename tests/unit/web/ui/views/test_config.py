@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+from kraal.config.hidden import HIDDEN
+from web.ui.views.config import (
+    Change,
+    Kind,
+    config_of,
+    differences,
+    entries,
+    history_differences,
+    named_plugins,
+    only_changes,
+    password_keys,
+)
+
+
+def test_secrets_are_masked_by_name_by_type_and_in_urls() -> None:
+    config = {
+        "passphrase": "x1",
+        "db.password": "x2",
+        "url": "jdbc:pg://me:x3@host/db",
+        "topic": "t",
+        "none": None,
+        "e": "",
+    }
+    found = {each.key: each for each in entries(config, {"passphrase"})}
+    assert [found[key].cell.text for key in ("passphrase", "db.password")] == [HIDDEN, HIDDEN]
+    assert found["url"].cell.text == f"jdbc:pg://me:{HIDDEN}@host/db"
+    assert [each.key for each in found.values() if each.hidden] == ["db.password", "passphrase", "url"]
+    assert (found["none"].cell.kind, found["e"].cell.kind, found["topic"].cell.kind) == (
+        Kind.NULL,
+        Kind.EMPTY,
+        Kind.VALUE,
+    )
+
+
+def test_differences_name_each_key_once_and_show_no_secret() -> None:
+    before = {"a": "1", "b": "2", "db.password": "old", "gone": None, "same": "s"}
+    after = {"a": "1", "b": "3", "db.password": "new", "more": "", "same": "s"}
+    found = {each.key: each for each in differences(before, after)}
+    assert {key: each.change for key, each in found.items()} == {
+        "a": Change.SAME,
+        "b": Change.CHANGED,
+        "db.password": Change.CHANGED,
+        "gone": Change.REMOVED,
+        "more": Change.ADDED,
+        "same": Change.SAME,
+    }
+    assert found["db.password"].secret
+    assert not found["b"].secret
+    assert found["db.password"].before.text == found["db.password"].after.text == HIDDEN
+    assert found["more"].before.kind is Kind.ABSENT
+    assert found["more"].after.kind is Kind.EMPTY
+    assert [each.key for each in only_changes(list(found.values()))] == ["b", "db.password", "gone", "more"]
+
+
+def test_a_secret_that_appears_is_a_change_but_not_one_between_masked_values() -> None:
+    (found,) = differences({}, {"db.password": "new"})
+    assert (found.change, found.secret, found.after.text) == (Change.ADDED, False, HIDDEN)
+
+
+def test_earlier_versions_are_compared_with_their_successors() -> None:
+    answer: Any = {
+        "current": {"ms": 3, "config": {"a": "3", "db.password": HIDDEN}},
+        "earlier": [
+            {"ms": 2, "config": {"a": "2", "db.password": HIDDEN}, "changed": ["a", "db.password"]},
+            {"ms": 1, "config": {"db.password": HIDDEN}, "changed": ["a"]},
+        ],
+    }
+    first, second = (only_changes(each) for each in history_differences(answer))
+    assert [(each.key, each.before.text, each.after.text, each.secret) for each in first] == [
+        ("a", "2", "3", False),
+        ("db.password", HIDDEN, HIDDEN, True),
+    ]
+    assert [(each.key, each.change) for each in second] == [("a", Change.ADDED)]
+    assert list(history_differences([])) == []
+
+
+def test_a_config_names_its_plugins_with_the_prefixes_of_their_keys() -> None:
+    config = {
+        "connector.class": "C",
+        "value.converter": "V",
+        "key.converter": None,
+        "transforms": "a, b,,a",
+        "transforms.a.type": "T",
+        "predicates": "p",
+        "predicates.p.type": "P",
+    }
+    assert [(each.prefix, each.plugin) for each in named_plugins(config)] == [
+        ("", "C"),
+        ("value.converter.", "V"),
+        ("transforms.a.", "T"),
+        ("predicates.p.", "P"),
+    ]
+
+
+def test_password_keys_get_the_prefix_of_their_plugin() -> None:
+    keys = [{"name": "basic.auth.user.info", "type": "PASSWORD"}, {"name": "x", "type": "STRING"}, "odd"]
+    assert password_keys(keys, "value.converter.") == {"value.converter.basic.auth.user.info"}  # type: ignore[arg-type]
+    assert password_keys({"error_code": 404}) == set()
+
+
+def test_values_that_are_no_text_become_text() -> None:
+    assert config_of({"a": 1, "b": True, "c": None, "d": "x"}) == {"a": "1", "b": "true", "c": None, "d": "x"}
+    assert config_of([1]) == {}

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraal.client.manifests import read_wants
+from kraal.config.hidden import HIDDEN
+from kraal.core.ids import Json
+from web.ui.views.copy_as import Request, connector_yaml, curl, secret_variables
+
+NASTY = [
+    "a'b",
+    'a"b',
+    "$(touch x)",
+    "`id`",
+    "a\\b",
+    "a\nb",
+    "!x",
+    "<script>",
+    "\u202ex",
+    "ä",
+    "..",
+    "a/b%2F",
+    "; rm -rf /",
+    "-X",
+    "é\x1b[31m",
+]
+
+
+def run(command: str, variables: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Run a command in a shell in which curl prints its arguments, and return them."""
+    script = "curl() { for each; do printf '%s\\0' \"$each\"; done; }\n" + command
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], capture_output=True, check=True, env={**variables, "LC_ALL": "C.UTF-8"}
+    )
+    return done.stdout.decode("utf-8").split("\0")[:-1]
+
+
+def put(name: str, config: dict[str, Json]) -> Request:
+    return Request(method="PUT", segments=("connectors", name, "config"), body={**config})
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_shell_sends_exactly_the_request(text: str) -> None:
+    request = put(text, {text: text, "x": text})
+    arguments = run(curl(request, "http://h:8083/").text)
+    assert arguments[:3] == ["-sS", "-X", "PUT"]
+    assert json.loads(arguments[arguments.index("--data-binary") + 1]) == request.body
+    assert f"http://h:8083{request.path}" in arguments
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"]))
+    )
+)
+def test_any_body_survives_quoting(config: dict[str, str]) -> None:
+    config = {key.replace(HIDDEN, ""): value.replace(HIDDEN, "") for key, value in config.items()}
+    words = shlex.split(curl(put("c", {**config}), "http://h").text.replace("\\\n", ""))
+    assert json.loads(words[words.index("--data-binary") + 1]) == config
+
+
+def test_a_get_is_short_and_a_query_is_part_of_the_url() -> None:
+    assert (
+        curl(Request(method="GET", segments=("connectors", "a b")), "http://h").text
+        == "curl -sS http://h/connectors/a%20b"
+    )
+    request = Request(
+        method="POST", segments=("connectors", "c", "restart"), query=(("includeTasks", "true"),)
+    )
+    assert run(curl(request, "http://h").text)[-1] == "http://h/connectors/c/restart?includeTasks=true"
+    assert request.text == "POST /connectors/c/restart?includeTasks=true"
+
+
+def test_masked_secrets_become_variables_of_the_shell() -> None:
+    config: dict[str, Json] = {
+        "db.password": HIDDEN,
+        "url": f"x://me:{HIDDEN}@h",
+        f"key-{HIDDEN}": "kept",
+        "db_password": HIDDEN,
+    }
+    copied = curl(put("c", config), "http://h")
+    found = run(copied.text, {"DB_PASSWORD": "p'w", "URL": "u", "DB_PASSWORD_2": "q"})
+    assert json.loads(found[found.index("--data-binary") + 1]) == {
+        "db.password": "p'w",
+        "url": "x://me:u@h",
+        f"key-{HIDDEN}": "kept",
+        "db_password": "q",
+    }
+    assert "Set DB_PASSWORD, URL, DB_PASSWORD_2 first" in copied.notes[0]
+
+
+def test_a_shell_refuses_a_command_whose_secrets_are_not_set() -> None:
+    copied = curl(put("c", {"db.password": HIDDEN}), "http://h", passwords=False)
+    with pytest.raises(subprocess.CalledProcessError):
+        run(copied.text)
+
+
+def test_the_password_of_the_worker_is_a_variable() -> None:
+    copied = curl(Request(method="GET", segments=("connectors",)), "http://h", passwords=True)
+    assert run(copied.text, {"CONNECT_USER": "u", "CONNECT_PASSWORD": "p w"}) == [
+        "-sS",
+        "-u",
+        "u:p w",
+        "http://h/connectors",
+    ]
+    assert "CONNECT_PASSWORD" in copied.notes[0]
+
+
+def test_names_of_variables_are_valid_and_differ() -> None:
+    assert list(secret_variables(["a.b", "a-b", "9x", "ü", "..."]).values()) == [
+        "A_B",
+        "A_B_2",
+        "_9X",
+        "SECRET",
+        "SECRET_2",
+    ]
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_apply_reads_the_yaml_of_a_connector(text: str, tmp_path: Path) -> None:
+    config = {
+        "name": text,
+        "connector.class": "FileStreamSink",
+        "topics": text,
+        text: "yes",
+        "empty": "",
+        "n": "1.50",
+        "none": None,
+    }
+    path = tmp_path / "c.yaml"
+    path.write_text(connector_yaml(text, config, initial_state="STOPPED").text, "utf-8")
+    wants = read_wants([str(path)], [], recursive=False)
+    assert wants.faults == ()
+    (wanted,) = wants.wanted
+    assert (wanted.name, dict(wanted.config), wanted.initial_state) == (text, config, "STOPPED")
+
+
+def test_apply_refuses_the_yaml_while_a_secret_is_masked(tmp_path: Path) -> None:
+    copied = connector_yaml(
+        "c", {"name": "c", "db.password": "geheim", "passphrase": "geheim"}, declared={"passphrase"}
+    )
+    assert "geheim" not in copied.text
+    assert copied.notes
+    path = tmp_path / "c.yaml"
+    path.write_text(copied.text, "utf-8")
+    wants = read_wants([str(path)], [], recursive=False)
+    assert wants.wanted == ()
+    assert "db.password, passphrase" in wants.faults[0]
+
+
+def test_a_running_connector_has_no_initial_state_in_its_yaml() -> None:
+    assert connector_yaml("c", {"a": "1"}).text == 'name: c\nconfig:\n  a: "1"\n'

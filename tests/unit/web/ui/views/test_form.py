@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kraal.config.hidden import HIDDEN
+from tests.unit.golden_rest import recorded
+from web.ui.views.form import (
+    Field,
+    Form,
+    Marker,
+    Widget,
+    answer_of_keys,
+    errors_of,
+    form_of,
+    password_keys_of,
+)
+
+JAVA = {
+    name: each for name, each in recorded("validate").items() if each["status"] == 200 and "request" in each
+}
+JAVA = {name: each for name, each in JAVA.items() if isinstance(each["body"], dict)}
+
+
+def field(form: Form, key: str) -> Field:
+    fields = [*form.extras, *(each for group in form.groups for each in group.fields)]
+    (found,) = [each for each in fields if each.key == key]
+    return found
+
+
+def info(name: str, value: str | None = None, **more: Any) -> dict[str, Any]:
+    definition = {
+        "name": name,
+        "type": "STRING",
+        "required": False,
+        "default_value": None,
+        "importance": "LOW",
+    }
+    shape = {"group": None, "order_in_group": -1, "display_name": name, "documentation": ""}
+    about = {"errors": more.pop("errors", []), "visible": more.pop("visible", True)}
+    recommended = {"recommended_values": more.pop("recommended_values", [])}
+    return {
+        "definition": {**definition, **shape, **more},
+        "value": {"name": name, "value": value, **about, **recommended},
+    }
+
+
+def answer(*infos: dict[str, Any], groups: tuple[str, ...] = ()) -> Any:
+    return {"name": "C", "error_count": 0, "groups": list(groups), "configs": list(infos)}
+
+
+@pytest.mark.parametrize("name", JAVA)
+def test_every_key_and_every_error_of_javas_answers_is_in_the_form(name: str) -> None:
+    config, body = JAVA[name]["request"], JAVA[name]["body"]
+    form = form_of(body, config)
+    fields = [*form.extras, *(each for group in form.groups for each in group.fields)]
+    keys = [each.key for each in fields]
+    assert len(keys) == len(set(keys))
+    assert set(config) <= set(keys)
+    assert {each.key: each.value for each in fields if each.is_set} == {
+        key: text or "" for key, text in config.items()
+    }
+    told = {error for each in fields for error in each.errors} | set(form.problems)
+    for each in body["configs"]:
+        for error in each["value"]["errors"]:
+            assert error in told or f"{each['value']['name']}: {error}" in told
+
+
+def test_groups_and_keys_keep_the_order_of_java() -> None:
+    form = form_of(JAVA["validate-source-good"]["body"], JAVA["validate-source-good"]["request"])
+    assert [each.title for each in form.groups] == [
+        "Common",
+        "Plugin",
+        "Transforms",
+        "Predicates",
+        "Error Handling",
+        "Topic Creation",
+        "Exactly Once Support",
+        "offsets.topic",
+    ]
+    assert [each.key for each in form.groups[0].fields][:4] == [
+        "name",
+        "connector.class",
+        "connector.plugin.version",
+        "tasks.max",
+    ]
+    assert [each.key for each in form.groups[1].fields] == ["file", "topic", "batch.size"]
+
+
+def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
+    many = [info(f"k{each}", group="Many") for each in range(200)]
+    wrong = info("w", group="Wrong", errors=["bad"])
+    form = form_of(
+        answer(*many, wrong, info("s", group="Set"), info("r", group="Needed", required=True)), {"s": "1"}
+    )
+    assert {each.title: each.open for each in form.groups} == {
+        "Many": False,
+        "Wrong": True,
+        "Set": True,
+        "Needed": True,
+    }
+    assert [(each.title, each.errors, each.values) for each in form.groups][1:3] == [
+        ("Wrong", 1, 0),
+        ("Set", 0, 1),
+    ]
+
+
+def test_a_plugin_with_few_keys_shows_them() -> None:
+    assert form_of(answer(info("a")), {}).groups[0].open
+    assert not form_of(answer(*(info(f"a{each}") for each in range(13))), {}).groups[0].open
+
+
+def test_orders_within_a_group_apply_and_keys_without_one_follow() -> None:
+    infos = [info("c", order_in_group=-1), info("b", order_in_group=2), info("a", order=1, order_in_group=1)]
+    assert [each.key for each in form_of(answer(*infos), {}).groups[0].fields] == ["a", "b", "c"]
+
+
+def test_values_are_those_of_the_config_and_not_of_the_answer() -> None:
+    given = answer(info("secret.text", "geheim"), info("file", "/default", default_value="/default"))
+    form = form_of(given, {"secret.text": HIDDEN})
+    assert field(form, "secret.text").value == HIDDEN
+    assert field(form, "secret.text").stored
+    assert (field(form, "file").value, field(form, "file").is_set, field(form, "file").default) == (
+        "",
+        False,
+        "/default",
+    )
+    assert "geheim" not in repr(form)
+
+
+def test_each_type_has_its_input() -> None:
+    given = answer(
+        info("p", type="PASSWORD", default_value=None),
+        info("b", type="BOOLEAN"),
+        info("odd", type="BOOLEAN"),
+        info("i", type="INT"),
+        info("my.token"),
+        info("text"),
+        info("fixed"),
+    )
+    config = {"odd": "${env:X}", "my.token": "x", "text": "a\nb", "fixed": "1"}
+    form = form_of(given, config, fixed={"fixed"})
+    widgets = {key: field(form, key).widget for key in ("p", "b", "odd", "i", "my.token", "text", "fixed")}
+    assert widgets == {
+        "p": Widget.SECRET,
+        "b": Widget.CHOICE,
+        "odd": Widget.LINE,
+        "i": Widget.LINE,
+        "my.token": Widget.SECRET,
+        "text": Widget.LINES,
+        "fixed": Widget.FIXED,
+    }
+    assert field(form, "i").numeric
+    assert not field(form, "p").numeric
+
+
+def test_defaults_and_recommended_values_of_secrets_are_not_shown() -> None:
+    given = info("p", type="PASSWORD", default_value="geheim", recommended_values=["geheim"])
+    assert "geheim" not in repr(form_of(answer(given, info("x.password", default_value="geheim")), {}))
+
+
+def test_keys_that_the_worker_does_not_know_are_extras() -> None:
+    body = JAVA["validate-source-overrides-none"]["body"]
+    form = form_of(body, JAVA["validate-source-overrides-none"]["request"])
+    extra = field(form, "producer.override.zork")
+    assert not extra.defined
+    assert extra.errors == (
+        "The 'None' policy does not allow 'zork' to be overridden in the connector configuration.",
+    )
+    assert extra in form.extras
+
+
+def test_an_error_of_a_key_that_is_nowhere_stands_on_top() -> None:
+    form = form_of(answer(), {}, errors={"ghost": ["bad"]}, problems=["refused"])
+    assert form.problems == ("refused", "ghost: bad")
+    assert form.errors == 2
+
+
+def test_a_new_form_shows_no_errors() -> None:
+    given = answer(info("r", required=True, errors=["Missing required configuration"]))
+    assert form_of(given, {}, errors={}).errors == 0
+    assert form_of(given, {}).wrong[0].errors == ("Missing required configuration",)
+
+
+def test_invisible_keys_are_left_out_unless_they_matter() -> None:
+    given = answer(
+        info("a", visible=False), info("b", visible=False), info("c", visible=False, errors=["bad"])
+    )
+    form = form_of(given, {"b": "1"})
+    assert [each.key for each in form.groups[0].fields] == ["b", "c"]
+
+
+def test_empty_and_null_values_are_marked() -> None:
+    form = form_of(answer(info("a"), info("b"), info("c"), info("d")), {"a": "", "b": None, "c": "x"})
+    assert [field(form, key).marker for key in "abcd"] == [
+        Marker.EMPTY,
+        Marker.NULL,
+        Marker.NONE,
+        Marker.NONE,
+    ]
+
+
+def test_errors_are_told_once() -> None:
+    assert errors_of(answer(info("a", errors=["x", "x", "y"]))) == {"a": ("x", "y")}
+
+
+def test_password_keys_have_their_prefixes() -> None:
+    assert password_keys_of(JAVA["validate-source-override-types"]["body"]) == {
+        "producer.override.ssl.keystore.password"
+    }
+
+
+def test_keys_alone_make_a_form() -> None:
+    keys = recorded("validate", "validate-config-of-FileStreamSink")["validate-config-of-FileStreamSink"][
+        "body"
+    ]
+    form = form_of(answer_of_keys(keys, {"file": "/x"}), {"file": "/x"})
+    assert form.groups[0].title == "Common"
+    assert field(form, "file").value == "/x"
+    assert field(form, "name").required
+
+
+def test_the_json_is_the_config() -> None:
+    config = {"b": "ä", "a": None}
+    assert json.loads(form_of(answer(), config).as_json) == config
+    assert list(json.loads(form_of(answer(), config).as_json)) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, [], "x", {}, {"configs": {}}, {"groups": [1], "configs": [None, {"definition": 3, "value": []}]}],
+)
+def test_odd_answers_make_a_form_of_the_config_alone(given: Any) -> None:
+    form = form_of(given, {"a": "1"})
+    assert [each.key for each in form.extras] == ["a"]
+    assert form.groups == ()

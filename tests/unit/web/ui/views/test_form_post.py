@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraal.config.hidden import HIDDEN
+from kraal.core.ids import Config
+from web.ui.views.form import Form, form_of
+from web.ui.views.form_post import (
+    CHANGED_SECRET,
+    DROP,
+    JSON,
+    MARK,
+    NEW_KEY,
+    NEW_VALUE,
+    NO_SECRET,
+    VALUE,
+    Seals,
+    input_name,
+    read_post,
+    restore,
+    typed_digest,
+)
+
+
+def sent(form: Form) -> list[tuple[str, str]]:
+    """Return what a browser sends of a form: line ends in values become CR and LF."""
+    pairs = []
+    for each in [*(each for group in form.groups for each in group.fields), *form.extras]:
+        pairs.append(
+            (
+                input_name(VALUE, each.key),
+                each.value.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n"),
+            )
+        )
+        if each.marker:
+            pairs.append((input_name(MARK, each.key), each.marker.value))
+    return parse_qsl(urlencode(pairs, errors="replace"), keep_blank_values=True)
+
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(st.dictionaries(text, st.none() | text | st.sampled_from(["", "a\nb", "a\r\nb", "a\rb"])))
+def test_an_untouched_form_sends_the_config_that_it_shows(config: dict[str, str | None]) -> None:
+    config = {key: value for key, value in config.items() if HIDDEN not in (value or "")}
+    posted = read_post(sent(form_of({}, config)))
+    assert restore(posted.config, config).config == config
+
+
+def test_empty_inputs_of_missing_keys_are_left_out() -> None:
+    assert read_post([(VALUE + "a", ""), (VALUE + "b", "1")]).config == {"b": "1"}
+    assert read_post([(VALUE + "a", "x"), (MARK + "a", "null")]).config == {"a": "x"}
+
+
+def test_unknown_keys_can_be_removed_and_added() -> None:
+    pairs = [(VALUE + "a", "1"), (DROP + "a", "on"), (VALUE + "b", "2")]
+    pairs += [
+        (NEW_KEY, " c.d "),
+        (NEW_VALUE, ""),
+        (NEW_KEY, ""),
+        (NEW_VALUE, "lost"),
+        (NEW_KEY, "e"),
+        (NEW_VALUE, "3"),
+    ]
+    assert read_post(pairs).config == {"b": "2", "c.d": "", "e": "3"}
+
+
+def test_json_is_read_with_numbers_as_they_are_written() -> None:
+    posted = read_post([(JSON, '{"a": 1.50, "b": true, "c": null, "d": "x"}'), (VALUE + "a", "other")])
+    assert posted.config == {"a": "1.50", "b": "true", "c": None, "d": "x"}
+    assert posted.problem == ""
+
+
+def test_the_body_of_a_create_request_is_read_too() -> None:
+    posted = read_post([(JSON, '{"name": "c", "config": {"a": "1"}, "initial_state": "STOPPED"}')])
+    assert posted.config == {"name": "c", "a": "1"}
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "must be an object"),
+        ('{"a": {}}', "but 'a' is none of these"),
+        ('{"a": 1, "a": 2}', "'a' is there twice"),
+        ("[" * 100_000, "too deeply"),
+    ],
+)
+def test_json_that_is_no_config_is_told_and_kept(written: str, problem: str) -> None:
+    posted = read_post([(JSON, written)])
+    assert problem in posted.problem
+    assert posted.text == written
+    assert posted.config == {}
+
+
+def test_a_placeholder_left_alone_keeps_the_stored_secret() -> None:
+    stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "passphrase": "geheim", "a": "1"}
+    typed = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "passphrase": HIDDEN, "a": "2"}
+    found = restore(typed, stored, {"passphrase"})
+    assert found.config == {**stored, "a": "2"}
+    assert found.errors == {}
+
+
+def test_a_new_secret_replaces_the_stored_one() -> None:
+    assert restore({"db.password": "neu"}, {"db.password": "alt"}).config == {"db.password": "neu"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        ("new.password", HIDDEN, NO_SECRET),
+        ("topic", f"x{HIDDEN}", CHANGED_SECRET),
+        ("url", f"pg://me:{HIDDEN}@other/d", CHANGED_SECRET),
+        ("empty.password", HIDDEN, NO_SECRET),
+    ],
+)
+def test_a_placeholder_without_its_secret_is_an_error_and_takes_no_other_secret(
+    key: str, value: str, error: str
+) -> None:
+    stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "topic": "t", "empty.password": ""}
+    found = restore({key: value}, stored)
+    assert found.errors == {key: (error,)}
+    assert "geheim" not in json.dumps(found.config)
+
+
+def test_a_new_connector_has_no_stored_secrets() -> None:
+    assert restore({"db.password": HIDDEN}, None).errors == {"db.password": (NO_SECRET,)}
+
+
+STORED = {"a": "1", "db.password": "geheim", "passphrase": "geheim"}
+
+
+@pytest.mark.parametrize(
+    "other", [{**STORED, "a": "2"}, {"a": "1"}, {**STORED, "b": None}, {**STORED, "db.password": "x"}]
+)
+def test_a_seal_breaks_with_any_change(other: Config) -> None:
+    seals = Seals(b"key")
+    seal = seals.seal(STORED, {"passphrase"})
+    assert seals.holds(seal, dict(reversed(STORED.items())), {"passphrase"})
+    assert not seals.holds(seal, other, {"passphrase"})
+
+
+def test_another_worker_knows_a_seal_by_all_but_the_secrets() -> None:
+    seal = Seals(b"key").seal(STORED, {"passphrase"})
+    assert Seals(b"other").holds(seal, STORED, {"passphrase"})
+    assert not Seals(b"other").holds(seal, {**STORED, "a": "2"}, {"passphrase"})
+
+
+def test_a_seal_tells_nothing_about_secrets_to_those_who_lack_the_key() -> None:
+    seals = Seals(b"key")
+    one = seals.seal(STORED, {"passphrase"})
+    two = seals.seal({**STORED, "passphrase": "else", "db.password": "else"}, {"passphrase"})
+    assert one.split(".")[2] == two.split(".")[2]
+    assert one.split(".")[1] != two.split(".")[1]
+    assert one.split(".")[1] != Seals(b"other").seal(STORED, {"passphrase"}).split(".")[1]
+
+
+@pytest.mark.parametrize("seal", ["", ".", "a.b.c", "ä.ö.ü", "..." * 1000])
+def test_a_made_up_seal_does_not_hold(seal: str) -> None:
+    assert not Seals(b"key").holds(seal, STORED, ())
+
+
+def test_a_digest_is_that_of_one_config() -> None:
+    assert (
+        typed_digest({"a": "1", "b": "2"}) == typed_digest({"b": "2", "a": "1"}) != typed_digest({"a": "1"})
+    )

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from web.ui.views.offsets import (
+    Kind,
+    Typed,
+    can_change,
+    change_question,
+    preview,
+    read_rows,
+    reset_question,
+    table_of,
+)
+
+
+def sink(*offsets: tuple[str, int, int | None]) -> Any:
+    return {
+        "offsets": [
+            {
+                "partition": {"kafka_topic": topic, "kafka_partition": number},
+                "offset": None if at is None else {"kafka_offset": at},
+            }
+            for topic, number, at in offsets
+        ]
+    }
+
+
+def source(*offsets: tuple[Any, Any]) -> Any:
+    return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in offsets]}
+
+
+def typed(row: Any, after: str, *, delete: bool = False) -> Typed:
+    return Typed(partition=row.partition, before=row.offset, after=after, delete=delete)
+
+
+def test_offsets_of_sinks_are_sorted_by_topic_and_number() -> None:
+    table = table_of(sink(("t", 10, 5), ("t", 9, None), ("a", 0, 1)), sink=True)
+    assert [(row.topic, row.number, row.position) for row in table.rows] == [
+        ("a", "0", "1"),
+        ("t", "9", ""),
+        ("t", "10", "5"),
+    ]
+    assert (table.total, table.matching) == (3, 3)
+
+
+def test_offsets_of_sources_keep_the_order_of_their_fields() -> None:
+    (row,) = table_of(source(({"z": 1, "a": "ä"}, {"pos": 1.50})), sink=False).rows
+    assert row.partition == '{"z": 1, "a": "ä"}'
+    assert row.offset == '{"pos": 1.5}'
+
+
+def test_a_table_is_filtered_and_cut() -> None:
+    answer = source(*(({"file": f"F{each}"}, {"p": each}) for each in range(30)))
+    table = table_of(answer, sink=False, query="f1", most=5)
+    assert (len(table.rows), table.matching, table.total) == (5, 11, 30)
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed"),
+    [
+        ({"connector": {"state": "STOPPED"}, "tasks": []}, True),
+        ({"connector": {"state": "STOPPED"}, "tasks": [{"id": 0, "state": "RUNNING"}]}, False),
+        ({"connector": {"state": "PAUSED"}, "tasks": []}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_offsets_change_only_when_stopped_without_tasks(*, status: Any, allowed: bool) -> None:
+    assert can_change(status) is allowed
+
+
+def test_a_preview_shows_old_and_new_with_the_distance() -> None:
+    answer = sink(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
+    rows = table_of(answer, sink=True).rows
+    found = preview(
+        [
+            typed(rows[0], "90"),
+            typed(rows[1], "1100"),
+            typed(rows[2], "5"),
+            typed(rows[3], "", delete=True),
+            typed(rows[4], " 9 "),
+        ],
+        answer,
+        sink=True,
+    )
+    assert [(each.kind, each.records) for each in found.changes] == [
+        (Kind.BACK, 10),
+        (Kind.FORWARD, 1000),
+        (Kind.ADDED, None),
+        (Kind.DELETED, None),
+    ]
+    assert [each.effect for each in found.changes] == [
+        "10 records read again at most",
+        "1,000 records skipped at most",
+        "starts there",
+        "no offset: the connector decides where it starts",
+    ]
+    assert (found.errors, found.moved) == ({}, ())
+    assert found.body == sink(("t", 0, 90), ("t", 1, 1100), ("t", 2, 5), ("t", 3, None))
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 19, "+1"])
+def test_an_offset_of_a_sink_is_a_number(text: str) -> None:
+    answer = sink(("t", 0, 1))
+    (row,) = table_of(answer, sink=True).rows
+    found = preview([typed(row, text)], answer, sink=True)
+    assert found.changes == ()
+    assert "whole number" in found.errors[row.partition]
+
+
+def test_a_row_without_an_offset_may_stay_empty_only_if_it_is_deleted() -> None:
+    answer = sink(("t", 0, None))
+    (row,) = table_of(answer, sink=True).rows
+    assert preview([typed(row, "", delete=True)], answer, sink=True).changes == ()
+
+
+def test_offsets_of_sources_are_json() -> None:
+    answer = source(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
+    one, two = table_of(answer, sink=False).rows
+    found = preview([typed(one, '{"position":0}'), typed(two, '{ "position" : 6 }')], answer, sink=False)
+    assert [(each.before, each.after, each.kind) for each in found.changes] == [
+        ('{"position": 5}', '{"position": 0}', Kind.CHANGED)
+    ]
+    assert (
+        json.dumps(found.body) == '{"offsets": [{"partition": {"b": 1, "a": 2}, "offset": {"position": 0}}]}'
+    )
+
+
+@pytest.mark.parametrize("text", ["", "5", "[1]", "{", '{"a": NaN}', "[" * 100_000, '"x"'])
+def test_an_offset_of_a_source_is_an_object_or_null(text: str) -> None:
+    answer = source(({"a": 1}, {"p": 1}))
+    (row,) = table_of(answer, sink=False).rows
+    assert row.partition in preview([typed(row, text)], answer, sink=False).errors
+    assert preview([typed(row, "null")], answer, sink=False).changes[0].kind is Kind.DELETED
+
+
+def test_an_offset_that_moved_meanwhile_is_told() -> None:
+    (row,) = table_of(sink(("t", 0, 5)), sink=True).rows
+    found = preview([typed(row, "0")], sink(("t", 0, 8)), sink=True)
+    assert found.moved == (row.partition,)
+    assert found.changes[0].before == '{"kafka_offset": 8}'
+    assert preview([typed(row, "5")], sink(("t", 0, 8)), sink=True).changes == ()
+
+
+def test_partitions_can_be_added() -> None:
+    new = Typed(partition='{"kafka_topic":"n","kafka_partition":1}', after='{"kafka_offset": 3}')
+    found = preview([new, new], sink(), sink=True)
+    assert found.body == sink(("n", 1, 3))
+    assert "twice" in found.errors[new.partition]
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset"),
+    [
+        ('{"file": "x"}', "null"),
+        ('{"kafka_topic":"t","kafka_partition":0}', '{"kafka_offset": -1}'),
+        ("null", "null"),
+        ("x", "x"),
+    ],
+)
+def test_a_new_partition_of_a_sink_has_kafkas_form(partition: str, offset: str) -> None:
+    found = preview([Typed(partition=partition, after=offset)], sink(), sink=True)
+    assert found.changes == ()
+    assert partition in found.errors
+
+
+def test_posted_rows_are_read_in_order() -> None:
+    pairs = [("p.0", "P0"), ("b.0", "B0"), ("o.0", "O0"), ("p.1", "P1"), ("b.1", "B1"), ("x.1", "on")]
+    pairs += [("new.partition", "N"), ("new.offset", "O"), ("new.partition", " "), ("new.offset", "")]
+    assert read_rows(pairs) == [
+        Typed(partition="P0", before="B0", after="O0"),
+        Typed(partition="P1", before="B1", after="", delete=True),
+        Typed(partition="N", after="O"),
+    ]
+
+
+def test_questions_name_what_happens() -> None:
+    answer = sink(("t", 0, 5))
+    (row,) = table_of(answer, sink=True).rows
+    found = preview([typed(row, "0")], answer, sink=True)
+    assert change_question("s", found.changes, sink=True).startswith("Change 1 offset of s? Records between")
+    assert "consumer group is deleted" in reset_question("s", 12, sink=True)
+    assert reset_question("s", 12, sink=False).startswith(
+        "Delete all 12 offsets of s? Once resumed, it starts as if"
+    )
+
+
+@pytest.mark.parametrize("answer", [None, [], {"offsets": None}, {"offsets": [1, {"partition": None}]}])
+def test_odd_answers_are_shown_as_far_as_they_go(answer: Any) -> None:
+    assert all(row.partition == "null" for row in table_of(answer, sink=True).rows)

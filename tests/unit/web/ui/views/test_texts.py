@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from web.ui.views.texts import counted, listed, plain_text
+
+
+def test_html_of_documentation_becomes_lines_of_text() -> None:
+    found = plain_text(
+        "Formats:<ul><li><code>a</code> is\n  one</li><li>b</li></ul>"
+        "<p class=\"x\">See <a href='u'>this</a> &amp; that."
+    )
+    assert found == "Formats:\n- a is\none\n- b\nSee this & that."
+
+
+@pytest.mark.parametrize(
+    "text", ["<topic>.<table>", "List<String>", "<script>alert(1)</script>", "a < b > c", "<img src=x>"]
+)
+def test_what_is_no_markup_of_documentation_stays(text: str) -> None:
+    assert plain_text(text) == text
+
+
+def test_documentation_that_is_no_text_is_empty() -> None:
+    assert plain_text(None) == plain_text({"a": 1}) == ""
+
+
+def test_numbers_have_their_nouns() -> None:
+    assert [counted(each, "task") for each in (0, 1, 1234)] == ["0 tasks", "1 task", "1,234 tasks"]
+
+
+def test_long_lists_of_names_are_cut() -> None:
+    names = [f"c{each}" for each in range(12)]
+    assert listed(names[:1]) == "c0"
+    assert listed(names[:3]) == "c0, c1 and c2"
+    assert listed(names).endswith("c8, c9 and 2 more")
+    assert listed([]) == ""

@@ -1,0 +1,271 @@
+"""The actions on connectors and tasks: their requests, when a page offers them, and what a confirmation tells.
+
+Each sentence is true of Java's workers and of Kraal's. Source: contract 1.4, 2, 6.1-6.3, 9.4; KIP-745, KIP-875.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from kraal.core.ids import Json
+from web.ui.views.copy_as import Request
+from web.ui.views.texts import MOST_NAMES, counted, listed
+
+TYPE_THE_NUMBER: Final = MOST_NAMES
+"""To delete more connectors than this, their number must be typed."""
+
+
+class Action(StrEnum):
+    """What can be done to a connector."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESTART = "restart"
+    """Connector and tasks."""
+    RESTART_FAILED = "restart-failed"
+    RESTART_CONNECTOR = "restart-connector"
+    """The connector only, without its tasks."""
+    STOP = "stop"
+    DELETE = "delete"
+
+
+TASK_RESTART: Final = "restart-task"
+
+LABELS: Final = {
+    Action.PAUSE: "Pause",
+    Action.RESUME: "Resume",
+    Action.RESTART: "Restart",
+    Action.RESTART_FAILED: "Restart failed",
+    Action.RESTART_CONNECTOR: "Restart connector only",
+    Action.STOP: "Stop",
+    Action.DELETE: "Delete",
+}
+"""Labels of buttons, in their order on a page."""
+
+BULK: Final = (
+    Action.PAUSE,
+    Action.RESUME,
+    Action.RESTART,
+    Action.RESTART_FAILED,
+    Action.STOP,
+    Action.DELETE,
+)
+DANGEROUS: Final = frozenset({Action.STOP, Action.DELETE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A connector as its status shows it."""
+
+    name: str
+    type: str = "unknown"
+    state: str = ""
+    tasks: tuple[tuple[int, str], ...] = ()
+    """Number and state of each task."""
+
+    @property
+    def failed(self) -> list[str]:
+        """The failed instances, for a sentence."""
+        parts = ["the connector"] if self.state == "FAILED" else []
+        numbers = [str(number) for number, state in self.tasks if state == "FAILED"]
+        return parts + ([f"task{'s' if len(numbers) > 1 else ''} {listed(numbers)}"] if numbers else [])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """What is asked before an action."""
+
+    question: str
+    effects: tuple[str, ...]
+    button: str
+    dangerous: bool
+    must_type: str = ""
+    """A text that must be typed before it is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a worker answered to an action."""
+
+    name: str
+    done: bool
+    text: str
+
+
+def subject_of(status: Json, name: str = "") -> Subject:
+    """Return the connector of an answer of `GET …/status`."""
+    if not isinstance(status, dict):
+        return Subject(name=name)
+    connector, tasks = status.get("connector"), status.get("tasks")
+    return Subject(
+        name=str(status.get("name") or name),
+        type=str(status.get("type") or "unknown"),
+        state=str(connector.get("state") or "") if isinstance(connector, dict) else "",
+        tasks=tuple(
+            (number, str(each.get("state") or ""))
+            for each in (tasks if isinstance(tasks, list) else [])
+            if isinstance(each, dict) and isinstance(number := each.get("id"), int)
+        ),
+    )
+
+
+def action_of(text: str) -> Action | None:
+    """Return the action of a form's field, None if there is no such action."""
+    return Action(text) if text in list(Action) else None
+
+
+def offered(subject: Subject) -> list[Action]:
+    """Return the actions that have an effect on a connector in its state, in the order of their labels."""
+    state, failed = subject.state, bool(subject.failed)
+    left_out: set[Action] = set()
+    if state == "PAUSED":
+        left_out.add(Action.PAUSE)
+    elif state == "STOPPED":
+        left_out |= {Action.PAUSE, Action.STOP, Action.RESTART, Action.RESTART_CONNECTOR}
+    elif state in ("RUNNING", "RESTARTING"):
+        left_out.add(Action.RESUME)  # otherwise the state does not tell what was asked for
+    if not failed:
+        left_out.add(Action.RESTART_FAILED)
+    return [action for action in LABELS if action not in left_out]
+
+
+def request_of(action: Action, name: str) -> Request:
+    """Return the request of an action."""
+    path = ("connectors", name)
+    match action:
+        case Action.PAUSE | Action.RESUME | Action.STOP:
+            return Request(method="PUT", segments=(*path, action.value))
+        case Action.DELETE:
+            return Request(method="DELETE", segments=path)
+        case Action.RESTART | Action.RESTART_FAILED:
+            only_failed = "true" if action is Action.RESTART_FAILED else "false"
+            query = (("includeTasks", "true"), ("onlyFailed", only_failed))
+            return Request(method="POST", segments=(*path, "restart"), query=query)
+        case Action.RESTART_CONNECTOR:
+            query = (("includeTasks", "false"), ("onlyFailed", "false"))
+            return Request(method="POST", segments=(*path, "restart"), query=query)
+
+
+def task_restart(name: str, task: int) -> Request:
+    """Return the request that restarts a task."""
+    return Request(method="POST", segments=("connectors", name, "tasks", str(task), "restart"))
+
+
+def confirmation(action: Action, subjects: Sequence[Subject]) -> Confirmation:
+    """Return what is asked before an action on one or more connectors."""
+    names = [each.name for each in subjects]
+    one = subjects[0] if len(subjects) == 1 else None
+    what = listed(names) if one else f"{counted(len(names), 'connector')} ({listed(names)})"
+    if action is Action.RESTART and one and one.tasks:
+        what += f" and its {counted(len(one.tasks), 'task')}"
+    verb = {
+        Action.RESTART_FAILED: "Restart what has failed of",
+        Action.RESTART_CONNECTOR: "Restart only the connector of",
+    }.get(action, LABELS[action])
+    many = action is Action.DELETE and len(names) > TYPE_THE_NUMBER
+    return Confirmation(
+        question=f"{verb} {what}?",
+        effects=tuple(_effects(action, subjects)),
+        button=LABELS[action] if one else f"{LABELS[action]} ({len(names)})",
+        dangerous=action in DANGEROUS,
+        must_type=str(len(names)) if many else "",
+    )
+
+
+def task_confirmation(name: str, task: int) -> Confirmation:
+    """Return what is asked before a task is restarted."""
+    return Confirmation(
+        question=f"Restart task {task} of {name}?",
+        effects=("The batch in flight may be delivered again.", "The connector and its other tasks go on."),
+        button="Restart task",
+        dangerous=False,
+    )
+
+
+def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
+    one = len(subjects) == 1
+    its = "Its" if one else "Their"
+    match action:
+        case Action.PAUSE:
+            stops = f"{its} tasks stop processing records until they are resumed."
+            return [stops, f"{its} offsets stay.", *_failed_stay(subjects, "pausing")]
+        case Action.RESUME:
+            return [f"{its} tasks continue from their offsets.", *_failed_stay(subjects, "resuming")]
+        case Action.STOP:
+            tasks = sum(len(each.tasks) for each in subjects)
+            number = f"{counted(tasks, 'task')} {'ends' if tasks == 1 else 'end'}" if tasks else "tasks end"
+            stay = (
+                f"{its.lower()} config and offsets stay" if one else f"{its.lower()} configs and offsets stay"
+            )
+            return [f"{its} {number}; {stay}.", "While stopped, offsets can be changed."]
+        case Action.DELETE:
+            return _deletion(subjects, its)
+        case Action.RESTART:
+            return ["Batches in flight may be delivered again.", *_not_running(subjects)]
+        case Action.RESTART_FAILED:
+            failed = subjects[0].failed if one else []
+            return [f"This restarts {listed(failed)}." if failed else "What has not failed is not touched."]
+        case Action.RESTART_CONNECTOR:
+            stay = f"{its} tasks go on, unless the connector makes other task configs for them."
+            return [stay, *_not_running(subjects)]
+
+
+def _deletion(subjects: Sequence[Subject], its: str) -> list[str]:
+    removed = "its config is removed" if its == "Its" else "their configs are removed"
+    found = [f"{its} tasks end, and {removed}.", "Topics and their records stay."]
+    types = {each.type for each in subjects}
+    if types != {"sink"}:
+        whose = "Source offsets" if "sink" in types else f"{its} offsets"
+        found.append(f"{whose} stay: a new connector of the same name continues from them.")
+    if types != {"source"}:
+        whose = (
+            "Consumer groups of sinks"
+            if types != {"sink"}
+            else f"{its} consumer group{'' if its == 'Its' else 's'}"
+        )
+        verb = "stays with its" if whose.endswith("group") else "stay with their"
+        found.append(f"{whose} {verb} offsets until Kafka expires them.")
+    return found
+
+
+def _failed_stay(subjects: Sequence[Subject], what: str) -> list[str]:
+    if not any(each.failed for each in subjects):
+        return []
+    return [f"What has failed stays FAILED: {what} does not revive it, a restart does."]
+
+
+def _not_running(subjects: Sequence[Subject]) -> list[str]:
+    if not {each.state for each in subjects} & {"PAUSED", "STOPPED"}:
+        return []
+    return ["What is paused or stopped stays so."]
+
+
+def told(action: Action, name: str, status: int, body: Json) -> Result:
+    """Return what a successful answer means; a restart's body tells what was planned (KIP-745)."""
+    return Result(name=name, done=True, text=f"{_told(action, body)} (answered {status})")
+
+
+def _told(action: Action, body: Json) -> str:
+    match action:
+        case Action.RESTART | Action.RESTART_FAILED | Action.RESTART_CONNECTOR:
+            return _planned(body) if isinstance(body, dict) else "restarted"
+        case Action.PAUSE | Action.RESUME | Action.STOP:
+            return f"will {action.value}"
+        case Action.DELETE:
+            return "deleted"
+
+
+def _planned(body: dict[str, Json]) -> str:
+    subject = subject_of(body)
+    numbers = [str(number) for number, state in subject.tasks if state == "RESTARTING"]
+    parts = ["the connector"] if subject.state == "RESTARTING" else []
+    parts += [f"task{'s' if len(numbers) > 1 else ''} {listed(numbers)}"] if numbers else []
+    return f"restarting {' and '.join(parts)}" if parts else "nothing to restart"
+
+
+def chosen(names: Collection[str]) -> list[str]:
+    """Return selected names once each, in order."""
+    return list(dict.fromkeys(name for name in names if name))

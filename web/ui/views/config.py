@@ -1,0 +1,182 @@
+"""A connector's config as a page shows it: secrets masked, and the differences between two configs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from kraal.config.hidden import HIDDEN, shown
+from kraal.core.ids import Config, Json
+
+PASSWORD: Final = "PASSWORD"  # noqa: S105 - the type of keys that are secrets
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_ALIASED: Final = ("transforms", "predicates")
+
+
+class Kind(StrEnum):
+    """What a cell holds."""
+
+    VALUE = "value"
+    EMPTY = "empty"
+    NULL = "null"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The value of a key in one config, with its secrets masked."""
+
+    kind: Kind
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A key and its value."""
+
+    key: str
+    cell: Cell
+    hidden: bool
+    """Whether a secret in it is masked."""
+
+
+class Change(StrEnum):
+    """What happened to a key between two configs."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    SAME = "same"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A key in two configs."""
+
+    key: str
+    change: Change
+    before: Cell
+    after: Cell
+    secret: bool
+    """Whether the values differ although both look the same, because they are masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlugin:
+    """A plugin that a config names; `prefix` is put before its keys."""
+
+    prefix: str
+    plugin: str
+
+
+def named_plugins(config: Config) -> list[NamedPlugin]:
+    """Return the plugins whose keys a config may contain: its connector, converters, transforms and predicates."""
+    found = [NamedPlugin("", config.get("connector.class") or "")]
+    found += [NamedPlugin(f"{role}.", config.get(role) or "") for role in _CONVERTERS]
+    for family in _ALIASED:
+        for alias in (each.strip() for each in (config.get(family) or "").split(",")):
+            prefix = f"{family}.{alias}."
+            found.append(NamedPlugin(prefix, config.get(f"{prefix}type") or ""))
+    return [each for each in dict.fromkeys(found) if each.plugin.strip()]
+
+
+def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
+    """Return the keys of type PASSWORD in an answer of `GET /connector-plugins/{plugin}/config`."""
+    return frozenset(
+        prefix + str(each.get("name"))
+        for each in (keys if isinstance(keys, list) else [])
+        if isinstance(each, dict) and each.get("type") == PASSWORD
+    )
+
+
+def config_of(answer: Json) -> dict[str, str | None]:
+    """Return an answer of `GET …/config` as a config; values that are no text become text."""
+    if not isinstance(answer, dict):
+        return {}
+    return {key: value if value is None else _text(value) for key, value in answer.items()}
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def entries(config: Config, declared: Collection[str] = ()) -> list[Entry]:
+    """Return a config for a page, sorted by key."""
+    return [
+        Entry(key=key, cell=_cell(config, key, declared), hidden=shown(key, value, declared) != value)
+        for key, value in sorted(config.items())
+    ]
+
+
+def differences(before: Config, after: Config, declared: Collection[str] = ()) -> list[Difference]:
+    """Return all keys of two configs, sorted, with what changed. Secrets are masked, also in what changed."""
+    return [
+        Difference(
+            key=key,
+            change=_change(before, after, key),
+            before=_cell(before, key, declared),
+            after=_cell(after, key, declared),
+            secret=_is_hidden_change(before, after, key, declared),
+        )
+        for key in sorted({*before, *after})
+    ]
+
+
+def only_changes(found: Sequence[Difference]) -> list[Difference]:
+    """Return the differences without the keys that are the same."""
+    return [each for each in found if each.change is not Change.SAME]
+
+
+def history_differences(versions: Json) -> Iterator[list[Difference]]:
+    """Yield what each change made different, newest first, from an answer of `GET …/configs`.
+
+    The worker masks the values of all versions, so a changed secret is known only by a version's `changed`, which
+    names the keys that its successor has otherwise.
+    """
+    if not isinstance(versions, dict):
+        return
+    current, earlier = versions.get("current"), versions.get("earlier")
+    later: Mapping[str, str | None] = config_of(current.get("config") if isinstance(current, dict) else None)
+    for each in earlier if isinstance(earlier, list) else []:
+        if isinstance(each, dict):
+            config = config_of(each.get("config"))
+            changed = each.get("changed")
+            names = {str(name) for name in changed} if isinstance(changed, list) else set()
+            yield [_marked(one, names) for one in differences(config, later)]
+            later = config
+
+
+def _marked(found: Difference, changed: Collection[str]) -> Difference:
+    if found.change is Change.SAME and found.key in changed:
+        return Difference(
+            key=found.key, change=Change.CHANGED, before=found.before, after=found.after, secret=True
+        )
+    return found
+
+
+def _change(before: Config, after: Config, key: str) -> Change:
+    if key not in before:
+        return Change.ADDED
+    if key not in after:
+        return Change.REMOVED
+    return Change.SAME if before[key] == after[key] else Change.CHANGED
+
+
+def _cell(config: Config, key: str, declared: Collection[str]) -> Cell:
+    if key not in config:
+        return Cell(Kind.ABSENT)
+    text = shown(key, config[key], declared)
+    if text is None:
+        return Cell(Kind.NULL)
+    return Cell(Kind.VALUE if text else Kind.EMPTY, text)
+
+
+def _is_hidden_change(before: Config, after: Config, key: str, declared: Collection[str]) -> bool:
+    if key not in before or key not in after or before[key] == after[key]:
+        return False
+    text = shown(key, after[key], declared)
+    return text == shown(key, before[key], declared) and text is not None and HIDDEN in text

@@ -1,0 +1,315 @@
+"""The form of a connector's config, made from an answer of `PUT /connector-plugins/{plugin}/config/validate`.
+
+Values come from the config that is edited, never from the answer: the answer replaces missing values by defaults, and
+shows secrets that are not of type PASSWORD. Source: ConfigInfos, ConfigKeyInfo, ConfigValueInfo (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import count
+from typing import Any, Final
+
+from kraal.config.hidden import HIDDEN, is_secret
+from kraal.core.ids import Config, Json
+from web.ui.views.config import PASSWORD
+from web.ui.views.texts import plain_text
+
+PLUGINS_OWN: Final = "Plugin"
+"""Title of the keys without a group, which are those of the plugin itself in most cases."""
+_FIRST: Final = "Common"
+_FEW_KEYS: Final = 12
+"""A form with so few keys of a plugin shows all of them at once."""
+_BOOLEANS: Final = ("true", "false")
+_NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
+
+
+class Marker(StrEnum):
+    """Tells an empty input of a key with an empty value from one of a missing key."""
+
+    NONE = ""
+    EMPTY = "empty"
+    NULL = "null"
+
+
+class Widget(StrEnum):
+    """How a value is entered."""
+
+    LINE = "line"
+    LINES = "lines"
+    """The value has several lines."""
+    CHOICE = "choice"
+    """True, false, or the default."""
+    SECRET = "secret"  # noqa: S105 - a kind of input
+    FIXED = "fixed"
+    """Shown and sent, but not changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A key with its input."""
+
+    key: str
+    label: str
+    id: str = ""
+    """Of the input in the page."""
+    type: str = ""
+    importance: str = ""
+    documentation: str = ""
+    default: str | None = None
+    recommended: tuple[str, ...] = ()
+    required: bool = False
+    widget: Widget = Widget.LINE
+    value: str = ""
+    """As typed, or as stored with its secrets masked."""
+    is_set: bool = False
+    marker: Marker = Marker.NONE
+    stored: bool = False
+    """Whether the value contains the placeholder of a stored secret."""
+    errors: tuple[str, ...] = ()
+    defined: bool = True
+    """Whether the worker knows the key."""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the value is a number; it may also be a variable, such as `${env:TASKS}`."""
+        return self.type in _NUMBERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Keys that the plugin shows together."""
+
+    title: str
+    fields: tuple[Field, ...]
+    open: bool
+
+    @property
+    def errors(self) -> int:
+        """Number of fields with errors."""
+        return sum(bool(each.errors) for each in self.fields)
+
+    @property
+    def values(self) -> int:
+        """Number of fields with a value of their own."""
+        return sum(each.is_set for each in self.fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A form to edit a config. Every key of the config is in `groups` or in `extras`."""
+
+    groups: tuple[Group, ...]
+    extras: tuple[Field, ...]
+    """Keys that the worker does not know: it ignores them or hands them to the plugin."""
+    problems: tuple[str, ...] = ()
+    """Errors that belong to no field."""
+    as_json: str = "{}"
+
+    @property
+    def errors(self) -> int:
+        """Number of fields and other places with errors."""
+        fields = sum(each.errors for each in self.groups) + sum(bool(each.errors) for each in self.extras)
+        return fields + len(self.problems)
+
+    @property
+    def wrong(self) -> list[Field]:
+        """The fields with errors, in order, for a list of links at the top."""
+        found = [field for group in self.groups for field in group.fields if field.errors]
+        return found + [field for field in self.extras if field.errors]
+
+
+def password_keys_of(answer: Json) -> frozenset[str]:
+    """Return the keys of type PASSWORD in an answer of validate, with their prefixes."""
+    return frozenset(
+        str(each.get("name")) for each, _ in _definitions(answer) if each.get("type") == PASSWORD
+    )
+
+
+def errors_of(answer: Json) -> dict[str, tuple[str, ...]]:
+    """Return the errors in an answer of validate by key."""
+    found: dict[str, list[str]] = {}
+    for _, value in _definitions(answer):
+        for error in _strings(value.get("errors")):
+            found.setdefault(str(value.get("name")), []).append(error)
+    return {key: tuple(dict.fromkeys(errors)) for key, errors in found.items()}
+
+
+def form_of(
+    answer: Json,
+    config: Config,
+    *,
+    errors: Mapping[str, Sequence[str]] | None = None,
+    problems: Sequence[str] = (),
+    fixed: Collection[str] = (),
+) -> Form:
+    """Return the form.
+
+    `config` is what was typed, or the stored config with its secrets masked. `errors` replaces the answer's errors (an
+    empty mapping: none, for a form that nobody has filled yet). `fixed` keys cannot be changed.
+    """
+    wrong = {**(errors_of(answer) if errors is None else errors)}
+    grouped: dict[str, list[tuple[int, Field]]] = {title: [] for title in _titles(answer)}
+    known: set[str] = set()
+    for definition, value in _definitions(answer):
+        key = str(value.get("name") or definition.get("name") or "")
+        if not definition or key in known:
+            continue
+        known.add(key)
+        field = _field(definition, value, config, tuple(wrong.get(key, ())), fixed)
+        if value.get("visible") is False and not (field.is_set or field.errors):
+            continue
+        title = str(definition.get("group") or PLUGINS_OWN)
+        grouped.setdefault(title, []).append((_order(definition), field))
+    extras = {key: _extra(key, config, tuple(wrong.get(key, ()))) for key in config if key not in known}
+    lost = [
+        f"{key}: {error}" for key in wrong if key not in known and key not in extras for error in wrong[key]
+    ]
+    numbers = count(1)
+    listed = [(title, _numbered(_sorted(each), numbers)) for title, each in grouped.items() if each]
+    few = sum(len(each) for title, each in listed if title == PLUGINS_OWN) <= _FEW_KEYS
+    return Form(
+        groups=tuple(
+            Group(title=title, fields=fields, open=_is_open(fields) or (title == PLUGINS_OWN and few))
+            for title, fields in listed
+        ),
+        extras=_numbered(extras.values(), numbers),
+        problems=(*problems, *lost),
+        as_json=json_text(config),
+    )
+
+
+def answer_of_keys(keys: Json, config: Config) -> Json:
+    """Return an answer as validate gives it, made of `GET …/config`, for workers that refuse to validate a config."""
+    infos: list[Json] = [
+        {
+            "definition": each,
+            "value": {"name": each.get("name"), "value": config.get(str(each.get("name"))), "visible": True},
+        }
+        for each in (keys if isinstance(keys, list) else [])
+        if isinstance(each, dict)
+    ]
+    groups = dict.fromkeys(
+        str(each["group"])
+        for each in (keys if isinstance(keys, list) else [])
+        if isinstance(each, dict) and each.get("group")
+    )
+    return {"groups": list(groups), "configs": infos}
+
+
+def json_text(config: Config) -> str:
+    """Return a config as JSON for people."""
+    return json.dumps(dict(config), indent=2, ensure_ascii=False)
+
+
+def _titles(answer: Json) -> list[str]:
+    """Return the titles of the groups in order: the plugin's own keys follow the common ones."""
+    groups = answer.get("groups") if isinstance(answer, dict) else None
+    titles = list(dict.fromkeys(_strings(groups)))
+    if PLUGINS_OWN not in titles:
+        titles.insert(1 if titles[:1] == [_FIRST] else 0, PLUGINS_OWN)
+    return titles
+
+
+def _definitions(answer: Json) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield each key's definition, empty if there is none, and its value."""
+    configs = answer.get("configs") if isinstance(answer, dict) else None
+    for each in configs if isinstance(configs, list) else []:
+        if isinstance(each, dict):
+            definition, value = each.get("definition"), each.get("value")
+            yield (
+                definition if isinstance(definition, dict) else {},
+                value if isinstance(value, dict) else {},
+            )
+
+
+def _field(
+    definition: Mapping[str, Any],
+    value: Mapping[str, Any],
+    config: Config,
+    errors: tuple[str, ...],
+    fixed: Collection[str],
+) -> Field:
+    key = str(value.get("name") or definition.get("name") or "")
+    text = config.get(key)
+    kind = str(definition.get("type") or "")
+    default = definition.get("default_value")
+    secret = kind == PASSWORD
+    return Field(
+        key=key,
+        label=str(definition.get("display_name") or key),
+        type=kind,
+        importance=str(definition.get("importance") or ""),
+        documentation=plain_text(definition.get("documentation")),
+        default=None
+        if default is None
+        else HIDDEN
+        if is_secret(key, str(default), [key] if secret else ())
+        else str(default),
+        recommended=() if secret else tuple(_strings(value.get("recommended_values"))),
+        required=definition.get("required") is True,
+        widget=_widget(key, text, kind, fixed),
+        value=text or "",
+        is_set=key in config,
+        marker=_marker(config, key),
+        stored=HIDDEN in (text or ""),
+        errors=errors,
+    )
+
+
+def _extra(key: str, config: Config, errors: tuple[str, ...]) -> Field:
+    text = config.get(key)
+    return Field(
+        key=key,
+        label=key,
+        widget=_widget(key, text, "", ()),
+        value=text or "",
+        is_set=True,
+        marker=_marker(config, key),
+        stored=HIDDEN in (text or ""),
+        errors=errors,
+        defined=False,
+    )
+
+
+def _marker(config: Config, key: str) -> Marker:
+    if key not in config or config[key]:
+        return Marker.NONE
+    return Marker.NULL if config[key] is None else Marker.EMPTY
+
+
+def _widget(key: str, text: str | None, kind: str, fixed: Collection[str]) -> Widget:
+    if key in fixed:
+        return Widget.FIXED
+    if "\n" in (text or "") or "\r" in (text or ""):
+        return Widget.LINES
+    if kind == PASSWORD or is_secret(key, text):
+        return Widget.SECRET
+    if kind == "BOOLEAN" and (not text or text in _BOOLEANS):
+        return Widget.CHOICE
+    return Widget.LINE
+
+
+def _is_open(fields: Iterable[Field]) -> bool:
+    return any(each.errors or each.is_set or (each.required and each.default is None) for each in fields)
+
+
+def _order(definition: Mapping[str, Any]) -> int:
+    """Return a key's place in its group; keys without one follow in the order of the answer."""
+    order = definition.get("order_in_group", definition.get("order"))
+    return order if isinstance(order, int) and order >= 0 else 1_000_000
+
+
+def _sorted(fields: Iterable[tuple[int, Field]]) -> list[Field]:
+    return [field for _, field in sorted(fields, key=lambda each: each[0])]
+
+
+def _numbered(fields: Iterable[Field], numbers: Iterator[int]) -> tuple[Field, ...]:
+    return tuple(replace(field, id=f"f{next(numbers)}") for field in fields)
+
+
+def _strings(found: object) -> list[str]:
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []

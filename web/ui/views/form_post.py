@@ -1,0 +1,186 @@
+"""What a form sends: the config that was typed, with stored secrets put back, and whether the stored one has changed.
+
+Names of inputs carry the key percent-encoded, because browsers change line ends in names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from kraal.config.hidden import HIDDEN, hide, shown
+from kraal.core.ids import Config
+from web.ui.views.form import Marker
+
+VALUE: Final = "v."
+"""Prefix of an input with a key's value."""
+MARK: Final = "m."
+"""Prefix of a hidden input that tells that an empty value is one."""
+DROP: Final = "d."
+"""Prefix of a box that removes an unknown key."""
+NEW_KEY: Final = "new.key"
+NEW_VALUE: Final = "new.value"
+JSON: Final = "json"
+
+CHANGED_SECRET: Final = (
+    f"This value still contains {HIDDEN}. Leave the value as it was to keep the stored secret, "
+    f"or replace {HIDDEN} by the secret."
+)
+NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} by the secret."
+_NOT_A_CONFIG: Final = "The JSON must be an object of texts, numbers, booleans and nulls"
+
+
+def input_name(prefix: str, key: str) -> str:
+    """Return the name of an input of a key."""
+    return prefix + quote(key, safe="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """A config as typed; `problem` is set when its JSON cannot be read, and `text` is that JSON."""
+
+    config: dict[str, str | None]
+    text: str = ""
+    problem: str = ""
+
+
+def read_post(pairs: Iterable[tuple[str, str]]) -> Posted:
+    """Read the fields of a posted form, or the JSON if there is a field of that name."""
+    fields = list(pairs)
+    texts = [value for name, value in fields if name == JSON]
+    return _read_json(_lines(texts[0])) if texts else Posted(config=_read_fields(fields))
+
+
+def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
+    marks = {unquote(name[len(MARK) :]): value for name, value in fields if name.startswith(MARK)}
+    dropped = {unquote(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
+    config: dict[str, str | None] = {}
+    for name, value in fields:
+        if not name.startswith(VALUE):
+            continue
+        key, text = unquote(name[len(VALUE) :]), _lines(value)
+        mark = marks.get(key, Marker.NONE)
+        if key not in dropped and (text or mark):
+            config[key] = None if not text and mark == Marker.NULL else text
+    keys = [value for name, value in fields if name == NEW_KEY]
+    values = [_lines(value) for name, value in fields if name == NEW_VALUE]
+    config.update({key.strip(): value for key, value in zip(keys, values, strict=False) if key.strip()})
+    return config
+
+
+def _lines(text: str) -> str:
+    """Return a text with its own line ends: browsers send all of them as CR and LF."""
+    return text.replace("\r\n", "\n")
+
+
+def _read_json(text: str) -> Posted:
+    try:
+        found = json.loads(
+            text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_without_duplicates
+        )
+    except RecursionError:
+        return Posted(config={}, text=text, problem="The JSON is nested too deeply.")
+    except ValueError as exc:
+        return Posted(config={}, text=text, problem=f"The JSON cannot be read: {exc}.")
+    if not isinstance(found, dict):
+        return Posted(config={}, text=text, problem=f"{_NOT_A_CONFIG}.")
+    if set(found) <= {"name", "config", "initial_state"} and isinstance(found.get("config"), dict):
+        found = {**({"name": found["name"]} if "name" in found else {}), **found["config"]}
+    nested = next((key for key, value in found.items() if isinstance(value, dict | list)), None)
+    if nested is not None:
+        return Posted(config={}, text=text, problem=f"{_NOT_A_CONFIG}, but {nested!r} is none of these.")
+    config = {
+        key: ("true" if value else "false") if isinstance(value, bool) else value
+        for key, value in found.items()
+    }
+    return Posted(config=config, text=text)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object. Raises ValueError for a key that is there twice, of which one value would be lost."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} is there twice")
+        found[key] = value
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """A config with its stored secrets; `errors` by key where there is no secret to put back."""
+
+    config: dict[str, str | None]
+    errors: dict[str, tuple[str, ...]]
+
+
+def restore(typed: Config, stored: Config | None, declared: Collection[str] = ()) -> Restored:
+    """Replace the placeholders of secrets by the stored values; `stored` is None for a new connector.
+
+    A value is put back only under its own key, and only if it was left as the form showed it.
+    """
+    config: dict[str, str | None] = {}
+    errors: dict[str, tuple[str, ...]] = {}
+    for key, value in typed.items():
+        config[key] = value
+        before = (stored or {}).get(key)
+        if before is not None and _lines(before).replace("\r", "\n") == value:
+            config[key] = before  # a browser cannot send a single CR
+        if value is None or HIDDEN not in value or value == before:
+            continue
+        if before and value in _masks(key, before, declared):
+            config[key] = before
+        else:
+            errors[key] = (CHANGED_SECRET if before and value != HIDDEN else NO_SECRET,)
+    return Restored(config=config, errors=errors)
+
+
+def _masks(key: str, value: str, declared: Collection[str]) -> set[str | None]:
+    """Return the texts by which a form may have shown a value with a secret."""
+    return {HIDDEN, shown(key, value, declared), shown(key, value)}
+
+
+class Seals:
+    """Tells whether a stored config is still the one that a form was made of. Any thread.
+
+    A seal has two parts: an HMAC of the whole config with a key of this process, and a plain digest of the config with
+    its secrets masked. Another worker behind the same address has another key: it compares the second part only, and
+    then misses only a change of nothing but a secret, which the form does not overwrite unless it was typed anew.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._own = hashlib.sha256(b"process" + key).hexdigest()[:16]
+
+    def seal(self, config: Config, declared: Collection[str]) -> str:
+        """Return the seal of a config, which tells nothing about its secrets; `declared` as in `hide`."""
+        return f"{self._own}.{self._secret(config)}.{_masked_digest(config, declared)}"
+
+    def holds(self, seal: str, config: Config, declared: Collection[str]) -> bool:
+        """Tell whether a config is the one of the seal."""
+        own, _, rest = seal.partition(".")
+        secret, _, masked = rest.partition(".")
+        if own == self._own:
+            return hmac.compare_digest(secret.encode(), self._secret(config).encode())
+        return hmac.compare_digest(masked.encode(), _masked_digest(config, declared).encode())
+
+    def _secret(self, config: Config) -> str:
+        return hmac.new(self._key, _bytes(config), hashlib.sha256).hexdigest()
+
+
+def _masked_digest(config: Config, declared: Collection[str]) -> str:
+    return hashlib.sha256(_bytes(hide(config, declared))).hexdigest()
+
+
+def typed_digest(typed: Config) -> str:
+    """Return a digest of a config as typed: the changes that a page showed are those of this config."""
+    return hashlib.sha256(_bytes(typed)).hexdigest()
+
+
+def _bytes(config: Config) -> bytes:
+    return json.dumps(sorted(config.items())).encode()

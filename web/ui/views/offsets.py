@@ -1,0 +1,301 @@
+"""Offsets of a connector: as a table, as typed changes, and as the request that makes them (KIP-875)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NoReturn
+
+from kraal.core.ids import Json
+from web.ui.views.texts import counted
+
+PARTITION: Final = "p."
+"""Prefix of the hidden input with a row's partition, as JSON."""
+BEFORE: Final = "b."
+"""Prefix of the hidden input with the offset that the page showed, as JSON."""
+AFTER: Final = "o."
+"""Prefix of the input with the offset as typed."""
+DELETE: Final = "x."
+"""Prefix of the box that deletes a partition's offset."""
+NEW_PARTITION: Final = "new.partition"
+NEW_OFFSET: Final = "new.offset"
+
+MOST_ROWS: Final = 500
+"""Rows on a page; `kraal offsets` and REST have no such limit."""
+_SINK_KEYS: Final = {"kafka_topic", "kafka_partition"}
+_LONGEST_NUMBER: Final = 18
+STOP_FIRST: Final = "Offsets can be changed only while the connector is STOPPED and its tasks have ended."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The offset of one partition. JSON texts keep the order of the worker's answer, which may matter to it."""
+
+    partition: str
+    offset: str
+    """`null` if the partition has no offset."""
+    topic: str = ""
+    number: str = ""
+    """Kafka's partition; both are empty for a source."""
+    position: str = ""
+    """Kafka's offset of a sink; empty if it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Offsets of a connector for a page."""
+
+    sink: bool
+    rows: tuple[Row, ...]
+    total: int
+    """Number of partitions, of which `rows` are the ones that match and fit."""
+    matching: int
+
+
+class Kind(StrEnum):
+    """What a change does to a partition."""
+
+    FORWARD = "forward"
+    BACK = "back"
+    CHANGED = "changed"
+    """To another offset, of which the order is not known: that of a source."""
+    ADDED = "added"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetChange:
+    """A change of one partition's offset, not yet made."""
+
+    row: Row
+    before: str
+    after: str
+    kind: Kind
+    records: int | None = None
+    """Distance in records, for a sink."""
+
+    @property
+    def effect(self) -> str:
+        """What the change leads to, in words."""
+        match self.kind:
+            case Kind.FORWARD:
+                return f"{counted(self.records or 0, 'record')} skipped at most"
+            case Kind.BACK:
+                return f"{counted(self.records or 0, 'record')} read again at most"
+            case Kind.ADDED:
+                return "starts there"
+            case Kind.DELETED:
+                return "no offset: the connector decides where it starts"
+            case Kind.CHANGED:
+                return "continues there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """Typed changes against the present offsets."""
+
+    changes: tuple[OffsetChange, ...]
+    errors: Mapping[str, str]
+    """By the partition's text, or by that of a new row as typed."""
+    moved: tuple[str, ...] = ()
+    """Partitions whose offset is no longer the one that the page showed; their changes must be looked at again."""
+
+    @property
+    def body(self) -> Json:
+        """The body of `PATCH /connectors/{c}/offsets`."""
+        return {
+            "offsets": [
+                {"partition": json.loads(each.row.partition), "offset": json.loads(each.after)}
+                for each in self.changes
+            ]
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """One row of a posted page."""
+
+    partition: str
+    after: str
+    before: str | None = None
+    """None for a new row."""
+    delete: bool = False
+
+
+def table_of(answer: Json, *, sink: bool, query: str = "", most: int = MOST_ROWS) -> Table:
+    """Return the offsets of an answer of `GET …/offsets` whose partition contains `query`, sorted."""
+    rows = _rows(answer, sink=sink)
+    found = [row for row in rows if query.lower() in row.partition.lower()]
+    return Table(sink=sink, rows=tuple(found[:most]), total=len(rows), matching=len(found))
+
+
+def can_change(status: Json) -> bool:
+    """Tell whether the connector is stopped and has no tasks, so that its offsets may be changed."""
+    if not isinstance(status, dict) or status.get("tasks"):
+        return False
+    connector = status.get("connector")
+    return isinstance(connector, dict) and connector.get("state") == "STOPPED"
+
+
+def read_rows(pairs: Iterable[tuple[str, str]]) -> list[Typed]:
+    """Read the rows of a posted page, in order."""
+    fields = list(pairs)
+    known = dict(fields)
+    rows = [
+        Typed(
+            partition=value,
+            before=known.get(BEFORE + name[len(PARTITION) :]),
+            after=known.get(AFTER + name[len(PARTITION) :], ""),
+            delete=DELETE + name[len(PARTITION) :] in known,
+        )
+        for name, value in fields
+        if name.startswith(PARTITION)
+    ]
+    keys = [value for name, value in fields if name == NEW_PARTITION]
+    offsets = [value for name, value in fields if name == NEW_OFFSET]
+    return rows + [
+        Typed(partition=key, after=offset)
+        for key, offset in zip(keys, offsets, strict=False)
+        if key.strip() or offset.strip()
+    ]
+
+
+def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
+    """Compare typed rows with the present offsets; rows that change nothing are left out."""
+    present = {_same(row.partition): row for row in _rows(answer, sink=sink)}
+    changes: dict[str, OffsetChange] = {}
+    errors: dict[str, str] = {}
+    moved: list[str] = []
+    for each in typed:
+        try:
+            partition = _object(each.partition, "The partition", may_be_null=False)
+            after = "null" if each.delete else _after(each.after, sink=sink and each.before is not None)
+            if sink:
+                _check_sink(partition, after)
+        except ValueError as exc:
+            errors[each.partition] = str(exc)
+            continue
+        key = _same(partition)
+        row = present.get(key) or _row(json.loads(partition), None, sink=sink)
+        if key in changes:
+            errors[each.partition] = "This partition is there twice"
+            continue
+        if each.before is not None and _same(after) == _same(each.before):
+            continue
+        if each.before is not None and _same(each.before) != _same(row.offset):
+            moved.append(row.partition)
+        if _same(after) != _same(row.offset):
+            changes[key] = _change(row, after)
+    return Preview(changes=tuple(changes.values()), errors=errors, moved=tuple(moved))
+
+
+def change_question(name: str, changes: Sequence[OffsetChange], *, sink: bool) -> str:
+    """Return what a confirmation asks and tells."""
+    what = "Records between the old and the new offsets are read again, or skipped."
+    if not sink:
+        what = "The connector continues from the new offsets: what lies between is read again, or skipped."
+    return f"Change {counted(len(changes), 'offset')} of {name}? {what}"
+
+
+def reset_question(name: str, total: int, *, sink: bool) -> str:
+    """Return what the confirmation of a reset asks and tells."""
+    if sink:
+        then = (
+            "Its consumer group is deleted; once resumed, it starts where auto.offset.reset says, "
+            "by default at the earliest record."
+        )
+    else:
+        then = "Once resumed, it starts as if it had never run, and may read again what it read before."
+    return f"Delete all {counted(total, 'offset')} of {name}? {then}"
+
+
+def _rows(answer: Json, *, sink: bool) -> list[Row]:
+    offsets = answer.get("offsets") if isinstance(answer, dict) else None
+    rows = [
+        _row(each.get("partition"), each.get("offset"), sink=sink)
+        for each in (offsets if isinstance(offsets, list) else [])
+        if isinstance(each, dict)
+    ]
+    return sorted(rows, key=lambda row: (row.topic, _int(row.number), row.partition))
+
+
+def _row(partition: Json, offset: Json, *, sink: bool) -> Row:
+    topic, number, position = "", "", ""
+    if sink and isinstance(partition, dict):
+        topic, number = str(partition.get("kafka_topic", "")), str(partition.get("kafka_partition", ""))
+    if sink and isinstance(offset, dict):
+        position = str(offset.get("kafka_offset", ""))
+    return Row(
+        partition=_text(partition), offset=_text(offset), topic=topic, number=number, position=position
+    )
+
+
+def _change(row: Row, after: str) -> OffsetChange:
+    records: int | None = None
+    kind = Kind.DELETED if after == "null" else Kind.ADDED if row.offset == "null" else Kind.CHANGED
+    if kind is Kind.CHANGED and row.position:
+        distance = int(json.loads(after)["kafka_offset"]) - _int(row.position)
+        kind, records = (Kind.FORWARD if distance > 0 else Kind.BACK), abs(distance)
+    return OffsetChange(row=row, before=row.offset, after=after, kind=kind, records=records)
+
+
+def _after(text: str, *, sink: bool) -> str:
+    """Return an offset as typed as JSON: a number is expected for a sink's row, JSON otherwise. Raises ValueError."""
+    if not sink:
+        return _object(text, "The offset", may_be_null=True)
+    number = text.strip()
+    if not (number.isascii() and number.isdecimal()) or len(number) > _LONGEST_NUMBER:
+        raise ValueError("Enter a whole number that is not negative, or tick the box to delete the offset")
+    return _text({"kafka_offset": int(number)})
+
+
+def _object(text: str, what: str, *, may_be_null: bool) -> str:
+    """Return a JSON object as text without extra blanks. Raises ValueError with a sentence."""
+    allowed = "a JSON object or null" if may_be_null else "a JSON object"
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+        written = _text(found)
+    except RecursionError as exc:
+        raise ValueError(f"{what} is nested too deeply") from exc
+    except ValueError as exc:
+        raise ValueError(f"{what} must be {allowed}: {exc}") from exc
+    if found is None and may_be_null:
+        return "null"
+    if not isinstance(found, dict):
+        raise ValueError(f"{what} must be {allowed}")
+    return written
+
+
+def _check_sink(partition: str, after: str) -> None:
+    """Check a sink's new row early; the worker checks again. Raises ValueError."""
+    if set(json.loads(partition)) != _SINK_KEYS:
+        raise ValueError('The partition must look like {"kafka_topic": "orders", "kafka_partition": 0}')
+    offset = json.loads(after)
+    if offset is not None and (set(offset) != {"kafka_offset"} or not _is_number(offset["kafka_offset"])):
+        raise ValueError('The offset must be null or look like {"kafka_offset": 10}')
+
+
+def _is_number(found: object) -> bool:
+    return not isinstance(found, bool) and isinstance(found, int) and found >= 0
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _same(text: str) -> str:
+    """Return JSON in a form that is equal for equal values; a text that is no JSON stays as it is."""
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _int(text: str) -> int:
+    return int(text) if text.lstrip("-").isdecimal() and len(text) <= _LONGEST_NUMBER + 1 else -1

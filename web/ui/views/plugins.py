@@ -1,0 +1,172 @@
+"""The installed plugins, the documentation of one, and an example config made from its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kraal.config.hidden import HIDDEN, is_secret
+from kraal.core.ids import Json
+from web.ui.views.config import PASSWORD
+from web.ui.views.texts import plain_text
+
+CONNECTOR_TYPES: Final = ("source", "sink")
+_TITLES: Final = {
+    "source": "Sources",
+    "sink": "Sinks",
+    "transformation": "Transforms",
+    "predicate": "Predicates",
+    "converter": "Converters",
+    "header_converter": "Header converters",
+}
+_NO_GROUP: Final = "Plugin"
+_FRAMEWORK: Final = frozenset({"name", "connector.class", "tasks.max"})
+_EXAMPLES: Final = {"topics": "my-topic", "topic": "my-topic"}
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """An installed plugin."""
+
+    name: str
+    """Class name, as configs name it."""
+    type: str
+    version: str
+
+    @property
+    def short(self) -> str:
+        """The last part of the class name."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def connector(self) -> bool:
+        """Whether connectors can be created of it."""
+        return self.type in CONNECTOR_TYPES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Plugins of one type."""
+
+    type: str
+    title: str
+    plugins: tuple[Plugin, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDoc:
+    """What a plugin says about one of its keys."""
+
+    name: str
+    label: str
+    type: str
+    importance: str
+    default: str | None
+    required: bool
+    documentation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyGroup:
+    """Keys that the plugin shows together."""
+
+    title: str
+    keys: tuple[KeyDoc, ...]
+
+
+def plugins_of(answer: Json, query: str = "") -> list[Plugin]:
+    """Return the plugins of an answer of `GET /connector-plugins` whose class contains `query`, as listed."""
+    found = [
+        Plugin(
+            name=str(each.get("class") or ""),
+            type=str(each.get("type") or ""),
+            version=str(each.get("version") or ""),
+        )
+        for each in (answer if isinstance(answer, list) else [])
+        if isinstance(each, dict)
+    ]
+    return [each for each in dict.fromkeys(found) if query.lower() in each.name.lower()]
+
+
+def by_kind(plugins: list[Plugin]) -> list[Kind]:
+    """Return plugins by type, sources and sinks first, each sorted by the last part of its class name."""
+    types = list(dict.fromkeys([*_TITLES, *(each.type for each in plugins)]))
+    kinds = [
+        Kind(
+            type=name,
+            title=_TITLES.get(name, name),
+            plugins=tuple(
+                sorted(
+                    (each for each in plugins if each.type == name),
+                    key=lambda each: (each.short.lower(), each.name, each.version),
+                )
+            ),
+        )
+        for name in types
+    ]
+    return [kind for kind in kinds if kind.plugins]
+
+
+def plugin_named(plugins: list[Plugin], name: str) -> Plugin | None:
+    """Return the first plugin of a class name or of its last part, as configs may name it."""
+    return next((each for each in plugins if name in (each.name, each.short)), None)
+
+
+def documented(keys: Json) -> list[KeyGroup]:
+    """Return the keys of an answer of `GET /connector-plugins/{plugin}/config`: the plugin's own first."""
+    groups: dict[str, list[KeyDoc]] = {_NO_GROUP: []}
+    for each in _keys(keys):
+        groups.setdefault(str(each.get("group") or _NO_GROUP), []).append(_key(each))
+    return [KeyGroup(title=title, keys=tuple(found)) for title, found in groups.items() if found]
+
+
+def example(plugin: Plugin, keys: Json) -> dict[str, str]:
+    """Return a config to start from: the required keys and those of high importance.
+
+    A key without a default gets a text in angle brackets to be replaced; a secret gets the placeholder of secrets.
+    """
+    config = {"name": example_name(plugin), "connector.class": plugin.name, "tasks.max": "1"}
+    for each in _keys(keys):
+        key, default = str(each.get("name") or ""), each.get("default_value")
+        wanted = each.get("required") is True or each.get("importance") == "HIGH"
+        if key in _FRAMEWORK or not key or not wanted or key == "topics.regex":
+            continue
+        secret = each.get("type") == PASSWORD or is_secret(key, "x")
+        if secret:
+            config[key] = HIDDEN
+        elif isinstance(default, str) and default:
+            config[key] = default
+        elif each.get("required") is True or default is None or key in _EXAMPLES:
+            config[key] = _EXAMPLES.get(key, f"<{key}>")
+    return config
+
+
+def first_config(plugin: str) -> dict[str, str]:
+    """Return the config of a new connector before anything is typed."""
+    return {"connector.class": plugin}
+
+
+def example_name(plugin: Plugin) -> str:
+    """Return a name for a connector: `file-stream-source` of FileStreamSourceConnector."""
+    words = _WORDS.findall(plugin.short.removesuffix("Connector"))
+    return "my-" + ("-".join(word.lower() for word in words) or "connector")
+
+
+def _key(each: Mapping[str, Any]) -> KeyDoc:
+    name, default = str(each.get("name") or ""), each.get("default_value")
+    return KeyDoc(
+        name=name,
+        label=str(each.get("display_name") or name),
+        type=str(each.get("type") or ""),
+        importance=str(each.get("importance") or ""),
+        default=None if default is None else str(default),
+        required=each.get("required") is True,
+        documentation=plain_text(each.get("documentation")),
+    )
+
+
+def _keys(answer: Json) -> list[Mapping[str, Any]]:
+    return [each for each in answer if isinstance(each, dict)] if isinstance(answer, list) else []
