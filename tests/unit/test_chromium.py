@@ -1,0 +1,220 @@
+"""Finding, fetching and verifying the browser of the dashboard's tests."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import platform
+import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import brotli
+import pytest
+from typing_extensions import override
+
+from scripts.harness.processes import ScriptFailed
+from tests.integration.ui import chromium
+from tests.integration.ui.chromium import LOCK, Locked, fetched, parse_lock, registry
+
+
+class Registry(BaseHTTPRequestHandler):
+    """A registry of one package that counts what it is asked."""
+
+    package = b""
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        """Answer with the package, or 404 for any other path."""
+        self.asked.append(self.path)
+        known = self.path == "/npm/@some/browser/-/browser-1.2.3.tgz"
+        self.send_response(200 if known else 404)
+        self.end_headers()
+        self.wfile.write(self.package if known else b"")
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def tar(files: dict[str, bytes], mode: str = "w") -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as opened:  # type: ignore[call-overload]
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            opened.addfile(entry, io.BytesIO(content))
+    return made.getvalue()
+
+
+PACKAGE = tar(
+    {
+        "package/bin/chromium.br": brotli.compress(b"#!/bin/sh\n"),
+        "package/bin/al2023.tar.br": brotli.compress(tar({"lib/libnss3.so": b"library"})),
+        "package/bin/fonts.tar.br": brotli.compress(tar({"fonts/sans.ttf": b"font"})),
+    },
+    "w:gz",
+)
+LOCKED = Locked("@some/browser", "1.2.3", hashlib.sha512(PACKAGE).digest())
+
+
+@pytest.fixture
+def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Registry]]:
+    """A registry on loopback that npm is configured for, on a machine without npm and without browsers."""
+    made = type("Made", (Registry,), {"package": PACKAGE, "asked": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), made)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    (tmp_path / "home").mkdir()
+    for name, value in (
+        ("npm_config_registry", f"http://127.0.0.1:{server.server_port}/npm/"),
+        ("HOME", str(tmp_path / "home")),
+        ("PATH", str(tmp_path / "programs")),
+        ("KRAAL_CACHE", str(tmp_path / "cache")),
+        ("no_proxy", "127.0.0.1"),
+    ):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("KRAAL_CHROMIUM", raising=False)
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    yield made
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def program(path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.touch(mode=0o755)
+    return path
+
+
+def test_the_lock_names_a_package_a_version_and_a_sha512() -> None:
+    locked = parse_lock(LOCK.read_text(encoding="utf-8"))
+    assert (locked.package, len(locked.sha512)) == ("@sparticuz/chromium", 64)
+    assert locked.path == f"@sparticuz/chromium/-/chromium-{locked.version}.tgz"
+
+
+def test_the_named_browser_goes_before_an_installed_one(
+    npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = program(tmp_path / "programs" / "google-chrome")
+    assert chromium.chromium().program == installed
+    better = program(tmp_path / "programs" / "chromium")
+    assert chromium.chromium().program == better
+    named = program(tmp_path / "mine")
+    monkeypatch.setenv("KRAAL_CHROMIUM", str(named))
+    assert chromium.chromium().program == named
+    assert npm.asked == []
+
+
+def test_a_named_browser_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRAAL_CHROMIUM", "/nowhere/chromium")
+    with pytest.raises(ScriptFailed, match="Invalid KRAAL_CHROMIUM '/nowhere/chromium'"):
+        chromium.chromium()
+
+
+def test_without_an_installed_browser_the_locked_one_is_fetched_once(
+    npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "lock"
+    integrity = "sha512-" + base64.b64encode(LOCKED.sha512).decode()
+    lock.write_text(f"# a comment\n{LOCKED.package} {LOCKED.version} {integrity}\n", encoding="utf-8")
+    monkeypatch.setattr(chromium, "LOCK", lock)
+    found = [chromium.chromium(), chromium.chromium()]
+    assert found[0] == found[1]
+    place = tmp_path / "cache" / "chromium" / f"1.2.3-{LOCKED.sha512.hex()[:8]}"
+    assert found[0].program == place / "chromium"
+    assert found[0].environment == {"LD_LIBRARY_PATH": str(place / "lib")}
+    assert found[0].fonts == place / "fonts"
+    assert npm.asked == ["/npm/@some/browser/-/browser-1.2.3.tgz"]
+
+
+def test_the_package_is_unpacked_into_a_complete_directory(npm: type[Registry], tmp_path: Path) -> None:
+    (tmp_path / "cache" / ".fetch-killed").mkdir(parents=True)
+    found = fetched(LOCKED, tmp_path / "cache")
+    place = found.program.parent
+    assert found.program.read_bytes() == b"#!/bin/sh\n"
+    assert found.program.stat().st_mode & 0o777 == 0o755
+    assert (place / "lib" / "libnss3.so").read_bytes() == b"library"
+    assert (place / "fonts" / "sans.ttf").read_bytes() == b"font"
+    assert sorted(path.name for path in place.parent.iterdir()) == [".lock", place.name]
+    assert npm.asked
+
+
+def test_a_package_with_another_checksum_is_refused_and_nothing_is_kept(
+    npm: type[Registry], tmp_path: Path
+) -> None:
+    npm.package = PACKAGE + b"and more"
+    with pytest.raises(ScriptFailed, match=r"does not match chromium\.lock: expected sha512") as failure:
+        fetched(LOCKED, tmp_path / "cache")
+    assert "\n" not in str(failure.value)
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_a_registry_without_the_package_ends_in_one_sentence_with_the_ways_out(
+    npm: type[Registry], tmp_path: Path
+) -> None:
+    with pytest.raises(ScriptFailed, match="404") as failure:
+        fetched(Locked("@some/other", "1", b"x" * 64), tmp_path / "cache")
+    assert "\n" not in str(failure.value)
+    assert str(failure.value).endswith(chromium.WAYS)
+    assert len(npm.asked) == 1
+
+
+def test_a_registry_that_cannot_be_reached_ends_in_one_sentence(
+    npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1")
+    with pytest.raises(ScriptFailed, match=r"^No Chromium found, and @some/browser cannot be fetched: "):
+        fetched(LOCKED, tmp_path / "cache")
+    assert npm.asked == []
+
+
+@pytest.mark.usefixtures("npm")
+def test_a_machine_without_npm_and_its_settings_ends_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("npm_config_registry")
+    with pytest.raises(ScriptFailed, match="npm names no registry"):
+        fetched(LOCKED, tmp_path / "cache")
+
+
+@pytest.mark.usefixtures("npm")
+def test_npm_is_asked_for_the_registry_that_no_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "programs" / "npm").write_text(
+        "#!/bin/sh\necho http://127.0.0.1:1/$1/$2/$3\n", encoding="utf-8"
+    )
+    monkeypatch.delenv("npm_config_registry")
+    assert chromium.configured_registry("@some") == "http://127.0.0.1:1/config/get/registry"
+
+
+def test_another_kind_of_machine_is_told_to_install_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(ScriptFailed, match="for Linux on x86-64"):
+        fetched(LOCKED, tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("environment", "npmrc", "expected"),
+    [
+        ({}, "", None),
+        ({"npm_config_registry": "http://a/"}, "registry=http://b/", "http://a/"),
+        ({"NPM_CONFIG_REGISTRY": "http://a/"}, "", "http://a/"),
+        ({"npm_config_registry": ""}, "registry = http://b/", "http://b/"),
+        ({"npm_config_registry": "http://a/"}, "@some:registry=http://c/", "http://c/"),
+        ({}, "@other:registry=http://c/\n; registry=http://d/\n#registry=http://e/", None),
+        ({"HERE": "http://f"}, 'registry="${HERE}/npm/"', "http://f/npm/"),
+    ],
+)
+def test_the_registry_is_the_one_that_npm_would_ask(
+    environment: dict[str, str], npmrc: str, expected: str | None
+) -> None:
+    assert registry("@some", environment, npmrc) == expected
