@@ -1,0 +1,66 @@
+"""One cluster, one browser a test, and somebody who looks at the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from kraal.broker.broker import Broker, free_port
+from kraal.testing import ProcessCluster
+from scripts.harness.processes import ScriptFailed
+from tests.integration.ui.browser import running
+from tests.integration.ui.chromium import Chromium, chromium
+from tests.integration.ui.visitor import WAIT_MS, Visitor
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Playwright
+
+
+@pytest.fixture(scope="package")
+def program() -> Chromium:
+    """The browser that is installed or was fetched; without one every test fails and says so."""
+    try:
+        return chromium()
+    except ScriptFailed as failure:
+        pytest.fail(str(failure), pytrace=False)
+
+
+@pytest.fixture(scope="package")
+def playwright() -> Iterator[Playwright]:
+    """Playwright; stopped after this directory, because its event loop excludes those of asynchronous tests."""
+    expect.set_options(timeout=WAIT_MS)
+    with sync_playwright() as made:
+        yield made
+
+
+@pytest.fixture
+def browser(playwright: Playwright, program: Chromium) -> Iterator[Browser]:
+    """A browser of the test's own."""
+    with running(program, playwright) as made:
+        yield made
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[Visitor]:
+    """Somebody who opens pages; the test fails if one of these has errors that it did not expect."""
+    made = Visitor(browser)
+    yield made
+    assert made.problems() == []
+
+
+@pytest.fixture(scope="package")
+def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    """Two Kraal workers in one group, which tests share; each keeps its port when it is started again."""
+    made = ProcessCluster(
+        directory=tmp_path_factory.mktemp("cluster"),
+        bootstrap=kafka.bootstrap,
+        properties={"offset.flush.interval.ms": "1000"},
+    )
+    try:
+        made.start_all([made.add({"listeners": f"http://127.0.0.1:{free_port()}"}) for _ in range(2)])
+        yield made
+    finally:
+        made.close()

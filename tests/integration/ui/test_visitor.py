@@ -1,0 +1,87 @@
+"""What the tests of the dashboard notice by themselves, on pages that do wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+from typing_extensions import override
+
+from tests.integration.ui.axe import violations
+from tests.integration.ui.visitor import Visitor
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.ci
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[str, str], str]]:
+    """Serves a page and a script under a strict policy, and returns the page's URL."""
+    answers: dict[str, tuple[str, bytes]] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            kind, body = answers.get(self.path, ("text/plain", b""))
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Security-Policy", "default-src 'self'")
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+
+    def made(body: str, script: str = "") -> str:
+        page = f'<!doctype html><html lang="en"><title>page</title><script src="/own.js"></script><main>{body}</main>'
+        answers["/"] = ("text/html; charset=utf-8", page.encode())
+        answers["/own.js"] = ("text/javascript", script.encode() or b"0")
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield made
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("body", "script", "noticed"),
+    [
+        ("<h1>fine</h1>", "document.title = 'fine'", None),
+        ("<h1>wrong</h1>", "console.error('something')", "error in the console: something"),
+        ("<h1>wrong</h1>", "console.warn('something')", "warning in the console: something"),
+        ("<h1>wrong</h1>", "throw new Error('something')", "error of a script: something"),
+        ("<img src='data:,' onerror='0'>", "", "violation of the policy: script-src-attr inline"),
+        ("<h1 style='color: red'>wrong</h1>", "", "violation of the policy: style-src-attr inline"),
+        ("<img src='/missing' alt=''>", "", "404"),
+    ],
+)
+def test_errors_of_a_page_are_noticed(
+    browser: Browser, serve: Callable[[str, str], str], body: str, script: str, noticed: str | None
+) -> None:
+    visitor = Visitor(browser)
+    visitor.open(serve(body, script))
+    problems = visitor.problems()
+    if noticed is None:
+        assert problems == []
+    else:
+        assert any(noticed in each for each in problems), problems
+        visitor.expect(".")
+        assert visitor.problems() == []
+
+
+def test_axe_finds_what_keeps_people_out(browser: Browser, serve: Callable[[str], str]) -> None:
+    visitor = Visitor(browser)
+    page = visitor.open(serve("<h1>fine</h1>"))
+    assert violations(page) == []
+    page = visitor.open(serve("<h1>wrong</h1><input><img src='/own.js'>"))
+    assert {each.partition(":")[0] for each in violations(page)} == {"critical label", "critical image-alt"}

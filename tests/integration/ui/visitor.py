@@ -1,0 +1,78 @@
+"""Somebody with a browser, who notices what goes wrong on the pages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page
+
+WAIT_MS: Final = 10_000
+LOUD: Final = ("error", "warning")
+REPORT: Final = """document.addEventListener("securitypolicyviolation", event =>
+    console.error("violation of the policy:", event.violatedDirective, event.blockedURI, event.sample))"""
+"""Runs in every page before its own scripts."""
+
+
+class Visitor:
+    """Opens pages in one browser, and collects errors of the console, of scripts and of the policy.
+
+    Not thread-safe. Pages and contexts stay open until the browser ends.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._expected: list[re.Pattern[str]] = []
+        self._seen: list[str] = []
+        self._pages: list[Page] = []
+
+    def open(
+        self,
+        url: str,
+        *,
+        beside: Page | None = None,
+        dark: bool = False,
+        width: int = 1280,
+        height: int = 900,
+        **options: Any,
+    ) -> Page:
+        """Open a page in a tab: of a new profile, or of the profile of the page `beside`, with that one's options.
+
+        `options` are those of Playwright's `new_context`.
+        """
+        context = beside.context if beside is not None else None
+        if context is None:
+            context = self._browser.new_context(
+                color_scheme="dark" if dark else "light",
+                viewport={"width": width, "height": height},
+                locale="en-GB",
+                timezone_id="Europe/Zurich",
+                **options,
+            )
+            context.add_init_script(REPORT)
+        page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self._note(f"error of a script: {error}"))
+        page.on("crash", lambda _page: self._note("the page crashed"))
+        self._pages.append(page)
+        page.goto(url)
+        return page
+
+    def expect(self, pattern: str) -> None:
+        """Allow errors that match; for errors that the test itself causes."""
+        self._expected.append(re.compile(pattern))
+
+    def problems(self) -> list[str]:
+        """Return the errors so far that were not expected."""
+        for page in self._pages:
+            page.evaluate("0")  # what the page reported before has arrived with this
+        return [each for each in self._seen if not any(known.search(each) for known in self._expected)]
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in LOUD:
+            self._note(f"{message.type} in the console: {message.text} ({message.location.get('url', '')})")
+
+    def _note(self, text: str) -> None:
+        self._seen.append(text)
