@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +21,27 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
 
-@pytest.fixture(scope="package")
+HERE = Path(__file__).parent
+_shared = pytest.StashKey[ExitStack]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End what tests share after the last one of this directory, rather than at the end of the session.
+
+    Playwright's event loop excludes those of asynchronous tests, and other tests need the memory of the cluster.
+    """
+    if (nextitem is None or HERE not in nextitem.path.parents) and _shared in item.session.stash:
+        item.session.stash[_shared].close()
+
+
+@pytest.fixture(scope="session")
+def shared(request: pytest.FixtureRequest) -> ExitStack:
+    """What ends after the last test of this directory."""
+    return request.session.stash.setdefault(_shared, ExitStack())
+
+
+@pytest.fixture(scope="session")
 def program() -> Chromium:
     """The browser that is installed or was fetched; without one every test fails and says so."""
     try:
@@ -28,12 +50,11 @@ def program() -> Chromium:
         pytest.fail(str(failure), pytrace=False)
 
 
-@pytest.fixture(scope="package")
-def playwright() -> Iterator[Playwright]:
-    """Playwright; stopped after this directory, because its event loop excludes those of asynchronous tests."""
+@pytest.fixture(scope="session")
+def playwright(shared: ExitStack) -> Playwright:
+    """Playwright, which starts in half a second."""
     expect.set_options(timeout=WAIT_MS)
-    with sync_playwright() as made:
-        yield made
+    return shared.enter_context(sync_playwright())
 
 
 @pytest.fixture
@@ -51,16 +72,14 @@ def visitor(browser: Browser) -> Iterator[Visitor]:
     assert made.problems() == []
 
 
-@pytest.fixture(scope="package")
-def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+@pytest.fixture(scope="session")
+def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> ProcessCluster:
     """Two Kraal workers in one group, which tests share; each keeps its port when it is started again."""
     made = ProcessCluster(
         directory=tmp_path_factory.mktemp("cluster"),
         bootstrap=kafka.bootstrap,
         properties={"offset.flush.interval.ms": "1000"},
     )
-    try:
-        made.start_all([made.add({"listeners": f"http://127.0.0.1:{free_port()}"}) for _ in range(2)])
-        yield made
-    finally:
-        made.close()
+    shared.callback(made.close)
+    made.start_all([made.add({"listeners": f"http://127.0.0.1:{free_port()}"}) for _ in range(2)])
+    return made
