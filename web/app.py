@@ -43,8 +43,12 @@ from web.routes import loggers as loggers_of
 from web.routes.openapi import openapi_endpoint
 from web.settings import Services, Settings, Validate
 from web.streams import Broadcaster
+from web.ui.app import DashboardApp, DashboardMount
+from web.ui.options import DashboardOptions
+from web.ui.sources.in_process import InProcess
 
 if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
     from starlette.types import Lifespan
 
     from kraal.metrics.stall_detection import StallDetection
@@ -64,7 +68,7 @@ class Apps:
 
     main: Starlette
     admin: Starlette
-    """For `admin.listeners`: the admin endpoints only. Shares the lifespan of the other application."""
+    """For `admin.listeners`: the admin endpoints and the dashboard. Shares the lifespan of the other application."""
     streams: Broadcaster
     """Open streams; close it before the server stops, or the stop waits for them."""
 
@@ -107,23 +111,9 @@ def create_apps(
     services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
     services.admission.watch(Scarce.STREAMS, lambda: services.streams.open)
 
-    @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await services.peers.close()
-
     main = _main_endpoints(services, scrape, gather)
     main.append(openapi_endpoint(settings, main))
-    cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors)]
-    # Admin listeners do not share the cache of the main listeners.
-    theirs = replace(services, rendered=ResponseCache())
-    return Apps(
-        main=_app(services, main, cors, lifespan),
-        admin=_app(theirs, _ADMIN, [], None),
-        streams=services.streams,
-    )
+    return _apps(services, main)
 
 
 def _main_endpoints(
@@ -144,17 +134,56 @@ def _main_endpoints(
     ]
 
 
+def _apps(services: Services, main: Sequence[Endpoint]) -> Apps:
+    """Return the applications with the dashboard, which calls them."""
+    settings = services.settings
+    source = InProcess()
+    dashboard = _dashboard(settings, source) if settings.ui else None
+    pages = [] if dashboard is None else [DashboardMount(dashboard)]
+    apart = settings.admin_apart
+    cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors)]
+    # Admin listeners do not share the cache of the main listeners.
+    theirs = replace(services, rendered=ResponseCache())
+    apps = Apps(
+        main=_app(services, main, cors, _lifespan(services, dashboard), [] if apart else pages),
+        admin=_app(theirs, _ADMIN, [], None, pages if apart else []),
+        streams=services.streams,
+    )
+    source.bind(apps.main, apps.admin if apart else None)
+    return apps
+
+
+def _dashboard(settings: Settings, source: InProcess) -> DashboardApp:
+    worker = settings.advertised_url.partition("://")[2].rstrip("/")
+    options = DashboardOptions(worker=worker, read_only=settings.ui_read_only, version=settings.version)
+    return DashboardApp(source, options)
+
+
+def _lifespan(services: Services, dashboard: DashboardApp | None) -> Lifespan[Starlette]:
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            if dashboard is not None:
+                await dashboard.close()
+            await services.peers.close()
+
+    return lifespan
+
+
 def _app(
     services: Services,
     endpoints: Sequence[Endpoint],
     outermost: Sequence[Middleware],
     lifespan: Lifespan[Starlette] | None,
+    pages: Sequence[BaseRoute],
 ) -> Starlette:
     rules = services.settings.response_headers
     headers = [Middleware(ResponseHeaders, rules=rules)] if rules else []
     app = Starlette(
         lifespan=lifespan,
-        routes=routes(services, endpoints),
+        routes=[*routes(services, endpoints), *pages],
         exception_handlers={KraalError: on_kraal_error, HTTPException: on_http_exception},
         middleware=[*outermost, *headers, Middleware(AuthenticationMiddleware, services=services)],
     )

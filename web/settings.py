@@ -58,6 +58,10 @@ class Settings:
     """Makes the TLS context for requests to workers; None: the system's trust store applies."""
     converters: Mapping[str, str] = field(default_factory=dict)
     """The worker's converters by their keys, for connectors that name none."""
+    ui: bool = True
+    """Whether the dashboard is served at `/ui`."""
+    ui_read_only: bool = False
+    """Whether the dashboard refuses all actions; the API does not."""
     topic_tracking: bool = True
     """`topic.tracking.enable`."""
     topic_reset: bool = True

@@ -9,37 +9,23 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import unquote_to_bytes
 
-from kraal.core.errors import BadRequest, NotFound
+from kraal.core.errors import NotFound
 from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.raw_paths import decoded, routed_path
 from web.errors import library_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Scope
 
-_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _JAVA_INTEGERS = range(-(2**31), 2**31)
 
 
 def use_raw_path(scope: Scope) -> None:
     """Have the route table match the undecoded path, without a trailing slash."""
-    raw: bytes = scope["raw_path"]
-    scope["path"] = raw.decode("latin-1").removesuffix("/") or "/"
-
-
-def decoded(segment: str) -> str:
-    """Decode one segment of a path. Raises BadRequest."""
-    if _BROKEN_ESCAPE.search(segment):
-        raise BadRequest(
-            f"Path segment {segment} contains a % that is not followed by two hexadecimal digits"
-        )
-    try:
-        return unquote_to_bytes(segment).decode("utf-8")
-    except UnicodeDecodeError as exc:
-        raise BadRequest(f"Path segment {segment} is not UTF-8 when decoded") from exc
+    scope["path"] = routed_path(scope["raw_path"])
 
 
 def connector_of(request: Request) -> ConnectorName:

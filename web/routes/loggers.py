@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.messages.herder import SetLoggerLevel
 from kraal.core.errors import BadRequest, NotFound
 from kraal.core.log_levels import LoggerLevel, parse_level
+from kraal.core.raw_paths import decoded
 from web.openapi.operation import Operation, Query, Schema
 from web.openapi.schemas import SENT_CONFIG
 from web.openapi.shapes import TEXT, list_of, map_of, object_of
 from web.rendering import empty_answer, json_answer
 from web.requests.body import parse_config, read_body
 from web.requests.herder_client import ask_herder
-from web.requests.paths import decoded
 from web.resource import endpoint
 from web.settings import Services
 

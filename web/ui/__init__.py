@@ -1,0 +1,1 @@
+"""The dashboard: pages for browsers, made from the answers of Connect's REST API alone."""

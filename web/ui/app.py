@@ -1,0 +1,147 @@
+"""The dashboard as an ASGI application, mounted at `/ui` of a worker, or served alone by `kraal ui`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import RedirectResponse
+from starlette.routing import BaseRoute, Match, Mount, Route
+from typing_extensions import override
+
+from kraal.core.errors import KraalError, NotFound
+from kraal.core.raw_paths import routed_path
+from web.ui.options import PREFIX, DashboardOptions
+from web.ui.pages import PAGES
+from web.ui.rendering import Rendering
+from web.ui.routing import Dashboard, Page, PageEndpoint, error_page
+from web.ui.safety import Safety
+from web.ui.sources.api import Source
+from web.ui.sources.shared import Shared
+from web.ui.static import StaticFiles
+from web.ui.stream import Streams
+from web.ui.views.navigation import KEYS, NAVIGATION
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_SMALLEST_GZIP: Final = 1_000
+_GZIP_LEVEL: Final = 5
+
+
+class DashboardApp:
+    """The application. `close` ends the streams of open pages."""
+
+    def __init__(
+        self,
+        source: Source,
+        options: DashboardOptions,
+        *,
+        keep_s: float = 0.0,
+        pages: Sequence[Page] = PAGES,
+    ) -> None:
+        """Answers that browsers share are valid for `keep_s` seconds unless something changes."""
+        self._source = Shared(source, keep_s=keep_s)
+        static = StaticFiles()
+        rendering = Rendering(static.url, {"options": options, "navigation": NAVIGATION, "keys": KEYS})
+        dashboard = Dashboard(self._source, options, rendering)
+        streams = Streams(dashboard)
+
+        async def on_http_exception(request: Request, error: Exception) -> Response:
+            text = error.detail if isinstance(error, HTTPException) else ""
+            found = NotFound("There is no such page.")
+            if not isinstance(error, HTTPException) or error.status_code != HTTPStatus.NOT_FOUND:
+                found = KraalError(text)  # type: ignore[assignment]
+            return error_page(dashboard, request, found)
+
+        routes: list[BaseRoute] = [
+            Route("/static/{hash}/{name:path}", static.answer),
+            Route("/stream", streams.answer),
+            *_page_routes(dashboard, pages),
+        ]
+        self._app = Starlette(
+            routes=routes,
+            exception_handlers={HTTPException: on_http_exception},
+            middleware=[
+                Middleware(Safety, options=options),
+                Middleware(GZipMiddleware, minimum_size=_SMALLEST_GZIP, compresslevel=_GZIP_LEVEL),
+            ],
+        )
+        self._app.router.redirect_slashes = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request; its path is undecoded and without a trailing slash."""
+        await self._app(scope, receive, send)
+
+    async def close(self) -> None:
+        """End all streams and close the source."""
+        await self._source.close()
+
+
+class DashboardMount(Mount):
+    """The route by which a worker serves the dashboard. Unlike other mounts it also serves `/ui` itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        super().__init__(PREFIX, app)
+
+    @override
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] != "http" or scope["path"] != PREFIX:
+            return super().matches(scope)
+        match, child = super().matches({**scope, "path": f"{PREFIX}/"})
+        return match, {**child, "path": f"{PREFIX}/"}
+
+
+def standalone(app: DashboardApp) -> Starlette:
+    """Return an application that serves nothing but the dashboard."""
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await app.close()
+
+    async def to_dashboard(_request: Request) -> Response:
+        return RedirectResponse(f"{PREFIX}/")
+
+    found = Starlette(
+        lifespan=lifespan,
+        routes=[Route("/", to_dashboard), DashboardMount(app)],
+        middleware=[Middleware(_RawPaths)],
+    )
+    found.router.redirect_slashes = False
+    return found
+
+
+class _RawPaths:
+    """Has the route table match undecoded paths."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            raw = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
+            scope = {**scope, "raw_path": raw, "path": routed_path(raw)}
+        await self._app(scope, receive, send)
+
+
+def _page_routes(dashboard: Dashboard, pages: Iterable[Page]) -> list[Route]:
+    """Return one route per path, in the order in which the paths appear."""
+    by_path: dict[str, dict[str, Page]] = {}
+    for each in pages:
+        of_path = by_path.setdefault(each.path, {})
+        if each.method in of_path:
+            raise ValueError(f"two pages for {each.method} {each.path}")
+        of_path[each.method] = each
+    return [Route(path, PageEndpoint(dashboard, of_path)) for path, of_path in by_path.items()]

@@ -1,0 +1,106 @@
+"""What a worker can tell, from its version and its OpenAPI document. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+_LIST: Final = "/connectors"
+_STATUS: Final = "/connectors/{connector}/status"
+_LOGGERS: Final = "/admin/loggers"
+_PATHS: Final = {
+    "assignments": "/admin/assignments",
+    "loggers": _LOGGERS,
+    "versions": "/connectors/{connector}/plugins",
+    "topics": "/connectors/{connector}/topics",
+    "health": "/health",
+    "changes": "/changes",
+    "series": "/connectors/{connector}/series",
+    "history": "/connectors/{connector}/history",
+    "configs": "/connectors/{connector}/configs",
+    "logs": "/connectors/{connector}/logs",
+    "dead_letters": "/connectors/{connector}/dead-letters",
+    "events": "/events",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What the worker can tell. Pages leave out what it cannot."""
+
+    kraal: bool = False
+    version: str = ""
+    """Version of Connect."""
+    commit: str = ""
+    kafka_cluster_id: str = ""
+    assignments: bool = False
+    """`GET /admin/assignments`."""
+    loggers: bool = False
+    """`GET /admin/loggers`."""
+    supervision: bool = False
+    """`GET /connectors/{c}/status?expand=supervision`."""
+    versions: bool = False
+    """`GET /connectors/{c}/plugins`."""
+    topics: bool = True
+    health: bool = False
+    changes: bool = False
+    """`GET /changes`."""
+    progress: bool = False
+    """`expand=progress`: numbers of tasks."""
+    series: bool = False
+    history: bool = False
+    configs: bool = False
+    """`GET /connectors/{c}/configs`: earlier configs."""
+    logs: bool = False
+    dead_letters: bool = False
+    events: bool = False
+
+
+def features_of(root: Any, document: Any, *, admin: bool = False) -> Features:
+    """Return the features of a worker.
+
+    `root` is the answer to `GET /`, `document` that to `GET /openapi.json`; None for a worker of Apache Kafka, which
+    has none. `admin`: paths below `/admin` are served although the document does not list them.
+    """
+    root = root if isinstance(root, Mapping) else {}
+    known = Features(
+        version=_text(root, "version"),
+        commit=_text(root, "commit"),
+        kafka_cluster_id=_text(root, "kafka_cluster_id"),
+        loggers=True,
+    )
+    if not isinstance(document, Mapping) or not isinstance(document.get("paths"), Mapping):
+        return known
+    paths = document["paths"]
+    found: dict[str, Any] = {
+        name: path in paths or (admin and path.startswith("/admin/")) for name, path in _PATHS.items()
+    }
+    return replace(
+        known,
+        **found,
+        kraal=True,
+        supervision="supervision" in _expands(paths, _STATUS),
+        progress="progress" in _expands(paths, _LIST),
+    )
+
+
+def _text(found: Mapping[str, Any], key: str) -> str:
+    value = found.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _expands(paths: Mapping[str, Any], path: str) -> list[str]:
+    """Return the values that a path documents for `expand`."""
+    match paths.get(path):
+        case {"get": {"parameters": [*parameters]}}:
+            pass
+        case _:
+            return []
+    for each in parameters:
+        match each:
+            case {"name": "expand", "schema": {"items": {"enum": [*values]}} | {"enum": [*values]}}:
+                return [str(value) for value in values]
+            case _:
+                continue
+    return []

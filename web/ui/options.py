@@ -1,0 +1,25 @@
+"""Options of a dashboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kraal import __version__
+
+PREFIX: Final = "/ui"
+"""Path below which the dashboard is served, by workers and by `kraal ui` alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardOptions:
+    """What a deployment chooses."""
+
+    worker: str
+    """Address of the worker that answers, such as `127.0.0.1:8083`; shown in the header."""
+    read_only: bool = False
+    """Hides all actions, and refuses them."""
+    hosts: frozenset[str] | None = None
+    """Names, in lower case and without port, that `Host` may have; None: any. Against DNS rebinding."""
+    version: str = __version__
+    max_form_bytes: int = 1_000_000

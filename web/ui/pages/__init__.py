@@ -1,0 +1,15 @@
+"""The pages: what each asks the cluster, and which template shows it. A new module adds its `PAGES` here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from web.ui.pages import cluster, connector, connectors
+from web.ui.routing import Page
+
+PAGES: Final[tuple[Page, ...]] = (
+    *connectors.PAGES,
+    *cluster.PAGES,
+    *connector.PAGES,
+)
+"""All pages, in the order in which their paths are matched."""

@@ -1,0 +1,78 @@
+"""Pages from templates: everything is escaped, a missing value is an error, and URLs are made in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from kraal.core.printable import printable
+from kraal.core.rest_requests import segment
+from web.ui.options import PREFIX
+from web.ui.views import formats
+
+_ESCAPE: Final = "~"
+
+
+class Exact(str):
+    """Text that is shown character by character, as the value of an input; still escaped for HTML."""
+
+    __slots__ = ()
+
+
+def url(*segments: str, **query: str | int | None) -> str:
+    """Return the URL of a page below `/ui`, from decoded segments; None and "" leave a parameter out."""
+    path = "".join(f"/{segment(_undotted(each))}" for each in segments)
+    asked = [(key, str(value)) for key, value in query.items() if value is not None and value != ""]
+    return f"{PREFIX}{path or '/'}" + (f"?{urlencode(asked, errors='replace')}" if asked else "")
+
+
+def _undotted(name: str) -> str:
+    """Return a name for a path: browsers remove the segments `.` and `..`, however they are encoded."""
+    return _ESCAPE + name if name in (".", "..") or name.startswith(_ESCAPE) else name
+
+
+def name_of_segment(text: str) -> str:
+    """Return the name in a decoded segment of a path that `url` made."""
+    return text.removeprefix(_ESCAPE)
+
+
+def etag(body: bytes) -> str:
+    """Return the weak entity tag of a page or fragment."""
+    return f'W/"{blake2b(body, digest_size=12).hexdigest()}"'
+
+
+class Rendering:
+    """The templates. `static` maps the name of a static file to its URL; `shared` are values of all templates."""
+
+    def __init__(self, static: Callable[[str], str], shared: Mapping[str, Any]) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("web.ui"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=shown,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.globals.update({"url": url, "static": static, **shared})
+        self._environment.filters.update({"exact": Exact} | {each.__name__: each for each in _FILTERS})
+
+    def render(self, template: str, context: Mapping[str, Any]) -> bytes:
+        """Return a page or a part of one, in UTF-8; half a surrogate pair becomes `?`."""
+        return self._environment.get_template(template).render(**context).encode("utf-8", "replace")
+
+
+_FILTERS: Final[tuple[Callable[..., str], ...]] = (
+    formats.utc, formats.iso, formats.number, formats.duration,
+)  # fmt: skip
+
+
+def shown(value: object) -> object:
+    r"""Return what an expression of a template shows: invisible characters appear as `\u202e`, None as nothing."""
+    if type(value) is str and not value.isprintable():
+        return printable(value, keep="\n\t")
+    return "" if value is None else value

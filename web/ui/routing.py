@@ -1,0 +1,204 @@
+"""What a page is: a path, a template, and a handler that turns the cluster's answers into values for the template.
+
+A page also has parts: templates that `GET …?part=NAME` renders alone, from the same values, when something changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+
+from kraal.core.errors import BadRequest, KraalError
+from kraal.core.raw_paths import decoded
+from web.ui.features import Features
+from web.ui.options import DashboardOptions
+from web.ui.rendering import Rendering, etag, name_of_segment, url
+from web.ui.sources.api import Away, Caller, Refused, Source
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+log = logging.getLogger(__name__)
+
+HTML: Final = "text/html; charset=utf-8"
+PART: Final = "part"
+_MOST_FIELDS: Final = 5_000
+
+Model = Mapping[str, Any]
+Handler = Callable[["Visit"], Awaitable[Model | Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """What all pages share."""
+
+    source: Source
+    options: DashboardOptions
+    rendering: Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page, or with the method POST an action."""
+
+    path: str
+    """Below `/ui`, in Starlette's syntax."""
+    handler: Handler
+    template: str = ""
+    parts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Templates of the parts by their names."""
+    method: str = "GET"
+    nav: str = ""
+    """Entry of the navigation to which it belongs."""
+
+
+def page(
+    path: str, template: str, *, parts: Mapping[str, str] | None = None, nav: str = ""
+) -> Callable[[Handler], Page]:
+    """Make a `Page` of the decorated handler, which returns the template's values, or any response instead."""
+    return lambda handler: Page(path, handler, template, MappingProxyType(dict(parts or {})), nav=nav)
+
+
+def action(path: str, *, template: str = "", nav: str = "") -> Callable[[Handler], Page]:
+    """Make an action of the decorated handler: POST with a form. It returns a redirect, or values for `template`."""
+    return lambda handler: Page(path, handler, template, method="POST", nav=nav)
+
+
+class Visit:
+    """One request of a browser, and access to the cluster on its behalf."""
+
+    def __init__(self, dashboard: Dashboard, request: Request, features: Features) -> None:
+        self.request = request
+        self.source = dashboard.source
+        self.options = dashboard.options
+        self.features = features
+        """What the worker can tell."""
+        self.caller = caller_of(request)
+
+    @cached_property
+    def name(self) -> str:
+        """The connector in the path. Raises BadRequest."""
+        return self.segment("connector")
+
+    def segment(self, parameter: str) -> str:
+        """Return a decoded segment of the path. Raises BadRequest."""
+        return name_of_segment(decoded(self.request.path_params[parameter]))
+
+    def text(self, parameter: str, default: str = "") -> str:
+        """Return a parameter of the query."""
+        return self.request.query_params.get(parameter, default)
+
+    def number(self, parameter: str, default: int = 0) -> int:
+        """Return a parameter of the query that is a number from 0 to 999,999."""
+        text = self.text(parameter)
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else default  # noqa: PLR2004
+
+    async def form(self) -> list[tuple[str, str]]:
+        """Return the fields of the posted form in their order. Raises BadRequest, and TooLarge beyond the limit."""
+        body = bytearray()
+        async for chunk in self.request.stream():
+            body += chunk
+            if len(body) > self.options.max_form_bytes:
+                raise TooLarge(f"A form may have {self.options.max_form_bytes} bytes at most.")
+        try:
+            return parse_qsl(
+                body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"
+            )
+        except ValueError as exc:
+            raise BadRequest("The form is not valid UTF-8 or has too many fields.") from exc
+
+    def redirect(self, *segments: str, **query: str | int | None) -> Response:
+        """Return the answer after an action: see another page."""
+        return RedirectResponse(url(*segments, **query), HTTPStatus.SEE_OTHER)
+
+
+class TooLarge(KraalError):
+    """The form exceeds the dashboard's limit."""
+
+    status = 413
+
+
+class PageEndpoint:
+    """The ASGI application behind the pages of one path."""
+
+    def __init__(self, dashboard: Dashboard, pages: Mapping[str, Page]) -> None:
+        """`pages` are by method; that of GET also answers HEAD."""
+        self._dashboard = dashboard
+        self._pages = {**pages, **({"HEAD": pages["GET"]} if "GET" in pages else {})}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; unexpected errors too, in a page."""
+        request = Request(scope, receive, send)
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        except (KraalError, RecursionError) as error:
+            response = error_page(self._dashboard, request, error)
+        except Exception as error:
+            log.exception("Failed to make the page %s", request.url.path)
+            response = error_page(self._dashboard, request, error)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        found = self._pages.get(request.method)
+        if found is None:
+            allowed = ", ".join(sorted(self._pages))
+            return Response("Method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed})
+        features = await self._dashboard.source.features(caller_of(request))
+        visit = Visit(self._dashboard, request, features)
+        model = await found.handler(visit)
+        if isinstance(model, Response):
+            return model
+        part = request.query_params.get(PART)
+        if part is not None and part not in found.parts:
+            raise BadRequest(f"This page has no part {part}.")
+        template = found.template if part is None else found.parts[part]
+        status = model.get("status_code", HTTPStatus.OK)
+        return _rendered(self._dashboard, request, template, {**_common(visit, found), **model}, status)
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who asks."""
+    address = "" if request.client is None else request.client.host
+    return Caller(request.headers.get("authorization"), address)
+
+
+def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Response:
+    """Return a page, or for a part its text only, that tells an error."""
+    text = str(error) if isinstance(error, KraalError) else "The dashboard failed; see the worker's log."
+    status = error.status if isinstance(error, KraalError) else HTTPStatus.INTERNAL_SERVER_ERROR
+    values = {
+        "features": Features(),
+        "nav": "",
+        "path": request.url.path,
+        "away": isinstance(error, Away),
+        "refused": isinstance(error, Refused),
+        "status": int(status),
+        "text": text,
+    }
+    template = "parts/error.html" if PART in request.query_params else "pages/error.html"
+    return _rendered(dashboard, request, template, values, status)
+
+
+def _common(visit: Visit, found: Page) -> dict[str, Any]:
+    """Return the values that every template has."""
+    return {"features": visit.features, "nav": found.nav, "path": visit.request.url.path}
+
+
+def _rendered(dashboard: Dashboard, request: Request, template: str, values: Model, status: int) -> Response:
+    body = dashboard.rendering.render(template, values)
+    tag = etag(body)
+    headers = {"ETag": tag, "Content-Type": HTML}
+    if status == HTTPStatus.OK and request.headers.get("if-none-match") == tag:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
+    return Response(body, status, headers)

@@ -1,0 +1,120 @@
+"""Outermost layer of the dashboard: security headers, and the refusal of requests from other sites.
+
+There are no cookies: browsers send passwords (basic authentication) with requests from any site, and without passwords
+whoever can reach the worker may use it. Both times another site must not act through a reader's browser. Fetch metadata
+tells the site, but browsers omit it on plain http except for localhost; then `Origin` decides, which all browsers send
+with POST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from starlette.responses import Response
+
+from web.ui.options import DashboardOptions
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+FORM: Final = "application/x-www-form-urlencoded"
+_SAFE: Final = frozenset({"GET", "HEAD"})
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = (
+    (b"content-security-policy", _POLICY.encode("ascii")),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_NO_STORE: Final = (b"cache-control", b"no-store")
+
+
+class Safety:
+    """Adds the headers to every answer, and refuses what another site may have sent."""
+
+    def __init__(self, app: ASGIApp, options: DashboardOptions) -> None:
+        self._app = app
+        self._options = options
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = _with_headers(message["headers"])
+            await send(message)
+
+        found = refusal(scope["method"], _headers(scope), self._options)
+        if found is None:
+            await self._app(scope, receive, send_safely)
+        else:
+            status, text = found
+            await Response(text + "\n", status, media_type="text/plain")(scope, receive, send_safely)
+
+
+def refusal(
+    method: str, headers: Mapping[str, str], options: DashboardOptions
+) -> tuple[HTTPStatus, str] | None:
+    """Return status and text with which a request is refused; None if it may pass. Pure."""
+    host = headers.get("host", "")
+    if options.hosts is not None and _name_of(host) not in options.hosts:
+        text = f"This dashboard is not served under the name {host!r}; see kraal ui --host."
+        return HTTPStatus.MISDIRECTED_REQUEST, text
+    if method in _SAFE:
+        return None
+    if method != "POST":
+        return HTTPStatus.METHOD_NOT_ALLOWED, "Only GET, HEAD and POST are supported."
+    if options.read_only:
+        return HTTPStatus.FORBIDDEN, "This dashboard is read-only."
+    if not _same_origin(headers, host):
+        return HTTPStatus.FORBIDDEN, "Refused: the request does not come from a page of this dashboard."
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Only forms are supported: {FORM}."
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > options.max_form_bytes:
+        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A form may have {options.max_form_bytes} bytes at most."
+    return None
+
+
+def _same_origin(headers: Mapping[str, str], host: str) -> bool:
+    """Whether a page of this very server sent the request. The scheme may differ: TLS may end before the worker."""
+    site = headers.get("sec-fetch-site")
+    if site is not None and site != "same-origin":
+        return False
+    origin = headers.get("origin")
+    if origin is None:
+        return site is not None
+    parts = urlsplit(origin)
+    return site is not None or (parts.scheme in ("http", "https") and parts.netloc == host != "")
+
+
+def _name_of(host: str) -> str:
+    """Return the name in a `Host` header, without the port and in lower case."""
+    if host.startswith("["):
+        return host.partition("]")[0][1:].lower()
+    return host.partition(":")[0].rstrip(".").lower()
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """Return the headers by name; of a repeated one, all values, which therefore equals nothing that is allowed."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+def _with_headers(answered: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    has_cache_control = any(name.lower() == b"cache-control" for name, _ in answered)
+    return [*answered, *HEADERS, *(() if has_cache_control else (_NO_STORE,))]

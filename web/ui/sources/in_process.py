@@ -1,0 +1,166 @@
+"""The worker's own REST API, called within the process: no socket, but everything else of a request.
+
+A request passes through authentication, admission and forwarding to the leader like any other, with the browser's
+`Authorization` and address, so a page can do nothing that the API does not allow its reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from typing_extensions import override
+
+from kraal.core.ids import Json
+from kraal.core.rest_requests import segment
+from web.ui.features import Features, features_of
+from web.ui.sources.api import Answer, Away, Caller, Change, Query, Source
+from web.ui.sources.events import changes_from
+from web.ui.sources.messages import encoded_body, refused_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Scope
+
+_TIMEOUT_S: Final = 100.0
+"""Longer than the 90 s after which a worker itself times out."""
+_OK: Final = range(200, 300)
+
+
+class InProcess(Source):
+    """The REST applications of this process. `bind` sets them, because they contain the dashboard."""
+
+    def __init__(self) -> None:
+        self._main: ASGIApp | None = None
+        self._admin: ASGIApp | None = None
+        self._features: Features | None = None
+
+    def bind(self, main: ASGIApp, admin: ASGIApp | None = None) -> None:
+        """Set the application, and that of paths below `/admin` if it is another one."""
+        self._main, self._admin = main, admin
+
+    @override
+    async def ask(
+        self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
+    ) -> Answer:
+        call = _Call(_scope(method, segments, query, caller, has_body=body is not None), encoded_body(body))
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                await call.run(self._app(segments))
+        except TimeoutError:
+            raise Away(f"The worker did not answer within {_TIMEOUT_S:g} s") from None
+        answered = b"".join(call.chunks)
+        if call.status not in _OK:
+            raise refused_of(call.status, answered)
+        return Answer(call.status, answered)
+
+    @override
+    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+        call = _Call(_scope("GET", ("changes",), (), caller, accept=b"text/event-stream"), b"")
+        running = asyncio.create_task(call.run(self._app(("changes",))))
+        try:
+            async for change in changes_from(call.stream(running)):
+                yield change
+        finally:
+            call.gone.set()
+            running.cancel()
+
+    @override
+    async def features(self, caller: Caller) -> Features:
+        if self._features is None:
+            root = await self.ask("GET", caller=caller)
+            document = await self.ask("GET", "openapi.json", caller=caller)
+            self._features = features_of(root.value, document.value, admin=self._admin is not None)
+        return self._features
+
+    @override
+    async def close(self) -> None:
+        """The applications close themselves."""
+
+    def _app(self, segments: tuple[str, ...]) -> ASGIApp:
+        app = self._admin if segments[:1] == ("admin",) and self._admin is not None else self._main
+        if app is None:
+            raise Away("The worker's REST API is not ready")
+        return app
+
+
+def _scope(
+    method: str,
+    segments: tuple[str, ...],
+    query: Query,
+    caller: Caller,
+    *,
+    has_body: bool = False,
+    accept: bytes = b"application/json",
+) -> dict[str, Any]:
+    path = "/" + "/".join(map(segment, segments))
+    headers = [(b"accept", accept), (b"host", b"localhost")]
+    if has_body:
+        headers.append((b"content-type", b"application/json"))
+    if caller.authorization is not None:
+        headers.append((b"authorization", caller.authorization.encode("latin-1")))
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode("ascii"),
+        "root_path": "",
+        "query_string": urlencode(query).encode("ascii"),
+        "headers": headers,
+        "client": (caller.address, 0),
+        "server": None,
+        "state": {},
+    }
+
+
+class _Call:
+    """One request to an ASGI application."""
+
+    def __init__(self, scope: Scope, body: bytes) -> None:
+        self.status = 0
+        self.chunks: list[bytes] = []
+        self.gone = asyncio.Event()
+        """Set when nobody reads the answer any more."""
+        self._scope = scope
+        self._body: bytes | None = body
+        self._arrived = asyncio.Event()
+
+    async def run(self, app: ASGIApp) -> None:
+        """Carry the request out, to its end."""
+        try:
+            await app(self._scope, self._receive, self._send)
+        finally:
+            self._arrived.set()
+
+    async def stream(self, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
+        """Return the body in pieces, as they arrive. Raises Refused for any status but success."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            if self.status in _OK:
+                chunks, self.chunks = self.chunks, []
+                for chunk in chunks:
+                    yield chunk
+            if running.done():
+                if self.status not in _OK:
+                    raise refused_of(self.status, b"".join(self.chunks))
+                return
+
+    async def _receive(self) -> Message:
+        if self._body is None:
+            await self.gone.wait()
+            return {"type": "http.disconnect"}
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif message["type"] == "http.response.body":
+            if body := message.get("body", b""):
+                self.chunks.append(bytes(body))
+            self._arrived.set()

@@ -1,0 +1,40 @@
+"""Bodies of requests and errors of answers, alike for all sources. Pure."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Final
+
+from kraal.core.ids import Json
+from web.ui.sources.api import Refused
+
+_LONGEST_TEXT: Final = 500
+"""Maximum number of characters shown of an error that is not Connect's."""
+
+
+def encoded_body(body: Json) -> bytes:
+    """Return the bytes of a request's body; None: no body."""
+    return b"" if body is None else json.dumps(body).encode("ascii")
+
+
+def refused_of(status: int, body: bytes) -> Refused:
+    """Return the error in an answer: Connect's message, or the beginning of any other text."""
+    try:
+        content = json.loads(body) if body else None
+    except (ValueError, RecursionError):
+        content = body.decode("utf-8", "replace").strip()[:_LONGEST_TEXT]
+        if content.startswith("<"):
+            content = None
+    if isinstance(content, dict) and isinstance(content.get("message"), str):
+        content = content["message"]
+    if isinstance(content, str) and content:
+        return Refused(status, content)
+    return Refused(status, f"HTTP {status} {_phrase(status)}".rstrip())
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

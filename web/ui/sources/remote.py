@@ -1,0 +1,158 @@
+"""The REST API of a worker at a URL, for `kraal ui`.
+
+Redirects (which would send credentials elsewhere), proxies and netrc are not used. The credentials are those of the
+target; the browser's are never passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.core.ids import Json
+from kraal.core.rest_requests import pause_before_retry, segment
+from web.ui.features import Features, features_of
+from web.ui.sources.api import Answer, Away, Caller, Change, Query, Refused, Source
+from web.ui.sources.events import changes_from
+from web.ui.sources.messages import encoded_body, refused_of
+
+if TYPE_CHECKING:
+    import httpx2
+
+_CONNECT_TIMEOUT_S: Final = 15.0
+_SILENCE_S: Final = 45.0
+"""Seconds without a byte after which a stream counts as broken; workers ping every 15 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteWorker:
+    """A worker's address and how to reach it."""
+
+    url: str
+    """Without credentials and trailing slash."""
+    auth: tuple[str, str] | None = field(default=None, repr=False)
+    trust: ssl.SSLContext | None = None
+    timeout_s: float = 100.0
+    retry_s: float = 30.0
+    """How long a request is retried during a rebalance."""
+
+
+class Remote(Source):
+    """A worker elsewhere, Kraal's or Apache Kafka's."""
+
+    def __init__(self, worker: RemoteWorker, *, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        self._worker = worker
+        self._transport = transport
+        self._client: httpx2.AsyncClient | None = None
+        self._features: Features | None = None
+
+    @override
+    async def ask(
+        self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
+    ) -> Answer:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._worker.retry_s
+        while True:
+            response = await self._send(method, _target(segments, query), encoded_body(body))
+            if response.is_success:
+                return Answer(response.status_code, response.content)
+            error = refused_of(response.status_code, response.content)
+            pause_s = pause_before_retry(
+                method, error.status, error.text, response.headers.get("Retry-After")
+            )
+            if pause_s is None or loop.time() + pause_s > deadline:
+                raise error
+            await asyncio.sleep(pause_s)
+
+    @override
+    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+        import httpx2  # noqa: PLC0415 - imported late because workers do not need it
+
+        timeout = httpx2.Timeout(self._worker.timeout_s, read=_SILENCE_S)
+        try:
+            async with self._opened().stream(
+                "GET",
+                f"{self._worker.url}/changes",
+                headers={"Accept": "text/event-stream"},
+                timeout=timeout,
+            ) as response:
+                if not response.is_success:
+                    raise refused_of(response.status_code, await response.aread())
+                async for change in changes_from(response.aiter_bytes()):
+                    yield change
+        except httpx2.HTTPError as exc:
+            raise self._away(exc) from exc
+
+    @override
+    async def features(self, caller: Caller) -> Features:
+        if self._features is None:
+            root = await self.ask("GET", caller=caller)
+            try:
+                document = (await self.ask("GET", "openapi.json", caller=caller)).value
+            except Refused as error:
+                if not error.no_such_path:
+                    raise
+                document = None
+            self._features = features_of(root.value, document)
+        return self._features
+
+    @override
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _send(self, method: str, target: str, body: bytes) -> httpx2.Response:
+        import httpx2  # noqa: PLC0415 - imported late because workers do not need it
+
+        try:
+            return await self._opened().request(
+                method,
+                self._worker.url + target,
+                content=body or None,
+                headers={"Content-Type": "application/json"} if body else {},
+            )
+        except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            self._features = None  # another version may answer next
+            raise self._away(exc) from exc
+
+    def _away(self, error: Exception) -> Away:
+        return Away(f"{self._worker.url} does not answer: {_why(error)}")
+
+    def _opened(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            import httpx2  # noqa: PLC0415 - imported late because workers do not need it
+
+            worker = self._worker
+            self._client = httpx2.AsyncClient(
+                auth=worker.auth,
+                verify=worker.trust if worker.trust is not None else True,
+                timeout=httpx2.Timeout(worker.timeout_s, connect=min(_CONNECT_TIMEOUT_S, worker.timeout_s)),
+                headers={"Accept": "application/json", "User-Agent": f"kraal/{__version__}"},
+                trust_env=False,
+                follow_redirects=False,
+                transport=self._transport,
+            )
+        return self._client
+
+
+def _target(segments: tuple[str, ...], query: Query) -> str:
+    return "/" + "/".join(map(segment, segments)) + (f"?{urlencode(query)}" if query else "")
+
+
+def _why(error: Exception) -> str:
+    """Return the operating system's reason for a failed request."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message})"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__

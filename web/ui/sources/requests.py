@@ -1,0 +1,40 @@
+"""Requests of the REST API with their answers checked for shape. Raises Refused, Away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from web.ui.sources.api import Away, Caller, Query, Source
+
+_SHAPE = "The worker's answer has an unexpected shape; check that the URL is that of a Connect worker"
+
+
+async def get_map(source: Source, caller: Caller, *segments: str, query: Query = ()) -> Mapping[str, Any]:
+    """GET a JSON object."""
+    answer = await source.ask("GET", *segments, query=query, caller=caller)
+    if not isinstance(answer.value, Mapping):
+        raise Away(_SHAPE)
+    return answer.value
+
+
+async def get_list(source: Source, caller: Caller, *segments: str, query: Query = ()) -> list[Any]:
+    """GET a JSON array."""
+    answer = await source.ask("GET", *segments, query=query, caller=caller)
+    if not isinstance(answer.value, list):
+        raise Away(_SHAPE)
+    return answer.value
+
+
+async def expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
+    """GET one part of all connectors, by their names: `status`, `info` or `progress`."""
+    found = await get_map(source, caller, "connectors", query=(("expand", part),))
+    return {name: each[part] for name, each in found.items() if isinstance(each, Mapping) and part in each}
+
+
+async def connector_status(
+    source: Source, caller: Caller, name: str, *, parts: tuple[str, ...] = ()
+) -> Mapping[str, Any]:
+    """GET the status of a connector, with what `parts` name in addition."""
+    query = tuple(("expand", part) for part in parts)
+    return await get_map(source, caller, "connectors", name, "status", query=query)

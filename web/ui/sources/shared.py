@@ -1,0 +1,57 @@
+"""A source for many browsers: shared answers, one stream of changes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from typing_extensions import override
+
+from kraal.core.ids import Json
+from web.ui.features import Features
+from web.ui.sources.api import Answer, Caller, Change, Query, Source
+from web.ui.sources.cache import AnswerCache
+from web.ui.sources.watching import Watch
+
+_SHARED: Final = frozenset({("connectors",), ("admin", "assignments"), ("connector-plugins",), ("events",)})
+"""Paths whose answers are the same for all browsers, and large."""
+
+
+class Shared(Source):
+    """Wraps a source. With `keep_s`, shared answers are valid for that long unless something changes."""
+
+    def __init__(self, source: Source, *, keep_s: float = 0.0) -> None:
+        self._source = source
+        self._cache = AnswerCache(keep_s=keep_s)
+        self._watch = Watch(source, self._heard)
+
+    @override
+    async def ask(
+        self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
+    ) -> Answer:
+        async def carry_out() -> Answer:
+            return await self._source.ask(method, *segments, query=query, body=body, caller=caller)
+
+        if method == "GET" and segments in _SHARED:
+            return await self._cache.get((segments, tuple(query), caller.authorization), carry_out)
+        try:
+            return await carry_out()
+        finally:
+            if method not in ("GET", "HEAD"):
+                self._cache.forget()
+
+    @override
+    def changes(self, caller: Caller) -> AsyncIterator[Change]:
+        return self._watch.listen(caller)
+
+    @override
+    async def features(self, caller: Caller) -> Features:
+        return await self._source.features(caller)
+
+    @override
+    async def close(self) -> None:
+        await self._watch.close()
+        await self._source.close()
+
+    def _heard(self, _change: Change) -> None:
+        self._cache.forget()

@@ -1,0 +1,83 @@
+"""Static files below `/ui/static/HASH/NAME`: never stale, so cached for ever; compressed once in memory."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from http import HTTPStatus
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+
+from web.ui.options import PREFIX
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from starlette.requests import Request
+
+_TYPES: Final = MappingProxyType(
+    {
+        ".css": "text/css; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".svg": "image/svg+xml",
+        ".md": "text/plain; charset=utf-8",
+    }
+)
+_FOREVER: Final = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file as it is sent."""
+
+    content_type: str
+    body: bytes
+    gzipped: bytes
+    hash: str
+
+
+class StaticFiles:
+    """The files of `web/ui/static`, by their names below it, such as `vendored/htmx.min.js`."""
+
+    def __init__(self) -> None:
+        self._files = dict(_read(files("web.ui") / "static", ""))
+
+    @property
+    def files(self) -> Mapping[str, StaticFile]:
+        """The files by name."""
+        return MappingProxyType(self._files)
+
+    def url(self, name: str) -> str:
+        """Return the URL of a file. Raises KeyError for an unknown one."""
+        return f"{PREFIX}/static/{self._files[name].hash}/{name}"
+
+    async def answer(self, request: Request) -> Response:
+        """Answer `GET /static/{hash}/{name}`."""
+        found = self._files.get(request.path_params["name"])
+        if found is None or found.hash != request.path_params["hash"]:
+            return Response("No such file", HTTPStatus.NOT_FOUND, media_type="text/plain")
+        headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding", "Content-Type": found.content_type}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(found.gzipped, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(found.body, headers=headers)
+
+
+def _read(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
+    found: list[tuple[str, StaticFile]] = []
+    for each in folder.iterdir():
+        if each.is_dir():
+            found += _read(each, f"{prefix}{each.name}/")
+            continue
+        content_type = _TYPES.get("." + each.name.rpartition(".")[2])
+        if content_type is not None:
+            body = each.read_bytes()
+            digest = sha256(body).hexdigest()[:8]
+            found.append(
+                (prefix + each.name, StaticFile(content_type, body, gzip.compress(body, mtime=0), digest))
+            )
+    return found

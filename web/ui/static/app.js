@@ -1,0 +1,214 @@
+// What pages do with scripts on: they ask for their parts when something changed, tell when the worker is away, show
+// times in the reader's zone, and answer keys. Without scripts every page still works.
+"use strict";
+
+(() => {
+  const body = document.body;
+  const SPACING_MS = 500;
+  document.documentElement.classList.add("scripted");
+
+  // --- changes -----------------------------------------------------------------------------------------------------
+
+  let stream = null;
+  let awaySince = null;
+  let again = 0;
+  const pending = new Set();
+  let timer = 0;
+  let firedAt = 0;
+
+  // Fires at once, then at most every SPACING_MS, and never loses the last change.
+  function changed(kinds) {
+    kinds.forEach((kind) => pending.add(kind));
+    if (!timer) timer = setTimeout(fire, Math.max(0, firedAt + SPACING_MS - Date.now()));
+  }
+
+  function fire() {
+    timer = 0;
+    firedAt = Date.now();
+    const kinds = [...pending];
+    pending.clear();
+    const selector = kinds.map((kind) => `[data-live~="${kind}"]`).join();
+    if (selector) document.querySelectorAll(selector).forEach((part) => htmx.trigger(part, "kraal:refresh"));
+  }
+
+  const ALL = ["states", "configs", "numbers", "cluster", "logs", "events"];
+
+  function concerns(names) {
+    const own = body.dataset.connector;
+    return names === null || own === undefined || names.includes(own);
+  }
+
+  function connect() {
+    clearTimeout(again);
+    if (stream || document.hidden || !body.dataset.stream) return;
+    stream = new EventSource(body.dataset.stream);
+    stream.addEventListener("hello", () => {
+      if (awaySince) back();
+      changed(ALL);
+    });
+    stream.addEventListener("changed", (event) => {
+      const { kinds, names } = JSON.parse(event.data);
+      if (awaySince) back();
+      if (concerns(names)) changed(kinds.length ? kinds : ALL);
+    });
+    stream.addEventListener("away", (event) => away(JSON.parse(event.data).reason));
+    stream.addEventListener("bye", () => {
+      away("");
+      disconnect();
+      again = setTimeout(connect, 1000);
+    });
+    stream.onerror = () => {
+      away("");
+      if (stream && stream.readyState === EventSource.CLOSED) {
+        disconnect();
+        again = setTimeout(connect, 2000);
+      }
+    };
+  }
+
+  function disconnect() {
+    if (stream) stream.close();
+    stream = null;
+  }
+
+  function away(reason) {
+    const banner = document.getElementById("away");
+    if (awaySince) return;
+    awaySince = new Date();
+    const since = awaySince.toLocaleTimeString();
+    banner.textContent = `No answer from ${body.dataset.worker} since ${since}; trying again. ${reason}`;
+    banner.hidden = false;
+  }
+
+  function back() {
+    awaySince = null;
+    const banner = document.getElementById("away");
+    banner.hidden = true;
+    banner.textContent = "";
+  }
+
+  // A hidden page listens to nothing: browsers allow six connections to a server.
+  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+  window.addEventListener("pagehide", disconnect);
+  window.addEventListener("pageshow", connect);
+
+  // --- parts ---------------------------------------------------------------------------------------------------------
+
+  const tags = new WeakMap(); // by target: the request whose answer it shows, and the answer's entity tag
+
+  function keyOf(detail) {
+    return `${detail.path}?${new URLSearchParams(detail.formData)}`;
+  }
+
+  body.addEventListener("htmx:configRequest", (event) => {
+    const { detail } = event;
+    if (detail.verb !== "get") return;
+    const known = tags.get(detail.target);
+    if (known && known.key === keyOf(detail)) detail.headers["If-None-Match"] = known.tag;
+  });
+
+  body.addEventListener("htmx:beforeSwap", (event) => {
+    const { detail } = event;
+    const tag = detail.xhr.getResponseHeader("ETag");
+    if (tag && detail.shouldSwap && detail.requestConfig.verb === "get") {
+      tags.set(detail.target, { key: keyOf(detail.requestConfig), tag });
+    }
+  });
+
+  body.addEventListener("htmx:sendError", () => stream || away(""));
+
+  // The address shows what the list shows, so that it can be shared.
+  body.addEventListener("htmx:afterRequest", (event) => {
+    const { detail } = event;
+    if (!detail.successful || !detail.elt.closest("form.filter")) return;
+    const query = new URLSearchParams(detail.requestConfig.formData);
+    for (const [key, value] of [...query]) if (!value || key === "part") query.delete(key);
+    const text = query.toString();
+    const path = detail.requestConfig.path.split("?")[0];
+    history.replaceState(null, "", path + (text ? `?${text}` : ""));
+  });
+
+  // --- times -----------------------------------------------------------------------------------------------------------
+
+  const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+  function showTimes(root) {
+    root.querySelectorAll("time[datetime]:not([title])").forEach((each) => {
+      const date = new Date(each.dateTime);
+      if (Number.isNaN(date.valueOf())) return;
+      each.title = each.textContent;
+      each.textContent = zoned.format(date);
+    });
+  }
+
+  body.addEventListener("htmx:load", (event) => showTimes(event.detail.elt));
+
+  // --- keys -----------------------------------------------------------------------------------------------------------
+
+  const keys = new Map();
+  let prefix = "";
+  let prefixTimer = 0;
+
+  function rows() {
+    return [...document.querySelectorAll("[data-row]")];
+  }
+
+  function currentRow() {
+    return document.activeElement ? document.activeElement.closest("[data-row]") : null;
+  }
+
+  function move(step) {
+    const all = rows();
+    if (!all.length) return;
+    const at = all.indexOf(currentRow());
+    const next = at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + step, 0), all.length - 1);
+    let target = all[next].querySelector("a, button, input");
+    if (!target) {
+      target = all[next];
+      target.tabIndex = -1;
+    }
+    target.focus();
+    all[next].scrollIntoView({ block: "nearest" });
+  }
+
+  function go(id) {
+    const link = document.getElementById(id);
+    if (link) link.click();
+  }
+
+  function typing(element) {
+    return element && element.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  }
+
+  keys.set("/", () => {
+    const search = document.getElementById("search");
+    if (search) search.focus();
+    else go("nav-connectors");
+  });
+  keys.set("j", () => move(1));
+  keys.set("k", () => move(-1));
+  keys.set("g c", () => go("nav-connectors"));
+  keys.set("g w", () => go("nav-cluster"));
+  keys.set("?", () => document.getElementById("help").showModal());
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.key === "Escape" && typing(event.target)) event.target.blur();
+    if (typing(event.target) || document.querySelector("dialog[open]")) return;
+    clearTimeout(prefixTimer);
+    const found = keys.get(prefix + event.key);
+    const starts = !found && !prefix && [...keys.keys()].some((key) => key.startsWith(`${event.key} `));
+    prefix = starts ? `${event.key} ` : "";
+    if (starts) prefixTimer = setTimeout(() => (prefix = ""), 1500);
+    if (found) {
+      event.preventDefault();
+      found(currentRow());
+    }
+  });
+
+  // Other scripts add keys: kraal.key("r", (row) => …), where `row` is the focused row or null.
+  window.kraal = { key: (name, run) => keys.set(name, run), changed, currentRow };
+
+  showTimes(document);
+  connect();
+})();

@@ -1,0 +1,141 @@
+"""One connector: its tasks with their causes, restarts and numbers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from web.ui.views.json_values import mapping, maps, text, texts, whole
+from web.ui.views.progress import Progress, TaskProgress, progress_of
+from web.ui.views.states import RANK, Shown
+from web.ui.views.statuses import ConnectorStatus, Instance, connector_status
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """Automatic restarts of an instance."""
+
+    supervised: bool
+    restarts: int
+    in_window: int
+    last_ms: int | None
+    next_ms: int | None
+    given_up: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A connector instance (`task` None) or a task, with what is known of it."""
+
+    instance: Instance
+    restarts: Restarts | None
+    step_ms: float | None
+    batch_age_ms: float | None
+    batch_way: str
+    progress: TaskProgress | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorPage:
+    """What the page shows."""
+
+    status: ConnectorStatus
+    state: Shown
+    policy: str
+    """The connector's setting of automatic restarts, as a sentence; empty if not known."""
+    connector: TaskRow
+    tasks: Sequence[TaskRow]
+    """The most urgent first."""
+    silent: Sequence[str]
+    """Workers that did not tell about restarts."""
+    progress: Progress
+    plugin: str
+    topics: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        """The connector's name."""
+        return self.status.name
+
+    @property
+    def supervised(self) -> bool:
+        """Whether there is anything about restarts."""
+        return any(row.restarts is not None for row in (self.connector, *self.tasks))
+
+    @property
+    def numbers(self) -> bool:
+        """Whether there are numbers of tasks."""
+        return bool(self.progress.tasks)
+
+
+def connector_page(name: str, status: Mapping[str, Any], config: object, topics: object) -> ConnectorPage:
+    """Return the page's values from `GET …/status` (with what it was expanded by), `…/config` and `…/topics`."""
+    supervision = status.get("supervision")
+    known = mapping(supervision)
+    supervised = {each["id"]: each for each in maps(known.get("tasks")) if isinstance(each.get("id"), int)}
+    progress = progress_of(status.get("progress"))
+    stalled = progress.stalled | {
+        number for number, each in supervised.items() if each.get("stalled") is True
+    }
+    read = connector_status(name, status, frozenset(stalled))
+    tasks = [_row(each, supervised.get(each.task or 0), progress) for each in read.tasks]
+    tasks.sort(key=lambda row: (RANK[row.instance.state], row.instance.task))
+    return ConnectorPage(
+        status=read,
+        state=read.state,
+        policy=_policy(known.get("policy")),
+        connector=_row(read.connector, known.get("connector"), progress),
+        tasks=tasks,
+        silent=texts(known.get("silent")),
+        progress=progress,
+        plugin=str(config.get("connector.class", "")) if isinstance(config, Mapping) else "",
+        topics=_topics(topics, name),
+    )
+
+
+def _row(instance: Instance, found: object, progress: Progress) -> TaskRow:
+    known = mapping(found)
+    numbers = None if instance.task is None else progress.tasks.get(instance.task)
+    return TaskRow(
+        instance=instance,
+        restarts=_restarts(known) if known else None,
+        step_ms=_first(whole(known, "step_ms"), None if numbers is None else numbers.step_ms),
+        batch_age_ms=_first(
+            whole(known, "last_batch_age_ms"), None if numbers is None else numbers.last_batch_age_ms
+        ),
+        batch_way=text(known, "last_batch_way"),
+        progress=numbers,
+    )
+
+
+def _restarts(found: Mapping[str, Any]) -> Restarts:
+    return Restarts(
+        supervised=found.get("supervised") is True,
+        restarts=whole(found, "restarts") or 0,
+        in_window=whole(found, "restarts_in_window") or 0,
+        last_ms=whole(found, "last_restart_ms"),
+        next_ms=whole(found, "next_restart_ms"),
+        given_up=isinstance(found.get("given_up"), str),
+        why=text(found, "why"),
+    )
+
+
+def _policy(found: object) -> str:
+    match found:
+        case {"restart": "none"}:
+            return "No automatic restarts."
+        case {"restart": str(what), "max": int(most), "window_ms": int(window_ms)}:
+            return f"Failures are restarted automatically ({what}): at most {most} times in {window_ms // 60_000} min."
+        case _:
+            return ""
+
+
+def _topics(found: object, name: str) -> list[str]:
+    """Return the topics of `GET …/topics`, sorted."""
+    return sorted(texts(mapping(mapping(found).get(name)).get("topics")))
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,138 @@
+"""The list of connectors: filtered, sorted with the most urgent first, and cut into pages. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from web.ui.views.progress import NO_PROGRESS, Progress, progress_of
+from web.ui.views.states import RANK, Shown
+from web.ui.views.statuses import ConnectorStatus, connector_status
+
+PER_PAGE: Final = 50
+TYPES: Final = ("source", "sink")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A connector in the list."""
+
+    status: ConnectorStatus
+    state: Shown
+    plugin: str
+    """Class of the connector; empty if not known."""
+    progress: Progress
+
+    @property
+    def name(self) -> str:
+        """The connector's name."""
+        return self.status.name
+
+    @property
+    def plugin_name(self) -> str:
+        """The class without its package."""
+        return self.plugin.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What the reader chose, in the URL's query; empty: no restriction."""
+
+    state: str = ""
+    type: str = ""
+    q: str = ""
+    """Part of a name or class, in any letter case."""
+    sort: str = ""
+    """A key of `SORTS`, after `-` for descending; empty: by urgency."""
+    page: int = 1
+    worker: str = ""
+
+    def query(self, **changes: str | int) -> dict[str, str | int]:
+        """Return the query of a URL, with changes; any change but of the page leads to page 1."""
+        found: dict[str, str | int] = {
+            "state": self.state, "type": self.type, "q": self.q, "worker": self.worker, "sort": self.sort,
+        }  # fmt: skip
+        found |= changes
+        page = changes.get("page", self.page if not changes else 1)
+        return {key: value for key, value in found.items() if value} | ({} if page == 1 else {"page": page})
+
+    def sorted_by(self, key: str) -> str:
+        """Return the sort of a column's link: ascending, or the other way round if it is already chosen."""
+        return f"-{key}" if self.sort == key else key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The page of the list."""
+
+    choice: Choice
+    rows: Sequence[Row]
+    total: int
+    """Number of all connectors."""
+    found: int
+    """Number of those that match."""
+    counts: Mapping[Shown, int]
+    """Numbers by state of those that match everything but the state."""
+    page: int
+    pages: int
+    numbers: bool
+    """Whether there are numbers to show."""
+
+
+SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
+    "name": lambda row: row.name,
+    "type": lambda row: (row.status.type, row.plugin_name),
+    "tasks": lambda row: len(row.status.tasks),
+    "rate": lambda row: row.progress.records_per_s or 0.0,
+    "backlog": lambda row: row.progress.backlog or 0.0,
+}
+
+
+def rows_of(
+    statuses: Mapping[str, Any], infos: Mapping[str, Any], progress: Mapping[str, Any]
+) -> tuple[Row, ...]:
+    """Return all connectors, from the parts of `GET /connectors?expand=…` by their names."""
+    return tuple(_row(name, status, infos.get(name), progress.get(name)) for name, status in statuses.items())
+
+
+def _row(name: str, status: object, info: object, numbers: object) -> Row:
+    progress = NO_PROGRESS if numbers is None else progress_of(numbers)
+    found = connector_status(name, status, progress.stalled)
+    match info:
+        case {"config": {"connector.class": str(plugin)}}:
+            pass
+        case _:
+            plugin = ""
+    return Row(found, found.state, plugin, progress)
+
+
+def listing(rows: Iterable[Row], choice: Choice, *, numbers: bool) -> Listing:
+    """Return the page that the reader chose."""
+    everything = list(rows)
+    text = choice.q.casefold()
+    near = [
+        row
+        for row in everything
+        if (not choice.type or row.status.type == choice.type)
+        and (not choice.worker or choice.worker in row.status.workers)
+        and (not text or text in row.name.casefold() or text in row.plugin.casefold())
+    ]
+    matching = [row for row in near if not choice.state or row.state.value == choice.state]
+    matching.sort(key=lambda row: (RANK[row.state], row.name))
+    key = SORTS.get(choice.sort.removeprefix("-"))
+    if key is not None:
+        matching.sort(key=key, reverse=choice.sort.startswith("-"))
+    pages = max(1, -(-len(matching) // PER_PAGE))
+    page = min(max(choice.page, 1), pages)
+    return Listing(
+        choice=choice,
+        rows=matching[(page - 1) * PER_PAGE : page * PER_PAGE],
+        total=len(everything),
+        found=len(matching),
+        counts=dict(sorted(Counter(row.state for row in near).items(), key=lambda item: RANK[item[0]])),
+        page=page,
+        pages=pages,
+        numbers=numbers,
+    )

@@ -1,0 +1,51 @@
+"""Entries of the navigation and tabs of a connector's page: a new page adds its line here. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from web.ui.features import Features
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A link: of the navigation, to `/ui/KEY`; of a connector's tabs, to `/ui/connectors/NAME/KEY`."""
+
+    key: str
+    title: str
+    needs: str = ""
+    """Name of the feature without which it is left out."""
+    writes: bool = False
+    """Left out on a read-only dashboard."""
+
+
+NAVIGATION: Final = (
+    Entry("connectors", "Connectors"),
+    Entry("cluster", "Cluster"),
+)
+
+CONNECTOR_TABS: Final = (Entry("", "Overview"),)
+"""The empty key is the connector's page itself."""
+
+
+KEYS: Final = (
+    ("/", "Search"),
+    ("j k", "Next and previous row"),
+    ("Enter", "Open the row"),
+    ("g c", "Go to the connectors"),
+    ("g w", "Go to the cluster and its workers"),
+    ("?", "This list"),
+    ("Esc", "Close"),
+)
+"""Keyboard shortcuts for the page's list of them; `static/app.js` carries them out."""
+
+
+def available(entries: Iterable[Entry], features: Features, *, read_only: bool) -> list[Entry]:
+    """Return the entries that this worker supports."""
+    return [
+        each
+        for each in entries
+        if (not each.needs or getattr(features, each.needs)) and not (each.writes and read_only)
+    ]

@@ -1,0 +1,36 @@
+"""States as the dashboard shows them: Connect's, and `stalled`; the most urgent first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+
+class Shown(StrEnum):
+    """What a page shows for a connector or task, in the order of urgency."""
+
+    FAILED = "failed"
+    STALLED = "stalled"
+    RESTARTING = "restarting"
+    UNASSIGNED = "unassigned"
+    UNKNOWN = "unknown"
+    """No status yet, or one that this dashboard does not know."""
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    RUNNING = "running"
+
+
+RANK: Final = {state: rank for rank, state in enumerate(Shown)}
+_BY_NAME: Final = {state.name: state for state in Shown}
+
+
+def shown_state(state: object, *, stalled: bool = False) -> Shown:
+    """Return what is shown for a state of Connect, such as `RUNNING`."""
+    found = _BY_NAME.get(state, Shown.UNKNOWN) if isinstance(state, str) else Shown.UNKNOWN
+    return Shown.STALLED if stalled and found is Shown.RUNNING else found
+
+
+def worst(states: Iterable[Shown]) -> Shown:
+    """Return the most urgent state; `unknown` for none."""
+    return min(states, key=RANK.__getitem__, default=Shown.UNKNOWN)

@@ -1,0 +1,89 @@
+"""Statuses of connectors, from `expand=status` or `GET /connectors/{c}/status`, of any worker. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from web.ui.views.json_values import mapping, text
+from web.ui.views.states import RANK, Shown, shown_state, worst
+from web.ui.views.traces import root_cause
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A connector instance (`task` None) or one of its tasks."""
+
+    task: int | None
+    state: Shown
+    worker: str
+    """Id of the worker, `host:port`; empty if none has it."""
+    cause: str
+    """Root cause of a failure; empty without one."""
+    trace: str
+    version: str
+    """Version of the plugin; empty if the worker does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """A connector with its tasks."""
+
+    name: str
+    type: str
+    """`source`, `sink` or empty."""
+    connector: Instance
+    tasks: tuple[Instance, ...]
+
+    @property
+    def state(self) -> Shown:
+        """The most urgent state of the connector and its tasks."""
+        return worst((self.connector.state, *(task.state for task in self.tasks)))
+
+    @property
+    def tasks_by_state(self) -> Sequence[tuple[Shown, int]]:
+        """Numbers of tasks by state, the most urgent first."""
+        counts = Counter(task.state for task in self.tasks)
+        return sorted(counts.items(), key=lambda item: RANK[item[0]])
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Distinct root causes of failures, the connector's first."""
+        found = (each.cause for each in (self.connector, *self.tasks) if each.state is Shown.FAILED)
+        return tuple(dict.fromkeys(filter(None, found)))
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Workers of its instances, sorted."""
+        return tuple(sorted({each.worker for each in (self.connector, *self.tasks) if each.worker}))
+
+
+def connector_status(name: str, status: object, stalled: frozenset[int] = frozenset()) -> ConnectorStatus:
+    """Read a status; `stalled` are the numbers of stalled tasks."""
+    found = mapping(status)
+    tasks = found.get("tasks")
+    instances = [
+        _instance(task, task["id"], stalled=task["id"] in stalled)
+        for task in (tasks if isinstance(tasks, list) else ())
+        if isinstance(task, Mapping) and isinstance(task.get("id"), int)
+    ]
+    return ConnectorStatus(
+        name=name,
+        type=text(found, "type") if text(found, "type") in ("source", "sink") else "",
+        connector=_instance(found.get("connector"), None),
+        tasks=tuple(sorted(instances, key=lambda each: each.task or 0)),
+    )
+
+
+def _instance(found: object, task: int | None, *, stalled: bool = False) -> Instance:
+    status = mapping(found)
+    trace = text(status, "trace")
+    return Instance(
+        task=task,
+        state=shown_state(status.get("state"), stalled=stalled),
+        worker=text(status, "worker_id"),
+        cause=root_cause(trace),
+        trace=trace,
+        version=text(status, "version"),
+    )
