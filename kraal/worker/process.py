@@ -151,6 +151,8 @@ class Process(ABC, Generic[C]):
             advertised_url=config.advertised_url,
             basic_auth=config.basic_auth,
             admin_apart=config.admin_listeners is not None,
+            ui=config.ui,
+            ui_read_only=config.ui_read_only,
             cors=CorsRules.of(allowed_origins(config.cors_origin), config.cors_methods),
             response_headers=config.response_headers,
             peer_tls=self._peer_tls,
@@ -221,6 +223,7 @@ class Process(ABC, Generic[C]):
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
+        log.info(self.config.dashboard)
         self._find_kafka(assembly)
         self._open_control(assembly)
         self._started(assembly)

@@ -17,6 +17,8 @@ class DashboardOptions:
 
     worker: str
     """Address of the worker that answers, such as `127.0.0.1:8083`; shown in the header."""
+    rest_url: str = ""
+    """URL of the REST API for commands to copy; empty: the address that the browser uses."""
     read_only: bool = False
     """Hides all actions, and refuses them."""
     hosts: frozenset[str] | None = None

@@ -30,6 +30,8 @@ from kraal.config.worker.keys import (
     POLICY,
     PREFIXES,
     REST,
+    UI,
+    UI_READ_ONLY,
     WAITING_MAX,
     WORKER,
     WORKER_FAMILIES,
@@ -79,6 +81,9 @@ class WorkerConfig:
     """The policy for failed instances of connectors that do not configure one."""
     stall_timeout_s: float
     """The duration of a step after which a task counts as stalled; 0: never."""
+    ui: bool
+    """Whether the dashboard is served."""
+    ui_read_only: bool
     waiting_max: int
     """Maximum number of REST requests that wait for one component of the worker."""
     bodies_max_bytes: int
@@ -113,6 +118,17 @@ class WorkerConfig:
     def own_client(self) -> dict[str, str]:
         """Return the settings of the worker's own clients, with Connect's names, for `kraal.config.clients`."""
         return {**self.client, "bootstrap.servers": self.bootstrap_servers}
+
+    @property
+    def dashboard(self) -> str:
+        """Where the dashboard is served, as a sentence."""
+        if not self.ui:
+            return "The dashboard is disabled (ui.enabled)."
+        if self.admin_listeners is None:
+            return f"The dashboard is at {self.advertised_url}ui/"
+        if not self.admin_listeners:
+            return "The dashboard is not served, because admin.listeners is empty."
+        return "The dashboard is at /ui/ of the listeners in admin.listeners."
 
     def bound_to(self, *ports: int) -> Self:
         """Return a copy in which the listeners' actual ports replace ports 0."""
@@ -198,6 +214,8 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "metrics_samples": checked.number("metrics.num.samples"),
         "auto_restart": worker_policy(values),
         "stall_timeout_s": seconds(STALL_TIMEOUT),
+        "ui": values[UI] is True,
+        "ui_read_only": values[UI_READ_ONLY] is True,
         "waiting_max": checked.number(WAITING_MAX),
         "bodies_max_bytes": checked.number(BODIES_MAX),
         "test_control_port": None if values[CONTROL_PORT] is None else checked.number(CONTROL_PORT),

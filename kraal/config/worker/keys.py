@@ -45,6 +45,8 @@ _LONG, _PASSWORD, _STRING = ConfigType.LONG, ConfigType.PASSWORD, ConfigType.STR
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 CONTROL_PORT: Final = "kraal.test.control.port"
+UI: Final = "ui.enabled"
+UI_READ_ONLY: Final = "ui.read.only"
 WAITING_MAX: Final = "rest.waiting.requests.max"
 BODIES_MAX: Final = "rest.bodies.max.bytes"
 PLUGINS_LOCK: Final = "kraal.plugins.lock"
@@ -224,6 +226,12 @@ _KRAAL = [
     worker_key("metrics.endpoint.enabled", _BOOLEAN, _LOW,
          "Whether to serve GET /metrics for Prometheus on all REST listeners.",
          default=True, source="Kraal"),
+    worker_key(UI, _BOOLEAN, _LOW,
+         "Whether to serve the dashboard at /ui: on the REST listeners, or with admin.listeners on these only.",
+         default=True, source="Kraal"),
+    worker_key(UI_READ_ONLY, _BOOLEAN, _LOW,
+         "Whether the dashboard hides and refuses all actions. The REST API is not limited by it.",
+         default=False, source="Kraal"),
     worker_key(WAITING_MAX, _INT, _LOW,
          "Maximum number of REST requests that wait for one part of the worker; further requests are "
          "answered with 503 and Retry-After. Health, metrics and responses from memory never wait.",

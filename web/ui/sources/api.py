@@ -29,10 +29,12 @@ class Caller:
 class Refused(KraalError):
     """The worker answered with an error; `text` is its message, possibly with several lines."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, retry_after: str | None = None) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
+        self.retry_after = retry_after
+        """The answer's `Retry-After`."""
 
     @property
     def no_such_path(self) -> bool:
@@ -99,7 +101,10 @@ class Source(Protocol):
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
     ) -> Answer:
-        """Send a request; `segments` are the decoded parts of the path. Raises Refused, Away."""
+        """Send a request; `segments` are the decoded parts of the path. Raises Refused, Away.
+
+        Requests that change something are sent once; GETs may be repeated during a rebalance.
+        """
         ...
 
     def changes(self, caller: Caller) -> AsyncIterator[Change]:

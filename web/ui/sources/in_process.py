@@ -52,7 +52,7 @@ class InProcess(Source):
             raise Away(f"The worker did not answer within {_TIMEOUT_S:g} s") from None
         answered = b"".join(call.chunks)
         if call.status not in _OK:
-            raise refused_of(call.status, answered)
+            raise refused_of(call.status, answered, call.retry_after)
         return Answer(call.status, answered)
 
     @override
@@ -122,6 +122,7 @@ class _Call:
 
     def __init__(self, scope: Scope, body: bytes) -> None:
         self.status = 0
+        self.retry_after: str | None = None
         self.chunks: list[bytes] = []
         self.gone = asyncio.Event()
         """Set when nobody reads the answer any more."""
@@ -147,7 +148,7 @@ class _Call:
                     yield chunk
             if running.done():
                 if self.status not in _OK:
-                    raise refused_of(self.status, b"".join(self.chunks))
+                    raise refused_of(self.status, b"".join(self.chunks), self.retry_after)
                 return
 
     async def _receive(self) -> Message:
@@ -160,6 +161,8 @@ class _Call:
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            values = [value for name, value in message.get("headers", ()) if name.lower() == b"retry-after"]
+            self.retry_after = values[0].decode("latin-1") if values else None
         elif message["type"] == "http.response.body":
             if body := message.get("body", b""):
                 self.chunks.append(bytes(body))

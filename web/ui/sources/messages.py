@@ -18,7 +18,7 @@ def encoded_body(body: Json) -> bytes:
     return b"" if body is None else json.dumps(body).encode("ascii")
 
 
-def refused_of(status: int, body: bytes) -> Refused:
+def refused_of(status: int, body: bytes, retry_after: str | None = None) -> Refused:
     """Return the error in an answer: Connect's message, or the beginning of any other text."""
     try:
         content = json.loads(body) if body else None
@@ -29,8 +29,8 @@ def refused_of(status: int, body: bytes) -> Refused:
     if isinstance(content, dict) and isinstance(content.get("message"), str):
         content = content["message"]
     if isinstance(content, str) and content:
-        return Refused(status, content)
-    return Refused(status, f"HTTP {status} {_phrase(status)}".rstrip())
+        return Refused(status, content, retry_after)
+    return Refused(status, f"HTTP {status} {_phrase(status)}".rstrip(), retry_after)
 
 
 def _phrase(status: int) -> str:

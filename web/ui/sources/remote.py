@@ -19,7 +19,7 @@ from kraal import __version__
 from kraal.core.ids import Json
 from kraal.core.rest_requests import pause_before_retry, segment
 from web.ui.features import Features, features_of
-from web.ui.sources.api import Answer, Away, Caller, Change, Query, Refused, Source
+from web.ui.sources.api import Answer, Away, Caller, Change, Query, Refused, Source, Word
 from web.ui.sources.events import changes_from
 from web.ui.sources.messages import encoded_body, refused_of
 
@@ -41,7 +41,7 @@ class RemoteWorker:
     trust: ssl.SSLContext | None = None
     timeout_s: float = 100.0
     retry_s: float = 30.0
-    """How long a request is retried during a rebalance."""
+    """How long a GET is retried during a rebalance."""
 
 
 class Remote(Source):
@@ -63,11 +63,10 @@ class Remote(Source):
             response = await self._send(method, _target(segments, query), encoded_body(body))
             if response.is_success:
                 return Answer(response.status_code, response.content)
-            error = refused_of(response.status_code, response.content)
-            pause_s = pause_before_retry(
-                method, error.status, error.text, response.headers.get("Retry-After")
-            )
-            if pause_s is None or loop.time() + pause_s > deadline:
+            retry_after = response.headers.get("Retry-After")
+            error = refused_of(response.status_code, response.content, retry_after)
+            pause_s = pause_before_retry(method, error.status, error.text, retry_after)
+            if method != "GET" or pause_s is None or loop.time() + pause_s > deadline:
                 raise error
             await asyncio.sleep(pause_s)
 
@@ -86,6 +85,8 @@ class Remote(Source):
                 if not response.is_success:
                     raise refused_of(response.status_code, await response.aread())
                 async for change in changes_from(response.aiter_bytes()):
+                    if change.word is Word.BYE:
+                        return  # the worker stops, but this process goes on
                     yield change
         except httpx2.HTTPError as exc:
             raise self._away(exc) from exc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 NOTHING: Final[Mapping[str, Any]] = {}
 _MOST: Final = 1e18
@@ -27,7 +27,7 @@ def number(found: Mapping[str, Any], key: str) -> float | None:
     return value if is_number(value) else None
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a finite number; JSON parsers of Python accept NaN and Infinity."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -_MOST < value < _MOST
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from web.ui.views.json_values import is_number, number
+from web.ui.views.json_values import is_number, mapping, maps, number
 
 SPARK_WIDTH: Final = 96
 SPARK_HEIGHT: Final = 20
@@ -20,7 +20,8 @@ class TaskProgress:
     task: int
     records_per_s: float | None
     records_total: float | None
-    batch_ms: float | None
+    poll_ms: float | None
+    write_ms: float | None
     commit_ms: float | None
     backlog: float | None
     stalled: bool
@@ -36,7 +37,7 @@ class Progress:
 
     tasks: Mapping[int, TaskProgress]
     spark: str
-    """Points of a polyline in a box of SPARK_WIDTH by SPARK_HEIGHT; empty without values."""
+    """Path of a line in a box of SPARK_WIDTH by SPARK_HEIGHT; empty without values."""
 
     @property
     def stalled(self) -> frozenset[int]:
@@ -59,40 +60,37 @@ NO_PROGRESS: Final = Progress({}, "")
 
 def progress_of(found: object) -> Progress:
     """Read the numbers of a connector."""
-    match found:
-        case {"tasks": [*tasks]}:
-            read = [
-                _task(task) for task in tasks if isinstance(task, Mapping) and isinstance(task.get("id"), int)
-            ]
-            return Progress({each.task: each for each in read}, spark_points(found.get("spark")))  # type: ignore[attr-defined]
-        case _:
-            return NO_PROGRESS
+    numbers = mapping(found)
+    tasks = [_task(task) for task in maps(numbers.get("tasks")) if isinstance(task.get("id"), int)]
+    return Progress({each.task: each for each in tasks}, spark_path(numbers.get("recent_records_per_second")))
 
 
-def spark_points(values: object) -> str:
-    """Return the points of a sparkline, scaled to its highest value."""
+def spark_path(values: object) -> str:
+    """Return the path of a sparkline, scaled to its highest value, with a gap for each missing value."""
     if not isinstance(values, list) or len(values) < 2:  # noqa: PLR2004 - a line needs two points
         return ""
-    numbers = [value if is_number(value) else 0 for value in values]
-    top = max(*numbers, 1)
-    step = SPARK_WIDTH / (len(numbers) - 1)
-    high = SPARK_HEIGHT - 2
-    return " ".join(
-        f"{at * step:.1f},{SPARK_HEIGHT - 1 - max(value, 0) / top * high:.1f}"
-        for at, value in enumerate(numbers)
-    )
+    top = max((value for value in values if is_number(value)), default=0.0) or 1.0
+    step, high = SPARK_WIDTH / (len(values) - 1), SPARK_HEIGHT - 2
+    path: list[str] = []
+    follows = False
+    for at, value in enumerate(values):
+        if is_number(value):
+            y = SPARK_HEIGHT - 1 - max(value, 0.0) / top * high
+            path.append(f"{'L' if follows else 'M'}{at * step:.1f},{y:.1f}")
+        follows = is_number(value)
+    return "".join(path)
 
 
 def _task(found: Mapping[str, Any]) -> TaskProgress:
-    errors = found.get("errors")
-    counts = errors if isinstance(errors, Mapping) else {}
+    counts = mapping(found.get("errors"))
     return TaskProgress(
         task=found["id"],
-        records_per_s=number(found, "records_per_s"),
+        records_per_s=number(found, "records_per_second"),
         records_total=number(found, "records_total"),
-        batch_ms=number(found, "batch_ms"),
+        poll_ms=number(found, "poll_ms"),
+        write_ms=number(found, "write_ms"),
         commit_ms=number(found, "commit_ms"),
-        backlog=number(found, "backlog"),
+        backlog=number(found, "backlog_records"),
         stalled=found.get("stalled") is True,
         step_ms=number(found, "step_ms"),
         last_batch_age_ms=number(found, "last_batch_age_ms"),

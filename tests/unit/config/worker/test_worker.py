@@ -82,6 +82,34 @@ def test_every_address_is_advertised_as_one() -> None:
     assert not config.advertised_url.startswith("http://:")
 
 
+@pytest.mark.parametrize(
+    ("extra", "served", "read_only", "said"),
+    [
+        ({}, True, False, "The dashboard is at http://h:8083/ui/"),
+        ({"ui__enabled": "false"}, False, False, "The dashboard is disabled (ui.enabled)."),
+        ({"ui__read__only": "true"}, True, True, "The dashboard is at http://h:8083/ui/"),
+        (
+            {"admin__listeners": "http://h:9999"},
+            True,
+            False,
+            "The dashboard is at /ui/ of the listeners in admin.listeners.",
+        ),
+        (
+            {"admin__listeners": ""},
+            True,
+            False,
+            "The dashboard is not served, because admin.listeners is empty.",
+        ),
+    ],
+)
+def test_the_dashboard_can_be_disabled_and_made_read_only(
+    extra: dict[str, str], *, served: bool, read_only: bool, said: str
+) -> None:
+    config = parse(listeners="http://h:8083", **extra)
+    assert (config.ui, config.ui_read_only, config.dashboard) == (served, read_only, said)
+    assert config.warnings == ()
+
+
 def test_metrics_can_be_switched_off_and_their_windows_set() -> None:
     config = parse(
         metrics__endpoint__enabled="false", metrics__sample__window__ms="500", metrics__num__samples="4"
