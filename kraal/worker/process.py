@@ -27,9 +27,7 @@ from actors.runtime.clock import ThreadClock
 from actors.runtime.mailbox import Address, ask
 from actors.runtime.system import ThreadSystem
 from kraal.config.clients.librdkafka import librdkafka_options
-from kraal.config.connector.converters import DEFAULTS
 from kraal.config.worker.config import WorkerConfig
-from kraal.config.worker.keys import allowed_origins
 from kraal.config.worker.response_headers import sets_date
 from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
 from kraal.connectors.spark.object_stores import offer
@@ -52,10 +50,10 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.resources import keep_what_lives, open_as_many_as_allowed
+from kraal.worker.rest_settings import rest_settings
 from kraal.worker.watchdog import Watchdog
 from web.app import create_apps
-from web.middleware.admission import Admission, Limits
-from web.middleware.cors import CorsRules
+from web.middleware.admission import Admission
 from web.server import HttpServer, Listener, Site
 from web.settings import Settings
 
@@ -146,21 +144,7 @@ class Process(ABC, Generic[C]):
 
     def _settings(self) -> Settings:
         """Return the settings of the REST API; modes add their own."""
-        config = self.config
-        return Settings(
-            advertised_url=config.advertised_url,
-            basic_auth=config.basic_auth,
-            admin_apart=config.admin_listeners is not None,
-            ui=config.ui,
-            ui_read_only=config.ui_read_only,
-            cors=CorsRules.of(allowed_origins(config.cors_origin), config.cors_methods),
-            response_headers=config.response_headers,
-            peer_tls=self._peer_tls,
-            converters={role: config.raw[role] for role in DEFAULTS if role in config.raw},
-            topic_tracking=config.topic_tracking,
-            topic_reset=config.topic_tracking_reset,
-            limits=Limits(waiting=config.waiting_max, body_bytes=config.bodies_max_bytes),
-        )
+        return rest_settings(self.config, self._peer_tls)
 
     def _peer_tls(self) -> ssl.SSLContext:
         """Return the TLS context for requests to other workers; any thread. Raises ConfigInvalid."""
