@@ -1,8 +1,8 @@
 """Send a file through Spark into a Kafka topic and out into another file, controlled over Connect's REST API.
 
 Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows how far they are,
-compares both files, and shows what a transform and a bad record do; then it stays up until Ctrl-C. Everything it starts
-ends with it, and its files go, too.
+compares both files, and shows what a transform and a bad record do; then it stays up until Ctrl-C, with a dashboard on
+which lines flow and one connector fails. Everything it starts ends with it, and its files go, too.
 With --cluster, several `kraal distributed` share the work, and one of them is killed meanwhile.
 With --cdc, two of them follow the changes of a PostgreSQL table with Debezium's Java plugins and copy it, one of them
 is killed meanwhile, and all ends by itself.
@@ -25,6 +25,7 @@ from typing import Any
 from kraal.broker.broker import HOST, Broker, free_port
 from kraal.core.errors import KraalError
 from scripts import demo_cdc, demo_cluster, demo_errors
+from scripts.demo_dashboard import Leftovers
 from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
 from scripts.harness.rest import all_running
@@ -124,13 +125,19 @@ class Demo:
 
     def stay(self) -> None:
         """Keep all running until Ctrl-C. Raises ScriptFailed when the worker ends."""
+        leftovers = Leftovers(self.worker, TOPIC, self.source_file, self.directory / "missing")
         say("")
-        say("All of it keeps running. In another terminal:")
-        say(f"  echo 'one more line' >> {self.source_file} && sleep 1 && tail -n 1 {self.sink_file}")
+        say("All of it keeps running.")
+        leftovers.create()
+        say("In another terminal:")
+        say(
+            f"  echo 'one more line' >> {self.source_file} && sleep 1 && grep 'one more line' {self.sink_file}"
+        )
         say(f"  curl -s {self.worker.rest.url}/connectors?expand=status")
         say(f"  curl -s -X PUT {self.worker.rest.url}/connectors/{SINK}/pause")
         say("Ctrl-C here stops everything.")
         while self.worker.process.alive:
+            leftovers.write_some()
             time.sleep(0.5)
         raise ScriptFailed(f"The worker ended: {self.worker.process.last_words()}")
 

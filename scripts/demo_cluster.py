@@ -210,7 +210,9 @@ class ClusterDemo:
         """Keep all running until Ctrl-C. Raises ScriptFailed when a worker ends."""
         rest, pipe = self.cluster.workers[0].rest, self.pipes[0]
         say("")
-        say("The other workers keep running. In another terminal:")
+        say("The other workers keep running.")
+        say(f"The dashboard: {rest.url}/ui/")
+        say("In another terminal:")
         say(f"  echo 'one more line' >> {pipe.source_file} && sleep 1 && tail -n 1 {pipe.sink_file}")
         say(f"  curl -s {rest.url}/connectors?expand=status")
         say(f"  kill -9 {self.cluster.workers[-1].process.pid}")

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import psutil
 import pytest
 
@@ -155,12 +156,16 @@ def test_stays_until_ctrl_c_which_ends_all_it_started(scratch: Path) -> None:
                 said.append(line)
                 if line.startswith("Ctrl-C"):
                     break
+            dashboard = "".join(said).partition("The dashboard: ")[2].split()[0]
+            shown = httpx2.get(dashboard, timeout=30).text
             demo.send_signal(signal.SIGINT)
             rest, _ = demo.communicate(timeout=240)
         finally:
             demo.terminate()
     assert demo.returncode == 0, "".join(said)
     assert "nothing is left running" in rest
+    assert "file-source" in shown
+    assert "FileNotFoundError" in shown, "the dashboard says why the task of broken-sink failed"
 
 
 def test_a_taken_port_is_one_sentence(scratch: Path) -> None:

@@ -1,0 +1,51 @@
+"""What the demo leaves on the dashboard: a flow that goes on, and a task that fails and says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scripts.harness.lines import LINE_BYTES
+from scripts.harness.processes import wait_until
+from scripts.harness.show import say
+from scripts.harness.workers import UP_S, Worker
+
+BROKEN: Final = "broken-sink"
+_LINES_EACH: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """The flow and the failing sink, on a worker that runs."""
+
+    worker: Worker
+    topic: str
+    source_file: Path
+    missing: Path
+    """The directory that the failing sink wants to write to; nobody has made it."""
+
+    def create(self) -> None:
+        """Create the sink that fails and tell where to see it. Raises ScriptFailed when it does not fail."""
+        config = {
+            "connector.class": "FileStreamSink",
+            "tasks.max": "1",
+            "file": str(self.missing / "lines.txt"),
+            "topics": self.topic,
+        }
+        self.worker.rest.create(BROKEN, config)
+        wait_until(f"{BROKEN} had failed", self._failed, timeout_s=UP_S, program=self.worker.process)
+        say(f"The dashboard: {self.worker.rest.url}/ui/")
+        say(
+            f"  Lines go on through file-source and file-sink. {BROKEN} fails, because a directory is missing:"
+        )
+        say(f"  mkdir {self.missing}   # then restart it there")
+
+    def write_some(self) -> None:
+        """Append some lines to the source file."""
+        with self.source_file.open("a", encoding="ascii") as file:
+            file.write(("." * (LINE_BYTES - 1) + "\n") * _LINES_EACH)
+
+    def _failed(self) -> bool:
+        status = self.worker.rest.status(BROKEN)
+        return status is not None and [each["state"] for each in status["tasks"]] == ["FAILED"]
