@@ -38,8 +38,8 @@ OWN = {
     "new": Lazy("kraal.cli.new", "new_group"),
 }
 
-CLIENT = {**COMMANDS, "dlq": Lazy("kraal.cli.dlq", "dlq")}
-"""Client commands; `dlq` also connects to Kafka."""
+CLIENT = {**COMMANDS, "dlq": Lazy("kraal.cli.dlq", "dlq"), "ui": Lazy("kraal.cli.ui", "ui")}
+"""Client commands; `dlq` also connects to Kafka, and `ui` listens."""
 
 
 class Commands(LazyGroup):

@@ -161,7 +161,7 @@ class Rest:
             )
             self._client = httpx2.Client(
                 auth=auth,
-                verify=_trust(target) if target.url.startswith("https:") else True,
+                verify=trust_of(target) if target.url.startswith("https:") else True,
                 timeout=httpx2.Timeout(target.timeout_s, connect=min(_CONNECT_TIMEOUT_S, target.timeout_s)),
                 headers={"Accept": "application/json", "User-Agent": f"kraal/{__version__}"},
                 trust_env=False,
@@ -214,7 +214,8 @@ def _why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _trust(target: Target) -> ssl.SSLContext:
+def trust_of(target: Target) -> ssl.SSLContext:
+    """Return the TLS context for an https target. Raises Unreachable if its CA certificates cannot be read."""
     try:
         return ssl.create_default_context(cafile=target.cacert)
     except OSError as exc:  # ssl.SSLError is one

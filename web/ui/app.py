@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _SMALLEST_GZIP: Final = 1_000
 _GZIP_LEVEL: Final = 5
+_PATIENCE_S: Final = 5.0
 
 
 class DashboardApp:
@@ -77,10 +79,17 @@ class DashboardApp:
             ],
         )
         self._app.router.redirect_slashes = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; its path is undecoded and without a trailing slash."""
+        self._loop = asyncio.get_running_loop()
         await self._app(scope, receive, send)
+
+    def end_streams(self) -> None:
+        """End the streams of all browsers, so that a server can stop without waiting for them. Any thread."""
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._source.end_streams(), self._loop).result(_PATIENCE_S)
 
     async def close(self) -> None:
         """End all streams and close the source."""

@@ -48,6 +48,10 @@ class Shared(Source):
     async def features(self, caller: Caller) -> Features:
         return await self._source.features(caller)
 
+    async def end_streams(self) -> None:
+        """End the streams of all browsers; later ones end at once."""
+        await self._watch.close()
+
     @override
     async def close(self) -> None:
         await self._watch.close()

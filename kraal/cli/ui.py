@@ -1,0 +1,128 @@
+"""`kraal ui`: the dashboard for any Connect cluster, over the REST API of one of its workers."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import threading
+import webbrowser
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+import click
+
+from kraal.client.command import ClientCommand, asking
+from kraal.client.output import say
+from kraal.client.rest import Rest, trust_of
+from kraal.client.target import Target
+from web.server import HttpServer, Listener
+from web.ui.app import DashboardApp, standalone
+from web.ui.options import PREFIX, DashboardOptions
+from web.ui.sources.remote import Remote, RemoteWorker
+
+_DEFAULT_LISTEN: Final = "127.0.0.1:8090"
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_KEEP_S: Final = 0.25
+"""How long answers are shared by several browsers, unless something changes."""
+_EXAMPLES: Final = (
+    "kraal ui --url http://worker:8083 --open",
+    "kraal ui --url https://worker:8443 --cacert ca.pem --read-only",
+)
+
+
+@click.command("ui", cls=ClientCommand, examples=_EXAMPLES)
+@click.option(
+    "--listen",
+    default=_DEFAULT_LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address at which to serve the dashboard; port 0: any free port.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Further name under which browsers may reach the dashboard (repeatable).",
+)
+@click.option("--read-only", is_flag=True, help="Hide and refuse all actions.")
+@click.option(
+    "--allow-anyone",
+    is_flag=True,
+    help="Let everybody who reaches the address act with your credentials, on an address that is not loopback.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
+@asking
+def ui(
+    rest: Rest, listen: str, hosts: tuple[str, ...], *, read_only: bool, allow_anyone: bool, opens: bool
+) -> None:
+    """Serve a dashboard for a Connect cluster, Kraal's or Apache Kafka's, until interrupted.
+
+    It uses the credentials given here for whoever opens it, so by default only this machine can.
+    """
+    host, port = _address(listen)
+    if not (_is_loopback(host) or read_only or allow_anyone):
+        raise click.UsageError(
+            f"Everybody who reaches {listen} could act with your credentials; add --read-only or --allow-anyone."
+        )
+    server = HttpServer([Listener(host, port)], graceful_s=2)
+    bound = server.bound[0].port
+    app = DashboardApp(
+        Remote(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_KEEP_S
+    )
+    stopping = threading.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: stopping.set())
+    server.start(standalone(app))
+    address = f"http://{_in_url(host)}:{bound}{PREFIX}/"
+    say(f"The dashboard of {rest.target.url} is at {address}")
+    if opens:
+        webbrowser.open(address)
+    stopping.wait()
+    app.end_streams()
+    server.stop()
+
+
+def _worker(target: Target) -> RemoteWorker:
+    password = "" if target.password is None else target.password.value
+    return RemoteWorker(
+        url=target.url,
+        auth=None if target.user is None else (target.user, password),
+        trust=trust_of(target) if target.url.startswith("https:") else None,
+        timeout_s=target.timeout_s,
+        retry_s=target.retry_s,
+    )
+
+
+def _options(target: Target, host: str, hosts: Iterable[str], read_only: bool) -> DashboardOptions:  # noqa: FBT001
+    return DashboardOptions(
+        worker=target.url.partition("://")[2],
+        rest_url=target.url,
+        read_only=read_only,
+        hosts=_LOOPBACK | {each.lower() for each in (host, *hosts)},
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Parse `HOST:PORT`. Raises UsageError."""
+    wrong = click.UsageError(f"Invalid --listen '{text}'; expected HOST:PORT, such as {_DEFAULT_LISTEN}.")
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError as exc:
+        raise wrong from exc
+    if not host or port is None or parts.netloc != text or parts.username is not None:
+        raise wrong
+    return host, port
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
