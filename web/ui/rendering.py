@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from kraal.core.printable import printable
 from kraal.core.rest_requests import segment
@@ -19,6 +20,12 @@ _ESCAPE: Final = "~"
 
 class Exact(str):
     """Text that is shown character by character, as the value of an input; still escaped for HTML."""
+
+    __slots__ = ()
+
+
+class Lines(str):
+    """Text of several lines for a `<pre>`: its line ends and tabs stay."""
 
     __slots__ = ()
 
@@ -40,6 +47,11 @@ def name_of_segment(text: str) -> str:
     return text.removeprefix(_ESCAPE)
 
 
+def short_hash(text: str) -> str:
+    """Return a name for a text that is valid in any id, such as that of a trace."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
 def etag(body: bytes) -> str:
     """Return the weak entity tag of a page or fragment."""
     return f'W/"{blake2b(body, digest_size=12).hexdigest()}"'
@@ -59,7 +71,9 @@ class Rendering:
             auto_reload=False,
         )
         self._environment.globals.update({"url": url, "static": static, **shared})
-        self._environment.filters.update({"exact": Exact} | {each.__name__: each for each in _FILTERS})
+        self._environment.filters.update(
+            {"exact": Exact, "lines": Lines} | {each.__name__: each for each in _FILTERS}
+        )
 
     def render(self, template: str, context: Mapping[str, Any]) -> bytes:
         """Return a page or a part of one, in UTF-8; half a surrogate pair becomes `?`."""
@@ -67,12 +81,12 @@ class Rendering:
 
 
 _FILTERS: Final[tuple[Callable[..., str], ...]] = (
-    formats.utc, formats.iso, formats.number, formats.duration,
+    formats.utc, formats.iso, formats.number, formats.duration, short_hash,
 )  # fmt: skip
 
 
 def shown(value: object) -> object:
     r"""Return what an expression of a template shows: invisible characters appear as `\u202e`, None as nothing."""
-    if type(value) is str and not value.isprintable():
-        return printable(value, keep="\n\t")
+    if isinstance(value, str) and not isinstance(value, Exact | Markup) and not value.isprintable():
+        return printable(value, keep="\n\t" if isinstance(value, Lines) else "")
     return "" if value is None else value

@@ -115,6 +115,18 @@
     }
   });
 
+  // What was open stays open.
+  let opened = [];
+  body.addEventListener("htmx:beforeSwap", (event) => {
+    opened = [...event.detail.target.querySelectorAll("details[open][id]")].map((each) => each.id);
+  });
+  body.addEventListener("htmx:afterSwap", () => {
+    for (const id of opened) {
+      const found = document.getElementById(id);
+      if (found) found.open = true;
+    }
+  });
+
   body.addEventListener("htmx:sendError", () => stream || away(""));
 
   // The address shows what the list shows, so that it can be shared.

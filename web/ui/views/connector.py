@@ -60,6 +60,16 @@ class ConnectorPage:
         return self.status.name
 
     @property
+    def plugin_name(self) -> str:
+        """The class without its package."""
+        return self.plugin.rpartition(".")[2] or self.plugin
+
+    @property
+    def plugin_package(self) -> str:
+        """The package of the class."""
+        return self.plugin.rpartition(".")[0]
+
+    @property
     def supervised(self) -> bool:
         """Whether there is anything about restarts."""
         return any(row.restarts is not None for row in (self.connector, *self.tasks))
@@ -88,7 +98,7 @@ def connector_page(name: str, status: Mapping[str, Any], config: object, topics:
         policy=_policy(known.get("policy")),
         connector=_row(read.connector, known.get("connector"), progress),
         tasks=tasks,
-        silent=texts(known.get("silent")),
+        silent=sorted({*texts(known.get("silent")), *texts(mapping(status.get("progress")).get("silent"))}),
         progress=progress,
         plugin=str(config.get("connector.class", "")) if isinstance(config, Mapping) else "",
         topics=_topics(topics, name),

@@ -33,7 +33,7 @@ class Row:
     @property
     def plugin_name(self) -> str:
         """The class without its package."""
-        return self.plugin.rpartition(".")[2]
+        return self.plugin.rpartition(".")[2] or self.plugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
