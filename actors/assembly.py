@@ -314,6 +314,7 @@ class _Maker:
             connector_config=_present(wanted.connector_config),
             lease=self._lease(),
             assigned=partial(self.metrics.has_partitions, task),
+            backlog=partial(self.metrics.has_backlog, task),
             working=self.metrics.follow(task),
         )
         kind = parts.plugins.kind_of(wanted.connector_config)

@@ -104,6 +104,9 @@ class TaskSpec:
     """Whether this worker may still write and commit for the task; asked before each job and commit."""
     assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
     """Called with the number of partitions of a sink task whenever it changes; any thread, returns at once."""
+    backlog: Callable[[int], None] = field(default=lambda _: None, compare=False)
+    """Called with the number of records (offsets) between a sink task's position and the end of its partitions, after
+    each batch; any thread, returns at once."""
     working: Working = field(default=_nobody_asks, compare=False)
     """Receives the start and end of each step."""
     transactions: Transactions | None = field(default=None, compare=False, repr=False)

@@ -60,6 +60,8 @@ class CurrentMetrics:
     """The instances that run in this process, or failed and were not removed, with their plugins' versions."""
     tasks: Mapping[TaskId, TaskNumbers]
     partitions: Mapping[TaskId, int]
+    backlogs: Mapping[TaskId, int]
+    """Records (offsets) between a sink task's position and the end of its partitions, where known."""
     working: Mapping[TaskId, float]
     """The start of each task's current step in the engine; monotonic seconds."""
     connector_startups: Startups
@@ -85,6 +87,7 @@ class MetricsRegistry:
         """The instances that started successfully."""
         self._tasks: dict[TaskId, TaskNumbers] = {}
         self._partitions: dict[TaskId, int] = {}
+        self._backlogs: dict[TaskId, int] = {}
         self._work: dict[TaskId, Work] = {}
         self._connector_startups = Startups(Sampled(windows))
         self._task_startups = Startups(Sampled(windows))
@@ -95,6 +98,7 @@ class MetricsRegistry:
             living=self._living.copy(),
             tasks=self._tasks.copy(),
             partitions=self._partitions.copy(),
+            backlogs=self._backlogs.copy(),
             working={
                 t: since for t, work in self._work.copy().items() if (since := work.since_s) is not None
             },
@@ -112,6 +116,12 @@ class MetricsRegistry:
     def has_partitions(self, task: TaskId, count: int) -> None:
         """Publish the number of a sink task's partitions. Called by one thread of the engine at a time."""
         self._partitions[task] = count
+        if not count:
+            self._backlogs.pop(task, None)
+
+    def has_backlog(self, task: TaskId, records: int) -> None:
+        """Publish how many records a sink task is behind. Called by one thread of the engine at a time."""
+        self._backlogs[task] = records
 
     def follow(self, task: TaskId) -> Work:
         """Track a new run of a task; reports of earlier runs are ignored. Called by the task's actor."""
@@ -153,4 +163,5 @@ class MetricsRegistry:
         if isinstance(instance, TaskId):
             self._tasks.pop(instance, None)
             self._partitions.pop(instance, None)
+            self._backlogs.pop(instance, None)
             self._work.pop(instance, None)

@@ -1,4 +1,4 @@
-"""Metric families for automatic restarts and tasks without progress, which Connect does not have. Pure.
+"""Metric families for automatic restarts, tasks without progress and backlogs, which Connect does not have. Pure.
 
 Their names start with `kraal_` to distinguish them from Connect's.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kraal.core.ids import Instance, TaskId
+from kraal.core.ids import Instance, State, TaskId
 from kraal.metrics.stall_detection import progress_of
 from kraal.metrics.text import Family, labels
 
 if TYPE_CHECKING:
     from kraal.cluster.decisions.auto_restart import Watched
     from kraal.cluster.views.snapshot import Snapshot
-    from kraal.core.ids import State
     from kraal.metrics.registry import CurrentMetrics
 
 HELP: Final[Mapping[str, str]] = {
@@ -26,6 +25,7 @@ HELP: Final[Mapping[str, str]] = {
     "kraal_task_next_restart_timestamp_ms": "When the task is restarted, in milliseconds since the epoch.",
     "kraal_task_stalled": "1 for a task that runs and has been at one step for too long, else 0.",
     "kraal_task_last_batch_age_ms": "Milliseconds since the task's latest batch was written.",
+    "kraal_task_backlog_records": "Records (offsets) between a running sink task and the end of its partitions.",
 }
 
 _EACH: Final = 100
@@ -43,6 +43,7 @@ def supervision(
     due: Rows = []
     stalled: Rows = []
     ages: Rows = []
+    backlogs: Rows = []
     for at, (task, state) in enumerate(states.items(), 1):
         if at % _EACH == 0:
             yield _BREATH
@@ -54,9 +55,12 @@ def supervision(
         stalled.append((label, int(found.stalled)))
         if found.batch_age_s is not None:
             ages.append((label, round(found.batch_age_s * 1000)))
+        if state is State.RUNNING and (backlog := current.backlogs.get(task)) is not None:
+            backlogs.append((label, backlog))
     yield _family("kraal_task_next_restart_timestamp_ms", due)
     yield _family("kraal_task_stalled", stalled)
     yield _family("kraal_task_last_batch_age_ms", ages)
+    yield _family("kraal_task_backlog_records", backlogs)
 
 
 def _restarts(

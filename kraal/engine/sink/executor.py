@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
@@ -27,6 +26,7 @@ from kraal.engine.records.reports import Reports
 from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
+from kraal.engine.sink.backlog_report import BacklogReport
 from kraal.engine.sink.batch_size import Sizes
 from kraal.engine.sink.direct import Direct, takes_passed_tables, takes_tables
 from kraal.engine.sink.frame import tail_table
@@ -37,15 +37,21 @@ from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import Bounds, Ranges, ends_of, next_ranges, offsets_of, start_of
 from kraal.engine.sink.record_batches import SinkRecords, settle_written
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
-from kraal.engine.sink.ways import GetSpark, NotByColumns, Put, ReadBatch, SinkWay, TaskFacts, Way, choose
+from kraal.engine.sink.ways import (
+    GetSpark,
+    NotByColumns,
+    PluginWrite,
+    Put,
+    ReadBatch,
+    SinkWay,
+    TaskFacts,
+    Way,
+    choose,
+)
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.waiters import WAIT_S
 from kraal.engine.way import Choice
-from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, SinkValues, TopicPartition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+from kraal.plugins.api import Reporter, SinkTask, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +87,7 @@ class SinkExecutor:
         self._ways: Mapping[Way, SinkWay] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._backlog = False
+        self._behind = BacklogReport(spec.backlog)
         self._uncommitted: Ranges = {}
         batches = context.batches(spec)
         self._idle = IdleInterval(context.pace, batches.poll_s, context.poll_interval_s)
@@ -144,6 +151,7 @@ class SinkExecutor:
             member.pause()
             self._backlog = True
             return self._context.launch(self._bulk)
+        self._behind.polled(member, self._positions, records=bool(records))
         return self._context.launch(lambda: self._tail(records)) if records else None
 
     def wait(self) -> None:
@@ -203,6 +211,8 @@ class SinkExecutor:
         if self._is_lost():
             return
         self._assign(positions)
+        self._behind.found(bounds)
+        self._behind.tell(positions)
         member.start(positions)
         waiting = sum(bounds[p].high - o for p, o in positions.items())
         self._backlog = waiting >= TAIL
@@ -237,6 +247,7 @@ class SinkExecutor:
         if member is None:
             return None
         bounds = member.bounds(sorted(self._positions))
+        self._behind.found(bounds)
         for place, known in bounds.items():
             self._positions[place] = self._start(place, self._positions[place], known)
         ranges = next_ranges(
@@ -260,9 +271,7 @@ class SinkExecutor:
         with ExitStack() as stack:
             spark = cache(lambda: stack.enter_context(self._group.job(f"{self._spec.task} sink")))
             try:
-                choice, summary = self._through(
-                    choice, batch, spark, partial(self._write_batch, ranges, reports.report)
-                )
+                choice, summary = self._through(choice, batch, spark, self._put(ranges, reports.report))
             except Exception:
                 if not self._is_lost() and reports.fatal is None:
                     raise
@@ -277,6 +286,7 @@ class SinkExecutor:
             )
         self._positions |= {place: end for place, (_, end) in ranges.items()}
         self._uncommitted = ranges
+        self._behind.tell(self._positions)
         names = {p.topic for p in ranges} if summary is None else summary.topics
         duration_s = time.monotonic() - began_s
         self._sizes.written(batch.records, duration_s)
@@ -317,31 +327,9 @@ class SinkExecutor:
             ways[Way.BACKLOG_BY_COLUMNS] = BacklogByColumns(task, columns, self._reader)
         return ways
 
-    def _write_batch(
-        self,
-        ranges: Ranges,
-        reporter: Reporter,
-        frame: DataFrame,
-        key_schema: Schema | None = None,
-        value_schema: Schema | None = None,
-        values: SinkValues | None = None,
-        records: int | None = None,
-        table: pa.Table | None = None,
-    ) -> None:
+    def _put(self, ranges: Ranges, reporter: Reporter) -> Put:
         assert self._task is not None  # noqa: S101 - as above
-        self._task.write(
-            SinkBatch(
-                frame=frame,
-                ranges=dict(ranges),
-                key_schema=key_schema,
-                value_schema=value_schema,
-                values=values,
-                records=records,
-                table=table,
-                reporter=reporter,
-                ownership=self._alive.check_owned,
-            )
-        )
+        return PluginWrite(self._task, ranges, reporter, self._alive.check_owned)
 
     def _is_lost(self) -> bool:
         """Whether the batch is lost to another task; if so, have the positions determined again."""

@@ -243,6 +243,18 @@ class Member:
             found[partition] = Bounds(low, high)
         return found
 
+    def known_ends(self) -> dict[TopicPartition, int]:
+        """Return the ends of the assigned partitions that fetches have told; asks no broker.
+
+        Blocks while another thread is in a callback of the client.
+        """
+        found: dict[TopicPartition, int] = {}
+        for place in self.assigned:
+            part = ck.TopicPartition(place.topic, place.partition)
+            with contextlib.suppress(ck.KafkaException, RuntimeError):  # unknown; closed meanwhile
+                found[place] = self._consumer.get_watermark_offsets(part, cached=True)[1]
+        return {place: end for place, end in found.items() if end >= 0}
+
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit. Partitions no longer owned are left out and logged. Blocks. Raises RetriableError."""
         owned = {p: o for p, o in offsets.items() if p in self.assigned}

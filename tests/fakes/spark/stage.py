@@ -66,6 +66,7 @@ class Stage:
         lease: Callable[[], bool] = lambda: True,
         number: int = 0,
         assigned: Callable[[int], None] = lambda _: None,
+        backlog: Callable[[int], None] = lambda _: None,
     ) -> Opening:
         """Open one run, of the task of this number."""
         opening = Opening()
@@ -75,6 +76,7 @@ class Stage:
             connector_config={"name": name, "connector.class": connector, **(config or {})},
             lease=lease,
             assigned=assigned,
+            backlog=backlog,
         )
         opening.run = self.engine.open(spec, offsets or {}, opening.events.put)
         return opening

@@ -15,8 +15,11 @@ from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
 
 
-def opened(stage: Stage, task: str, topics: str) -> Opening:
-    opening = stage.open(task, "ListSink", {"topics": topics})
+def opened(
+    stage: Stage, task: str, topics: str, backlog: Callable[[int], None] = lambda _: None, **config: str
+) -> Opening:
+    settings = {"topics": topics, **{key.replace("_", "."): value for key, value in config.items()}}
+    opening = stage.open(task, "ListSink", settings, backlog=backlog)
     opening.expect(Opened)
     return opening
 
@@ -41,12 +44,14 @@ def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None
     task, topic = name(), stage.topic(2)
     stage.produce(topic, [f"a{number}" for number in range(3000)], 0)
     stage.produce(topic, [f"b{number}" for number in range(2000)], 1)
-    opening = opened(stage, task, topic)
+    behind: list[int] = []
+    opening = opened(stage, task, topic, behind.append, max_records_per_batch="2000")
     take(opening, 5000)
+    assert behind == [5000, 3000, 1000, 0], "the start, and each batch"
     opening.run.next()
     stage.produce(topic, ["tail"], 1)
     batch = opening.expect(BatchDone)
-    assert batch.records == 1
+    assert (batch.records, behind[-1]) == (1, 0)
     opening.run.commit(batch.offsets)
     opening.expect(Committed)
     opening.run.hold()

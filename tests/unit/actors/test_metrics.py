@@ -141,6 +141,10 @@ def test_the_life_of_a_sink(seed: int) -> None:
         "put_batch_avg_time_ms": 0,
     }
     assert of_task(found, SOURCE) == {}
+    run = worker.fake.run_of(T0)
+    assert run is not None
+    run.spec.backlog(7)
+    assert of_task(metrics(worker), "kraal_task_")["backlog_records"] == 7
 
 
 class SlowToCommit(FakeEngine):

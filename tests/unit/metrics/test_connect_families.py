@@ -209,6 +209,24 @@ def test_a_group() -> None:
     assert found.value(f"{coordinator}_assigned_tasks", client_id="connect-1") == 5
 
 
+def test_the_backlog_of_running_sinks_is_shown() -> None:
+    states = {A: [State.RUNNING, State.RUNNING, State.PAUSED, State.RUNNING, State.RUNNING]}
+    tasks = [TaskId(A, number) for number in range(4)]
+    metrics = metrics_of(A, *tasks)
+    for number, task in enumerate(tasks):
+        metrics.has_backlog(task, number * 100)
+    metrics.remove(tasks[3])
+    metrics.started(tasks[3])
+
+    def series() -> dict[str, float]:
+        rows = shown(snapshot(states, "sink"), metrics).all_of("kraal_task_backlog_records")
+        return {dict(labels)["task"]: value for labels, value in rows.items()}
+
+    assert series() == {"0": 0, "2": 200}, "a paused task reads nothing, a new one has told nothing"
+    metrics.has_partitions(tasks[2], 0)
+    assert series() == {"0": 0}, "it has no partitions any more"
+
+
 def test_a_rebalance_that_nobody_began_does_not_end() -> None:
     metrics = metrics_of(in_group=True)
     assert metrics.group is not None

@@ -1,0 +1,92 @@
+"""The backlog of a sink task, from the ends that a fake consumer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from kraal.engine.sink.backlog_report import IDLE_S, BacklogReport, records_behind
+from kraal.engine.sink.ranges import Bounds
+from kraal.plugins.api import TopicPartition
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@dataclass
+class Fetches:
+    """What a consumer has learnt from its fetches."""
+
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def known_ends(self) -> Mapping[TopicPartition, int]:
+        return self.ends
+
+
+class Reports:
+    """A report, its consumer, its clock, and what it said."""
+
+    def __init__(self) -> None:
+        self.said: list[int] = []
+        self.now_s = 100.0
+        self.fetches = Fetches()
+        self.report = BacklogReport(self.said.append, lambda: self.now_s)
+
+    def polled(self, positions: Mapping[TopicPartition, int], *, records: bool = False) -> None:
+        self.report.polled(self.fetches, positions, records=records)
+
+
+@pytest.mark.parametrize(
+    ("positions", "asked", "fetched", "behind"),
+    [
+        pytest.param({P0: 3, P1: 10}, {P0: 5, P1: 14}, {}, 6, id="the partitions are summed"),
+        pytest.param({P0: 3}, {P0: 5}, {P0: 9}, 6, id="a fetch has told of more"),
+        pytest.param({P0: 3}, {P0: 9}, {P0: 5}, 6, id="the broker was asked after the last fetch"),
+        pytest.param({P0: 7, P1: 1}, {P0: 5, P1: 2}, {P0: 5}, 1, id="no partition is less than 0 behind"),
+        pytest.param({P0: 7}, {}, {}, 0, id="of a partition that is gone nothing is left"),
+        pytest.param({P0: 1}, {P0: 2, P1: 50}, {P1: 60}, 1, id="a partition of another task does not count"),
+    ],
+)
+def test_records_behind(
+    positions: Mapping[TopicPartition, int],
+    asked: Mapping[TopicPartition, int],
+    fetched: Mapping[TopicPartition, int],
+    behind: int,
+) -> None:
+    assert records_behind(positions, asked, fetched) == behind
+
+
+def test_the_ends_of_the_last_question_and_of_the_fetches_count() -> None:
+    reports = Reports()
+    reports.report.found({P0: Bounds(0, 10), P1: Bounds(0, 10)})
+    reports.report.tell({P0: 4})
+    reports.fetches.ends = {P0: 12}
+    reports.polled({P0: 4}, records=True)
+    assert reports.said == [6], "the batch is not written yet"
+    reports.fetches.ends = {P0: 100}
+    reports.report.tell({P0: 5})
+    assert reports.said == [6, 7], "the consumer is not asked during a batch"
+    reports.report.found({P0: Bounds(0, 11)})
+    reports.report.tell({P0: 4, P1: 0})
+    assert reports.said == [6, 7, 7], "the last question did not answer for the other partition"
+
+
+def test_an_idle_task_reports_at_times() -> None:
+    reports = Reports()
+    reports.fetches.ends = {P0: 8}
+    reports.polled({P0: 7})
+    reports.polled({P0: 7})
+    assert reports.said == [1]
+    reports.now_s += IDLE_S - 0.1
+    reports.polled({P0: 7})
+    assert reports.said == [1]
+    reports.now_s += 0.1
+    reports.polled({P0: 7})
+    assert reports.said == [1, 1]
+
+
+def test_a_task_that_has_no_positions_yet_reports_nothing() -> None:
+    reports = Reports()
+    reports.polled({})
+    assert reports.said == []
