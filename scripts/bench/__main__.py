@@ -27,6 +27,7 @@ from scripts.bench.control import (
     restart_cluster,
     rolling,
     start,
+    ui,
 )
 from scripts.bench.data import (
     big,
@@ -79,6 +80,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cluster-lost": cluster_lost,
     "rolling": rolling,
     "restart-cluster": restart_cluster,
+    "ui": ui,
     "assign": assign,
     "read-log": read_log,
 }

@@ -72,6 +72,10 @@ class Rest:
         """POST /connectors/{name}/restart?includeTasks=true."""
         self._ask("POST", f"/connectors/{name}/restart?includeTasks=true")
 
+    def put(self, name: str, action: str) -> None:
+        """PUT /connectors/{name}/{action}: `pause`, `resume` or `stop`."""
+        self._ask("PUT", f"/connectors/{name}/{action}")
+
     def statuses(self) -> dict[str, dict[str, Any]]:
         """GET /connectors?expand=status; shape: connector -> ConnectorStateInfo."""
         answer = self._ask("GET", "/connectors?expand=status").json()

@@ -47,7 +47,8 @@ def program() -> Chromium:
     try:
         return chromium()
     except ScriptFailed as failure:
-        pytest.fail(str(failure), pytrace=False)
+        sentence = str(failure)
+    pytest.fail(sentence, pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,153 @@
+"""`ui`: the dashboard of a worker with 1,000 connectors: first content, an update on the screen, bytes, idle cost.
+
+Connectors as in `create1000`, on a standalone worker; pages in the Chromium of the tests. A visit is one of `/ui/` in a
+new profile, so with nothing in the cache; its bytes are those that Chromium received, compressed and with heads. An
+update is the time from just before `PUT /connectors/{name}/pause` or `resume` until the new state is in the page, which
+shows the first 50 connectors. The idle cost is the processor time of the worker and all below it in 30 s with five open
+pages, less that without any; nothing asks the worker for anything else.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from playwright.sync_api import sync_playwright
+
+from scripts.bench.data.busy100 import Row, cases
+from scripts.bench.lab import Lab, say, source_config
+from scripts.bench.report import Case, Wanted, percentile
+from scripts.harness.processes import wait_until
+from scripts.harness.rest import all_running
+from scripts.harness.workers import UP_S, Worker
+from tests.integration.ui.browser import running
+from tests.integration.ui.chromium import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CONNECTORS: Final = 1000
+QUICK: Final = 100
+PAGES: Final = 5
+ROWS: Final[tuple[Row, ...]] = (
+    ("first byte of the list, median", "ms", Wanted()),
+    ("first content of the list on the screen, median", "ms", Wanted(limit=300)),
+    ("first content of the list on the screen, 90 % within", "ms", Wanted()),
+    ("update of one connector on the screen, median", "ms", Wanted()),
+    ("update of one connector on the screen, slowest", "ms", Wanted(limit=1000)),
+    ("bytes of a first visit", "KB", Wanted(limit=200)),
+    ("processor without a page", "cores", Wanted()),
+    ("processor of five idle pages, in addition", "cores", Wanted(limit=0.05)),
+)
+PAINTED: Final = """() => new Promise(done => {
+    const told = () => performance.getEntriesByName("first-contentful-paint")[0];
+    const wait = () => told()
+        ? done([performance.getEntriesByType("navigation")[0].responseStart, told().startTime])
+        : setTimeout(wait, 5);
+    wait();
+})"""
+WATCH: Final = """([name, state]) => {
+    const found = () => {
+        const row = [...document.querySelectorAll("tr[data-row]")]
+            .find(each => each.querySelector("th a").textContent === name);
+        return row?.querySelector(".state").textContent.trim() === state;
+    };
+    window.kraalSeen = new Promise(done => {
+        const look = () => { if (found()) { observer.disconnect(); done(Date.now()); } };
+        const observer = new MutationObserver(look);
+        observer.observe(document.body, {subtree: true, childList: true, characterData: true});
+        look();
+    });
+}"""
+"""Waits for a state in a row, and keeps the time when it came."""
+
+
+def run(lab: Lab) -> list[Case]:
+    """Measure Kraal; Java's workers have no dashboard."""
+    if "kraal" not in lab.options.sides:
+        return []
+    worker = lab.started(("kraal",))["kraal"]
+    count = QUICK if lab.options.quick else CONNECTORS
+    _create(lab, worker, count)
+    before = _idle_cores(lab, worker)
+    with sync_playwright() as playwright:
+        visits = []
+        for _ in range(lab.options.times(10, 3)):
+            with running(chromium(), playwright) as browser:
+                visits.append(_visit(browser, worker))
+        with running(chromium(), playwright) as browser:
+            page = _open(browser, worker)
+            updates = [_update(page, worker, number) for number in range(lab.options.times(20, 4))]
+        with running(chromium(), playwright) as browser:
+            for _ in range(PAGES):
+                _open(browser, worker)
+            with_pages = _idle_cores(lab, worker)
+    contents = [each["content_ms"] for each in visits]
+    figures = [
+        percentile([each["byte_ms"] for each in visits], 50),
+        percentile(contents, 50),
+        percentile(contents, 90),
+        percentile(updates, 50),
+        max(updates),
+        max(each["bytes"] for each in visits) / 1000,
+        before,
+        max(0.0, with_pages - before),
+    ]
+    say(", ".join(f"{figure:,.4g}" for figure in figures))
+    return cases(ROWS, {"kraal": figures})
+
+
+def _create(lab: Lab, worker: Worker, count: int) -> None:
+    topic, names = lab.topic("many"), [f"many-{number:04d}" for number in range(count)]
+    say(f"creating {count} connectors")
+    for name in names:
+        worker.rest.create(name, source_config(lab.file(1), topic))
+    wait_until(
+        f"{count} connectors ran",
+        lambda: (
+            (found := worker.rest.statuses()).keys() >= set(names) and all(map(all_running, found.values()))
+        ),
+        timeout_s=UP_S,
+        every_s=0.2,
+        program=worker.process,
+    )
+
+
+def _open(browser: Browser, worker: Worker) -> Page:
+    page = browser.new_context().new_page()
+    page.goto(f"{worker.rest.url}/ui/")
+    page.locator("tr[data-row]").first.wait_for()
+    return page
+
+
+def _visit(browser: Browser, worker: Worker) -> dict[str, Any]:
+    """Return milliseconds until the first byte and the first content, and received bytes."""
+    page = browser.new_context().new_page()
+    received = []
+    debugger = page.context.new_cdp_session(page)
+    debugger.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    debugger.send("Network.enable")
+    page.goto(f"{worker.rest.url}/ui/", wait_until="load")
+    byte_ms, content_ms = page.evaluate(PAINTED)
+    page.wait_for_timeout(1000)  # for what scripts ask for after the page has loaded
+    return {"byte_ms": byte_ms, "content_ms": content_ms, "bytes": sum(received)}
+
+
+def _update(page: Page, worker: Worker, number: int) -> float:
+    """Return the milliseconds from a request until its effect is on the screen."""
+    action, state = ("resume", "running") if number % 2 else ("pause", "paused")
+    name = "many-0000"
+    page.evaluate(WATCH, [name, state])
+    begun = time.time()
+    worker.rest.put(name, action)
+    seen = page.evaluate("() => window.kraalSeen")
+    time.sleep(1.0)  # so that updates are not merged
+    return float(seen - begun * 1000)
+
+
+def _idle_cores(lab: Lab, worker: Worker) -> float:
+    time.sleep(lab.options.times(10, 2))
+    before, begun = worker.process.usage(), time.monotonic()
+    time.sleep(lab.options.times(30, 5))
+    after, passed = worker.process.usage(), time.monotonic() - begun
+    return (after.cpu_s - before.cpu_s) / passed
