@@ -13,7 +13,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from actors.assembly import Assembly, assemble
@@ -30,14 +29,9 @@ from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.worker.config import WorkerConfig
 from kraal.config.worker.response_headers import sets_date
 from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
-from kraal.connectors.spark.object_stores import offer
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
 from kraal.core.logging import who
-from kraal.core.private_files import changeable
-from kraal.jars.class_archive import known_archive
-from kraal.jars.jars import ensure
-from kraal.jars.places import cache_dir
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.services import open_services
 from kraal.kafka.cluster_info import cluster_id
@@ -51,6 +45,7 @@ from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.resources import keep_what_lives, open_as_many_as_allowed
 from kraal.worker.rest_settings import rest_settings
+from kraal.worker.spark import spark_engine
 from kraal.worker.watchdog import Watchdog
 from web.app import create_apps
 from web.middleware.admission import Admission
@@ -302,28 +297,8 @@ class Process(ABC, Generic[C]):
 
     def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
         """Return the engine; `at_once`: Spark starts now, not when a connector needs it."""
-        # Imported late: its imports take longer than REST may take to answer.
-        from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
-        from kraal.kafka.leave_group import leave_group  # noqa: PLC0415
-        from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above
-
-        settings = self._worker_settings()
-        given = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
-        offer([*map(str, self._plugin_jars), *(each.strip() for text in given for each in text.split(","))])
-        scratch, archive = self._scratch(), known_archive()
-        code = [cache_dir(), cache_dir() / "jars", *([archive] if archive else ()), *self._plugin_jars]
-        for warning in changeable([*code, *(each.parent for each in self._plugin_jars)]):
-            log.warning("%s", warning)
-        leave = partial(leave_group, scratch=scratch)
-        return SparkEngine(
-            settings,
-            registry,
-            lambda: [*ensure("spark"), *self._plugin_jars],
-            chains=partial(make_chain, registry),
-            leave=leave,
-            scratch=str(scratch),
-            archive=archive,
-            at_once=at_once,
+        return spark_engine(
+            self._worker_settings(), registry, self._plugin_jars, self._scratch(), at_once=at_once
         )
 
     def _find_kafka(self, assembly: Assembly) -> None:

@@ -1,0 +1,53 @@
+"""The engine of a worker: Spark, with the worker's settings and jars."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kraal.connectors.spark.object_stores import offer
+from kraal.core.private_files import changeable
+from kraal.jars.class_archive import known_archive
+from kraal.jars.jars import ensure
+from kraal.jars.places import cache_dir
+
+if TYPE_CHECKING:
+    from kraal.engine.api import Engine
+    from kraal.plugins.registry import Registry
+
+log = logging.getLogger(__name__)
+
+
+def spark_engine(
+    settings: Mapping[str, str],
+    registry: Registry,
+    plugin_jars: Sequence[Path],
+    scratch: Path,
+    *,
+    at_once: bool,
+) -> Engine:
+    """Return the engine; `at_once`: Spark starts now, not when a connector needs it."""
+    # Imported late: its imports take longer than REST may take to answer.
+    from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
+    from kraal.kafka.leave_group import leave_group  # noqa: PLC0415
+    from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above
+
+    given = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
+    offer([*map(str, plugin_jars), *(each.strip() for text in given for each in text.split(","))])
+    archive = known_archive()
+    code = [cache_dir(), cache_dir() / "jars", *([archive] if archive else ()), *plugin_jars]
+    for warning in changeable([*code, *(each.parent for each in plugin_jars)]):
+        log.warning("%s", warning)
+    return SparkEngine(
+        settings,
+        registry,
+        lambda: [*ensure("spark"), *plugin_jars],
+        chains=partial(make_chain, registry),
+        leave=partial(leave_group, scratch=scratch),
+        scratch=str(scratch),
+        archive=archive,
+        at_once=at_once,
+    )
