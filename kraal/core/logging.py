@@ -60,6 +60,9 @@ class Scrub(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.__dict__.get("scrubbed_by") is self._known:
+            return True  # by another handler's filter
+        record.scrubbed_by = self._known
         scrub = self._known.scrub
         try:
             text = record.getMessage()

@@ -1,0 +1,119 @@
+"""Authors: who sent the requests to this worker whose effects have not been seen yet. Any thread.
+
+REST registers a request before it asks the herder or another worker, and withdraws one that failed. When its effect is
+read from the log, the herder takes the author. A request whose effect never comes is forgotten after a while.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from kraal.core.errors import TimedOut
+from kraal.core.ids import Config, ConnectorName, Instance, TargetState
+
+MOST: Final = 1_000
+"""Maximum number of authors; the oldest are forgotten."""
+PATIENCE_MS: Final = 120_000
+"""How long after its request an author is kept, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigWritten:
+    """A config was created or replaced; `config` has values that it certainly has, None for keys that it lacks."""
+
+    name: ConnectorName
+    config: Config = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A connector was deleted."""
+
+    name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSet:
+    """A connector was paused, resumed or stopped."""
+
+    name: ConnectorName
+    target: TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """A connector or a task was restarted; the flags are those of KIP-745."""
+
+    instance: Instance
+    include_tasks: bool = False
+    only_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSet:
+    """The level of a logger was set on all workers."""
+
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsChanged:
+    """The offsets of a connector were altered or reset."""
+
+    name: ConnectorName
+
+
+Effect = ConfigWritten | Deleted | TargetSet | Restarted | LevelSet | OffsetsChanged
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Author:
+    effect: Effect
+    by: str
+    ms: int
+
+
+class Authors:
+    """The authors of requests that this worker got."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._waiting: list[_Author] = []
+
+    @contextmanager
+    def asking(self, effect: Effect | None, by: str) -> Iterator[None]:
+        """Register an author for as long as its request takes, and longer unless it raises; None: nothing."""
+        if effect is None:
+            yield
+            return
+        author = _Author(effect, by, self._now_ms())
+        with self._lock:
+            self._waiting = [*self._waiting[-MOST + 1 :], author]
+        try:
+            yield
+        except TimedOut:
+            raise  # it may still take effect
+        except BaseException:
+            with self._lock:
+                self._waiting = [each for each in self._waiting if each is not author]
+            raise
+
+    def take(self, effect: Effect) -> str | None:
+        """Return who asked for an effect, once; None if nobody asked this worker."""
+        with self._lock:
+            now = self._now_ms()
+            self._waiting = [each for each in self._waiting if now - each.ms <= PATIENCE_MS]
+            found = next((each for each in self._waiting if _fits(each.effect, effect)), None)
+            self._waiting = [each for each in self._waiting if each is not found]
+        return None if found is None else found.by
+
+
+def _fits(asked: Effect, seen: Effect) -> bool:
+    if isinstance(asked, ConfigWritten) and isinstance(seen, ConfigWritten):
+        return asked.name == seen.name and all(seen.config.get(k) == v for k, v in asked.config.items())
+    return asked == seen

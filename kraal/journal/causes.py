@@ -1,0 +1,122 @@
+"""Causes of states: why an instance is in a state, and who asked for it. Pure.
+
+A state of an instance follows from a *cause* that came before it: a request, an automatic restart, a rebalance. The
+herder notes a cause for exactly those instances that it concerns; the next state that the cause explains gets its text.
+States without a known cause are explained by what changed: the worker, the generation, the trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from kraal.core.ids import State
+from kraal.core.printable import first_line
+from kraal.protocol.status_records import Status
+
+REMOVED: Final = "REMOVED"
+"""The state of an instance whose status was deleted."""
+STORED: Final = "as stored"
+"""The cause of a state that the worker found when it started."""
+FRESH_MS: Final = 600_000
+"""How long a cause explains states, in milliseconds: Spark may take minutes to start."""
+
+
+class Kind(Enum):
+    """What a cause is about; the value is the text of the states that it explains."""
+
+    CREATED = "created"
+    CONFIG = "config changed"
+    TASKS = "new task configs"
+    DELETED = "deleted"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    STOPPED = "stopped"
+    RESTART = "restarted"
+    AUTO_RESTART = "automatic restart"
+    REVOKED = "given up for a rebalance"
+    CLOSING = "its worker was shut down"
+    ORPHANED = "its worker had ended without stopping it"
+
+
+_ENDS: Final = frozenset({str(State.UNASSIGNED), REMOVED})
+_LIVES: Final = frozenset({str(each) for each in State if each is not State.FAILED} | {REMOVED})
+_EXPLAINS: Final[dict[Kind, frozenset[str]]] = {
+    Kind.DELETED: _ENDS,
+    Kind.PAUSED: _ENDS | {str(State.PAUSED)},
+    Kind.STOPPED: _ENDS | {str(State.STOPPED)},
+    Kind.RESUMED: frozenset({str(State.UNASSIGNED), str(State.RUNNING)}),
+    Kind.REVOKED: _ENDS,
+    Kind.CLOSING: _ENDS,
+    Kind.ORPHANED: _ENDS,
+}
+"""States by causes; all others explain every state but FAILED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause, for one or several instances."""
+
+    kind: Kind
+    by: str
+    """Who asked for it: `PUT from 10.0.0.7`, `another worker`; empty if nobody did."""
+    ms: int
+    """Wall-clock time in milliseconds since the epoch."""
+    text: str = ""
+    """Instead of the kind's text."""
+
+    @property
+    def shown(self) -> str:
+        """The text of the states that it explains."""
+        return self.text or self.kind.value
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why an instance is in a state."""
+
+    cause: str
+    by: str
+    uses: bool
+    """The noted cause is used up: it does not explain a later state."""
+
+
+def explain(
+    before: Status | None, after: Status | None, noted: Cause | None, *, now_ms: int, reason: str = ""
+) -> Explained:
+    """Return why an instance has come from one status to another; None: it has none.
+
+    `noted` is its latest cause that explained no settled state yet; `reason` is that of the status's rebalance.
+    """
+    state = REMOVED if after is None else str(after.state)
+    settled = after is None or after.state not in (State.UNASSIGNED, State.RESTARTING)
+    if after is not None and after.trace:
+        return Explained(first_line(after.trace), "", settled)
+    if noted is not None and now_ms - noted.ms <= FRESH_MS and state in _EXPLAINS.get(noted.kind, _LIVES):
+        return Explained(noted.shown, noted.by, settled)
+    return Explained(_without_cause(before, after, reason), "", uses=False)
+
+
+def _without_cause(before: Status | None, after: Status | None, reason: str) -> str:
+    if after is None:
+        return "no longer configured"
+    moved = before is None or (before.worker_id, before.generation) != (after.worker_id, after.generation)
+    if after.state in (State.RUNNING, State.PAUSED, State.STOPPED) and moved and after.generation > 0:
+        return f"assigned in generation {after.generation}{f': {reason}' if reason else ''}"
+    return (
+        _TEXTS[after.state]
+        if before is None or before.state is not State.FAILED
+        else _AFTER_FAILURE[after.state]
+    )
+
+
+_TEXTS: Final[dict[State, str]] = {
+    State.RUNNING: "started",
+    State.PAUSED: "paused",
+    State.STOPPED: "stopped",
+    State.FAILED: "failed without a trace",
+    State.RESTARTING: "restarted by its worker",
+    State.UNASSIGNED: "stopped by its worker",
+}
+_AFTER_FAILURE: Final[dict[State, str]] = {**_TEXTS, State.RUNNING: "recovered without a restart"}

@@ -1,0 +1,107 @@
+"""The history of configs: earlier versions of each connector's config, with their secrets hidden.
+
+Written by the herder's thread; read by any. The current version is in the herder's snapshot: here are only its time and
+its author. An earlier version enters the ring when another one replaces it, with the names of the keys that differ, so
+that no secret is in the ring and a changed secret is seen nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from sys import getsizeof
+from typing import Final
+
+from kraal.config.hidden import hide
+from kraal.core.ids import Config, ConnectorName, Json
+from kraal.journal.ring import ENTRY_BYTES, Kept, KeyedRings, text_bytes
+
+MOST_VERSIONS: Final = 10
+"""Maximum number of earlier versions of one config."""
+_ITEM_BYTES: Final = 100
+"""Memory of one key of a config, without its texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """When and by whom a config was written; an empty `by`: unknown."""
+
+    ms: int
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """An earlier version of a config."""
+
+    written: Written
+    config: Config
+    """With its secrets hidden."""
+    changed: tuple[str, ...]
+    """The sorted keys in which the next version differs; empty: the connector was deleted."""
+
+    @property
+    def size(self) -> int:
+        """Its memory in bytes."""
+        texts = text_bytes(self.written.by, *self.config, *self.config.values())
+        return ENTRY_BYTES + getsizeof(self.changed) + texts + _ITEM_BYTES * len(self.config)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return its fields in the order in which REST shows them."""
+        return {
+            "ms": self.written.ms,
+            "by": self.written.by,
+            "config": dict(self.config),
+            "changed": [*self.changed],
+        }
+
+
+class Configs:
+    """The versions of all configs. The herder's thread writes, any thread reads."""
+
+    def __init__(self, each: int, total: int) -> None:
+        """`each`, `total`: maximum size of a connector's versions and of all, in bytes."""
+        self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(each, total, MOST_VERSIONS)
+        self._current: dict[ConnectorName, Written] = {}
+
+    def kept(self, name: ConnectorName) -> Kept[Version]:
+        """Return the earlier versions of a config, oldest first. Any thread."""
+        return self._rings.kept(name)
+
+    def written(self, name: ConnectorName) -> Written | None:
+        """Return when and by whom the current version was written. Any thread."""
+        return self._current.get(name)
+
+    def found(self, name: ConnectorName, written: Written) -> None:
+        """Note a version that the worker found when it started."""
+        self._current.setdefault(name, written)
+
+    def add(
+        self,
+        name: ConnectorName,
+        before: Config | None,
+        after: Config | None,
+        written: Written,
+        declared: Collection[str],
+    ) -> None:
+        """Record that one version replaced another; None: there was none, or the connector was deleted.
+
+        `declared`: the keys of `before` whose values are secrets whatever their names are.
+        """
+        replaced = self._current.pop(name, None) or Written(-1)
+        if after is not None:
+            self._current[name] = written
+        if before is None:
+            return
+        changed = () if after is None else changed_keys(before, after)
+        if after is not None and not changed:
+            return
+        version = Version(written=replaced, config=hide(before, declared), changed=changed)
+        self._rings.append(name, lambda: (version, version.size))
+
+
+def changed_keys(before: Config, after: Config) -> tuple[str, ...]:
+    """Return the sorted keys that were added, removed, or have another value."""
+    missing = object()
+    keys = before.keys() | after.keys()
+    return tuple(sorted(key for key in keys if before.get(key, missing) != after.get(key, missing)))

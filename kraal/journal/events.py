@@ -1,0 +1,103 @@
+"""Events of this worker: what happened, in one sequence over all connectors. Any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from kraal.core.ids import ConnectorName, Instance, Json, TaskId, connector_of
+from kraal.core.secrets import secrets
+from kraal.journal.ring import ENTRY_BYTES, ByteRing, Guard, text_bytes
+from kraal.journal.texts import cut
+
+TEXT_BYTES: Final = 1_000
+"""Maximum size of an event's text, in bytes."""
+
+
+class EventKind(StrEnum):
+    """The kinds of events, as REST shows them."""
+
+    REBALANCE = "rebalance"
+    STATE = "state"
+    CONFIG = "config"
+    TARGET = "target"
+    RESTART = "restart"
+    AUTO_RESTART = "auto_restart"
+    GIVEN_UP = "given_up"
+    OFFSETS = "offsets"
+    LOGGER = "logger"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEvent:
+    """One event. `seq` counts from 1 for each process."""
+
+    seq: int
+    ms: int
+    kind: EventKind
+    connector: ConnectorName | None
+    task: int | None
+    text: str
+    by: str
+
+    @property
+    def size(self) -> int:
+        """Its memory in bytes."""
+        return ENTRY_BYTES + text_bytes(self.connector, self.text, self.by)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return its fields in the order in which REST shows them."""
+        return {
+            "seq": self.seq,
+            "ms": self.ms,
+            "kind": str(self.kind),
+            "connector": self.connector,
+            "task": self.task,
+            "text": self.text,
+            "by": self.by,
+        }
+
+
+class Events:
+    """The latest events."""
+
+    def __init__(self, limit: int, now_ms: Callable[[], int]) -> None:
+        """`limit`: maximum size in bytes."""
+        self._ring: ByteRing[JournalEvent] = ByteRing(limit)
+        self._now_ms = now_ms
+        self._guard = Guard()
+        self._seq = 0
+
+    def add(self, kind: EventKind, text: str, about: Instance | None, by: str) -> None:
+        """Record an event that happens now; `about`: the connector or task that it concerns."""
+        text = cut(secrets.scrub(text), TEXT_BYTES)
+        with self._guard as first:
+            if not first:
+                return
+            self._seq += 1
+            event = JournalEvent(
+                seq=self._seq,
+                ms=self._now_ms(),
+                kind=kind,
+                connector=None if about is None else connector_of(about),
+                task=about.task if isinstance(about, TaskId) else None,
+                text=text,
+                by=by,
+            )
+            self._ring.append(event, event.size)
+
+    def after(self, seq: int | None, limit: int) -> tuple[JournalEvent, ...]:
+        """Return the first events after a number, or the latest of all; at most `limit`, oldest first."""
+        with self._guard:
+            found = self._ring.entries()
+        if seq is None:
+            return found[max(0, len(found) - limit) :]
+        return tuple(event for event in found if event.seq > seq)[:limit]
+
+    @property
+    def dropped(self) -> int:
+        """Number of events that are no longer there."""
+        return self._ring.dropped

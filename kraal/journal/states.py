@@ -1,0 +1,187 @@
+"""The history of states: each state of each instance as its record was read, with its cause.
+
+Written by the herder's thread; read by any. Records that repeat the state of an instance are no entries. After the
+death of a herder, the next one reads all records again: `replay` and `missed` find those that the journal lacks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kraal.core.ids import ConnectorName, Instance, Json, TaskId, connector_of
+from kraal.core.secrets import secrets
+from kraal.journal.causes import FRESH_MS, REMOVED, STORED, Cause, Explained, explain
+from kraal.journal.ring import ENTRY_BYTES, Kept, KeyedRings, text_bytes
+from kraal.journal.texts import cut
+from kraal.protocol.status_records import Status
+
+TRACE_LINES: Final = 11
+"""Of a trace: its root cause and ten more lines."""
+TRACE_BYTES: Final = 4_096
+TEXT_BYTES: Final = 1_000
+"""Maximum size of a cause, in bytes."""
+MOST_NOTED: Final = 20_000
+"""Number of noted causes from which those that are too old are looked for."""
+MOST_MISSED: Final = 50
+"""Maximum number of an instance's states that a herder which starts again makes up for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEntry:
+    """A state of an instance."""
+
+    ms: int
+    """Wall-clock time of the record, by its writer's clock; milliseconds since the epoch."""
+    task: int | None
+    """None: the connector's own instance."""
+    state: str
+    """One of Connect's, or `REMOVED`."""
+    worker_id: str
+    generation: int
+    cause: str
+    by: str
+    trace: str | None
+
+    @property
+    def size(self) -> int:
+        """Its memory in bytes."""
+        return ENTRY_BYTES + text_bytes(self.state, self.worker_id, self.cause, self.by, self.trace)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return its fields in the order in which REST shows them."""
+        return {
+            "ms": self.ms,
+            "task": self.task,
+            "state": self.state,
+            "worker_id": self.worker_id,
+            "generation": self.generation,
+            "cause": self.cause,
+            "by": self.by,
+            "trace": self.trace,
+        }
+
+
+@dataclass(slots=True)
+class _Missed:
+    """Records of one instance that follow those that the journal has seen."""
+
+    found: bool = False
+    """The latest status that the journal knows has been read again."""
+    statuses: deque[tuple[Status | None, int]] = field(default_factory=lambda: deque(maxlen=MOST_MISSED))
+
+
+class States:
+    """The states of all instances. The herder's thread writes, any thread reads."""
+
+    def __init__(self, each: int, total: int) -> None:
+        """`each`, `total`: maximum size of a connector's entries and of all, in bytes."""
+        self._rings: KeyedRings[ConnectorName, StateEntry] = KeyedRings(each, total)
+        self._latest: dict[Instance, Status] = {}
+        """The statuses that were recorded last."""
+        self._noted: dict[Instance, Cause] = {}
+        """Causes that have explained no settled state yet."""
+        self._missed: dict[Instance, _Missed] = {}
+
+    def kept(self, name: ConnectorName) -> Kept[StateEntry]:
+        """Return a connector's entries, oldest first. Any thread."""
+        return self._rings.kept(name)
+
+    def note(self, instances: Iterable[Instance], cause: Cause) -> None:
+        """Note the cause of the next states of these instances."""
+        if len(self._noted) >= MOST_NOTED:
+            self._noted = {i: each for i, each in self._noted.items() if cause.ms - each.ms <= FRESH_MS}
+        self._noted.update(dict.fromkeys(instances, cause))
+
+    def noted(self, instance: Instance, now_ms: int) -> Cause | None:
+        """Return the cause that is noted for an instance, unless it is too old."""
+        found = self._noted.get(instance)
+        return None if found is None or now_ms - found.ms > FRESH_MS else found
+
+    def add(
+        self, instance: Instance, status: Status | None, at_ms: int, *, now_ms: int, reason: str = ""
+    ) -> StateEntry | None:
+        """Record a status, or with None its removal; return the entry, or None if it repeats the state before.
+
+        `at_ms`: the time of its record; negative: unknown.
+        """
+        before = self._latest.get(instance)
+        if status is None:
+            self._latest.pop(instance, None)
+        else:
+            self._latest[instance] = status
+        if _same(before, status):
+            return None
+        why = explain(before, status, self._noted.get(instance), now_ms=now_ms, reason=reason)
+        if why.uses:
+            self._noted.pop(instance, None)
+        at_ms = now_ms if at_ms < 0 else at_ms
+        return self._append(instance, status or before, why, at_ms, removed=status is None)
+
+    def add_stored(self, instance: Instance, status: Status, *, now_ms: int) -> bool:
+        """Record a status that the worker found when it started; return whether it is the instance's first."""
+        if instance in self._latest:
+            return False
+        self._latest[instance] = status
+        at_ms = now_ms if status.written_ms < 0 else status.written_ms
+        self._append(instance, status, Explained(STORED, "", uses=False), at_ms)
+        return True
+
+    def replay(self, instance: Instance, status: Status | None, at_ms: int) -> None:
+        """Look at a record that a new herder reads from the beginning; `at_ms`: its time."""
+        latest = self._latest.get(instance)
+        if latest is None:
+            return
+        missed = self._missed.setdefault(instance, _Missed())
+        if status is not None and (status, status.written_ms) == (latest, latest.written_ms):
+            missed.found = True
+            missed.statuses.clear()
+        elif (
+            missed.found or at_ms >= latest.written_ms
+        ):  # the latest that is known may have been compacted away
+            missed.statuses.append((status, at_ms))
+
+    def missed(self) -> list[tuple[Instance, Status | None, int]]:
+        """Return, once and in order for each instance, the statuses and times that no earlier herder has read."""
+        missed, self._missed = self._missed, {}
+        return [(instance, *found) for instance, each in missed.items() for found in each.statuses]
+
+    def gone(self, instances: Iterable[Instance]) -> list[Instance]:
+        """Return the known instances that are not among these."""
+        return list(self._latest.keys() - set(instances))
+
+    def _append(
+        self, instance: Instance, status: Status | None, why: Explained, at_ms: int, *, removed: bool = False
+    ) -> StateEntry | None:
+        if status is None:
+            return None
+        trace = None if removed else status.trace
+        entry = StateEntry(
+            ms=at_ms,
+            task=instance.task if isinstance(instance, TaskId) else None,
+            state=REMOVED if removed else str(status.state),
+            worker_id=str(status.worker_id),
+            generation=int(status.generation),
+            cause=cut(secrets.scrub(why.cause), TEXT_BYTES),
+            by=why.by,
+            trace=None if trace is None else _shortened(trace),
+        )
+        self._rings.append(connector_of(instance), lambda: (entry, entry.size))
+        return entry
+
+
+def _same(one: Status | None, other: Status | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return _identity(one) == _identity(other)
+
+
+def _identity(status: Status) -> tuple[object, ...]:
+    return status.state, status.worker_id, status.generation, status.trace
+
+
+def _shortened(trace: str) -> str:
+    """Return the first lines of a trace, without secrets."""
+    return cut("\n".join(secrets.scrub(trace).splitlines()[:TRACE_LINES]), TRACE_BYTES)

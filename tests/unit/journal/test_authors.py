@@ -1,0 +1,111 @@
+"""Authors: the effect of a request is attributed to who sent it to this worker, once, and to nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.core.errors import BadRequest, TimedOut
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.journal.authors import (
+    MOST,
+    PATIENCE_MS,
+    Authors,
+    ConfigWritten,
+    Deleted,
+    Effect,
+    OffsetsChanged,
+    Restarted,
+    TargetSet,
+)
+
+NAME = ConnectorName("orders")
+WRITTEN = ConfigWritten(NAME, {"a": "1", "gone": None})
+SEEN = ConfigWritten(NAME, {"a": "1", "name": "orders"})
+
+
+class Clock:
+    """A wall clock that a test sets."""
+
+    now_ms = 0
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen"),
+    [
+        (WRITTEN, SEEN),
+        (Deleted(NAME), Deleted(NAME)),
+        (TargetSet(NAME, TargetState.PAUSED), TargetSet(NAME, TargetState.PAUSED)),
+        (Restarted(TaskId(NAME, 1)), Restarted(TaskId(NAME, 1))),
+        (Restarted(NAME, include_tasks=True), Restarted(NAME, include_tasks=True)),
+        (OffsetsChanged(NAME), OffsetsChanged(NAME)),
+    ],
+)
+def test_an_effect_has_its_author_once(asked: Effect, seen: Effect) -> None:
+    authors = Authors(Clock())
+    with authors.asking(asked, "PUT from 10.0.0.7"):
+        assert authors.take(seen) == "PUT from 10.0.0.7"
+        assert authors.take(seen) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen"),
+    [
+        (WRITTEN, ConfigWritten(NAME, {"a": "2"})),
+        (WRITTEN, ConfigWritten(NAME, {"a": "1", "gone": "x"})),
+        (WRITTEN, ConfigWritten(ConnectorName("other"), {"a": "1"})),
+        (TargetSet(NAME, TargetState.PAUSED), TargetSet(NAME, TargetState.STOPPED)),
+        (Restarted(NAME), Restarted(NAME, include_tasks=True)),
+        (Restarted(TaskId(NAME, 1)), Restarted(TaskId(NAME, 2))),
+        (Deleted(NAME), WRITTEN),
+    ],
+)
+def test_another_effect_has_another_author(asked: Effect, seen: Effect) -> None:
+    authors = Authors(Clock())
+    with authors.asking(asked, "somebody"):
+        assert authors.take(seen) is None
+
+
+def test_a_refused_request_has_no_effect_and_one_that_timed_out_may_have_one() -> None:
+    authors = Authors(Clock())
+    with pytest.raises(BadRequest), authors.asking(WRITTEN, "refused"):
+        raise BadRequest("no")
+    assert authors.take(SEEN) is None
+    with pytest.raises(TimedOut), authors.asking(WRITTEN, "slow"):
+        raise TimedOut("later")
+    assert authors.take(SEEN) == "slow"
+
+
+def test_an_effect_may_be_read_after_the_answer_but_not_for_ever() -> None:
+    clock = Clock()
+    authors = Authors(clock)
+    with authors.asking(WRITTEN, "forwarded"):
+        pass
+    clock.now_ms = PATIENCE_MS
+    assert authors.take(SEEN) == "forwarded"
+    with authors.asking(WRITTEN, "forwarded"):
+        pass
+    clock.now_ms = 2 * PATIENCE_MS + 1
+    assert authors.take(SEEN) is None
+
+
+def test_the_first_of_two_equal_requests_comes_first() -> None:
+    authors = Authors(Clock())
+    with authors.asking(WRITTEN, "one"), authors.asking(WRITTEN, "two"):
+        assert [authors.take(SEEN), authors.take(SEEN)] == ["one", "two"]
+
+
+def test_requests_without_an_effect_to_read_are_nothing() -> None:
+    with Authors(Clock()).asking(None, "somebody"):
+        pass
+
+
+def test_authors_do_not_pile_up() -> None:
+    authors = Authors(Clock())
+    for number in range(3 * MOST):
+        with authors.asking(Deleted(ConnectorName(f"c{number}")), str(number)):
+            pass
+    assert authors.take(Deleted(ConnectorName(f"c{2 * MOST - 1}"))) is None
+    assert authors.take(Deleted(ConnectorName(f"c{2 * MOST}"))) == str(2 * MOST)

@@ -1,0 +1,99 @@
+"""A state is explained by the latest request, restart or rebalance that concerns its instance, or by what changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.core.ids import Generation, State, WorkerId
+from kraal.journal.causes import FRESH_MS, Cause, Kind, explain
+from kraal.protocol.status_records import Status
+
+NOW = 1_700_000_000_000
+
+
+def status(state: State, *, worker: str = "a:1", generation: int = 3, trace: str | None = None) -> Status:
+    return Status(state=state, worker_id=WorkerId(worker), generation=Generation(generation), trace=trace)
+
+
+RUNNING, FAILED = status(State.RUNNING), status(State.FAILED, trace="OSError: no disk\n  at x")
+
+
+def told(before: Status | None, after: Status | None, noted: Cause | None = None, reason: str = "") -> str:
+    return explain(before, after, noted, now_ms=NOW, reason=reason).cause
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        (None, status(State.RUNNING, generation=0), "started"),
+        (None, RUNNING, "assigned in generation 3"),
+        (RUNNING, status(State.RUNNING, generation=4), "assigned in generation 4"),
+        (RUNNING, status(State.RUNNING, worker="b:1"), "assigned in generation 3"),
+        (RUNNING, FAILED, "OSError: no disk"),
+        (RUNNING, status(State.FAILED), "failed without a trace"),
+        (FAILED, RUNNING, "recovered without a restart"),
+        (RUNNING, status(State.UNASSIGNED), "stopped by its worker"),
+        (RUNNING, status(State.UNASSIGNED, trace="Spark is starting\nwait"), "Spark is starting"),
+        (RUNNING, status(State.RESTARTING), "restarted by its worker"),
+        (RUNNING, status(State.PAUSED), "paused"),
+        (RUNNING, status(State.STOPPED), "stopped"),
+        (RUNNING, None, "no longer configured"),
+    ],
+)
+def test_without_a_known_cause_what_changed_explains_it(
+    before: Status | None, after: Status | None, cause: str
+) -> None:
+    assert told(before, after) == cause
+
+
+def test_a_rebalance_gives_its_reason_if_it_is_known() -> None:
+    cause = told(RUNNING, status(State.RUNNING, generation=4), reason="b:1 joined")
+    assert cause == "assigned in generation 4: b:1 joined"
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_noted_cause_explains_the_states_that_it_leads_to(kind: Kind) -> None:
+    noted = Cause(kind, "PUT from 10.0.0.7", NOW - 5)
+    found = explain(RUNNING, status(State.UNASSIGNED), noted, now_ms=NOW)
+    assert (found.cause, found.by, found.uses) == (kind.value, "PUT from 10.0.0.7", False)
+
+
+def test_a_settled_state_uses_its_cause_up() -> None:
+    noted = Cause(Kind.RESTART, "POST from 10.0.0.7", NOW)
+    for state, uses in ((State.RESTARTING, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
+        assert explain(RUNNING, status(state), noted, now_ms=NOW).uses is uses
+    assert explain(RUNNING, FAILED, noted, now_ms=NOW).uses, "the restart has failed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        (Kind.PAUSED, State.RUNNING),
+        (Kind.RESUMED, State.PAUSED),
+        (Kind.STOPPED, State.RUNNING),
+        (Kind.DELETED, State.RUNNING),
+        (Kind.CLOSING, State.RUNNING),
+        (Kind.REVOKED, State.RUNNING),
+        (Kind.RESTART, State.FAILED),
+    ],
+)
+def test_a_cause_does_not_explain_what_it_does_not_lead_to(kind: Kind, state: State) -> None:
+    noted = Cause(kind, "somebody", NOW)
+    found = explain(status(State.UNASSIGNED), status(state), noted, now_ms=NOW)
+    assert (found.by, found.uses) == ("", False)
+    assert found.cause != kind.value or kind.value in ("paused", "stopped")
+
+
+def test_a_failure_is_its_own_cause_whatever_was_asked_before() -> None:
+    found = explain(RUNNING, FAILED, Cause(Kind.RESTART, "somebody", NOW), now_ms=NOW)
+    assert (found.cause, found.by) == ("OSError: no disk", "")
+
+
+def test_an_old_cause_explains_nothing() -> None:
+    noted = Cause(Kind.CONFIG, "somebody", NOW - FRESH_MS - 1)
+    assert told(RUNNING, status(State.RUNNING, generation=4), noted) == "assigned in generation 4"
+
+
+def test_a_cause_may_have_a_text_of_its_own() -> None:
+    noted = Cause(Kind.AUTO_RESTART, "this worker", NOW, "automatic restart 2 of at most 5")
+    assert told(FAILED, status(State.RESTARTING), noted) == "automatic restart 2 of at most 5"

@@ -1,0 +1,69 @@
+"""Events: numbered, read after a number or from the end, bounded in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.secrets import secrets
+from kraal.journal.events import TEXT_BYTES, EventKind, Events
+
+NAME = ConnectorName("numbers")
+
+
+@pytest.fixture(autouse=True)
+def no_secrets() -> Iterator[None]:
+    yield
+    secrets.forget()
+
+
+def numbers(events: Events, after: int | None, limit: int = 100) -> list[int]:
+    return [event.seq for event in events.after(after, limit)]
+
+
+def test_an_event_names_what_it_is_about() -> None:
+    events = Events(10_000, lambda: 5)
+    events.add(EventKind.WORKER, "started", None, "")
+    events.add(EventKind.CONFIG, "config changed", NAME, "PUT from 10.0.0.7")
+    events.add(EventKind.STATE, "FAILED", TaskId(NAME, 3), "")
+    assert [event.to_json() for event in events.after(None, 10)] == [
+        {"seq": 1, "ms": 5, "kind": "worker", "connector": None, "task": None, "text": "started", "by": ""},
+        {"seq": 2, "ms": 5, "kind": "config", "connector": "numbers", "task": None, "text": "config changed",
+         "by": "PUT from 10.0.0.7"},
+        {"seq": 3, "ms": 5, "kind": "state", "connector": "numbers", "task": 3, "text": "FAILED", "by": ""},
+    ]  # fmt: skip
+
+
+def test_a_reader_goes_on_where_it_was_and_else_sees_the_latest() -> None:
+    events = Events(100_000, lambda: 0)
+    for number in range(10):
+        events.add(EventKind.WORKER, str(number), None, "")
+    assert numbers(events, None, 3) == [8, 9, 10]
+    assert numbers(events, 0, 3) == [1, 2, 3]
+    assert numbers(events, 3, 3) == [4, 5, 6]
+    assert numbers(events, 10) == numbers(events, 99) == numbers(events, None, 0) == []
+
+
+def test_texts_are_cut_and_without_secrets() -> None:
+    secrets.add("hunter2-hunter2")
+    events = Events(10_000, lambda: 0)
+    events.add(EventKind.WORKER, "with hunter2-hunter2", None, "")
+    events.add(EventKind.WORKER, "ü" * 5_000, None, "")
+    first, second = events.after(None, 2)
+    assert first.text == "with [hidden]"
+    assert len(second.text.encode()) <= TEXT_BYTES
+
+
+@given(st.lists(st.text(max_size=1_500), max_size=40), st.integers(0, 5_000))
+def test_events_stay_within_their_bytes(texts: list[str], limit: int) -> None:
+    events = Events(limit, lambda: 0)
+    for text in texts:
+        events.add(EventKind.WORKER, text, NAME, "")
+    kept = events.after(None, 1_000)
+    assert sum(event.size for event in kept) <= limit
+    assert events.dropped + len(kept) == len(texts)
+    assert [event.seq for event in kept] == sorted(event.seq for event in kept)

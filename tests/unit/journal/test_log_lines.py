@@ -1,0 +1,163 @@
+"""Log lines of connectors: attributed, scrubbed, bounded; the handler holds no lock while others are called."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+from collections.abc import Iterator
+from contextvars import copy_context
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraal.core.ids import ConnectorName
+from kraal.core.logging import Scrub, about
+from kraal.core.secrets import Secrets, secrets
+from kraal.journal.log_lines import LINE_BYTES, LogLine, LogLines
+
+NAME = ConnectorName("orders")
+
+
+class Log:
+    """A logger of its own with the handler, and what its listener was told."""
+
+    def __init__(self, each: int = 100_000, total: int = 1_000_000) -> None:
+        self.told: list[ConnectorName] = []
+        self.lines = LogLines(each, total, self.told.append)
+        self.logger = logging.Logger("kraal.connectors.file", logging.DEBUG)  # noqa: LOG001 - in no tree
+        self.logger.addHandler(self.lines)
+
+    def kept(self, name: ConnectorName = NAME) -> tuple[LogLine, ...]:
+        return self.lines.kept(name).entries
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    yield Log()
+    secrets.forget()
+
+
+def say(
+    log: Log, subject: str, text: str, *args: object, level: int = logging.INFO, exc_info: bool = False
+) -> None:
+    """Log on a thread that works for `subject`."""
+
+    def run() -> None:
+        about.set(subject)
+        log.logger.log(level, text, *args, exc_info=exc_info)
+
+    copy_context().run(run)
+
+
+def test_a_line_belongs_to_the_connector_or_task_for_which_its_thread_works(log: Log) -> None:
+    say(log, "task orders-2", "read %d lines", 5)
+    say(log, "connector orders", "found a file", level=logging.WARNING)
+    say(log, "task other-1-0", "elsewhere", level=logging.ERROR)
+    say(log, "herder", "lines without a connector are not kept")
+    say(log, "", "nor are those without a subject")
+    assert [(line.task, line.level, line.message) for line in log.kept()] == [
+        (2, logging.INFO, "read 5 lines"),
+        (None, logging.WARNING, "found a file"),
+    ]
+    assert [line.message for line in log.kept(ConnectorName("other-1"))] == ["elsewhere"]
+    assert log.told == ["orders", "orders", "other-1"]
+
+
+def test_a_line_is_shown_as_rest_shows_it(log: Log) -> None:
+    say(log, "task orders-2", "careful", level=logging.WARNING)
+    [line] = log.kept()
+    assert line.to_json("a:8083") == {
+        "id": line.id, "ms": line.id // 1_000, "worker_id": "a:8083", "level": "WARN",
+        "logger": "kraal.connectors.file", "task": 2, "message": "careful",
+    }  # fmt: skip
+
+
+def test_ids_rise_even_within_a_microsecond(log: Log) -> None:
+    record = log.logger.makeRecord("x", logging.INFO, "f", 1, "same moment", (), None)
+    context = copy_context()
+    context.run(about.set, "task orders-0")
+    for _ in range(3):
+        context.run(log.lines.handle, record)
+    ids = [line.id for line in log.kept()]
+    assert ids == [ids[0], ids[0] + 1, ids[0] + 2]
+
+
+def test_tracebacks_follow_the_message(log: Log) -> None:
+    try:
+        raise OSError("no disk")
+    except OSError:
+        say(log, "task orders-0", "Failed to write", exc_info=True)
+    assert log.kept()[0].message.startswith("Failed to write\nTraceback (most recent call last):\n")
+    assert log.kept()[0].message.endswith("OSError: no disk")
+
+
+def test_secrets_are_removed_from_messages_arguments_and_tracebacks(log: Log) -> None:
+    secrets.add("hunter2-hunter2")
+    try:
+        raise OSError("hunter2-hunter2 is wrong")
+    except OSError:
+        say(log, "task orders-0", "With %s", "hunter2-hunter2", exc_info=True)
+    [line] = log.kept()
+    assert "hunter2" not in line.message
+    assert line.message.startswith("With [hidden]\nTraceback")
+
+
+def test_a_line_that_another_handler_scrubbed_is_not_scrubbed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def scrub(_self: Secrets, text: str) -> str:
+        calls.append(text)
+        return text
+
+    monkeypatch.setattr(Secrets, "scrub", scrub)
+    log, other = Log(), logging.StreamHandler(io.StringIO())
+    other.addFilter(Scrub())
+    log.logger.handlers.insert(0, other)
+    say(log, "task orders-0", "once")
+    assert calls == ["once"]
+    assert len(log.kept()) == 1
+
+
+def test_long_lines_are_cut(log: Log) -> None:
+    say(log, "task orders-0", "ü" * 100_000)
+    [line] = log.kept()
+    assert len(line.message.encode()) <= LINE_BYTES
+    assert line.message.endswith("…")
+
+
+def test_invalid_arguments_do_not_disturb_the_caller(log: Log) -> None:
+    say(log, "task orders-0", "%d lines", "many")
+    assert log.kept()[0].message == "%d lines (its arguments do not fit)"
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=6_000)), max_size=30))
+def test_lines_stay_within_their_bytes(said: list[tuple[int, str]]) -> None:
+    log = Log(8_000, 20_000)
+    for number, text in said:
+        say(log, f"task c{number}-0", "%s", text)
+    names = [ConnectorName(f"c{number}") for number in range(4)]
+    assert all(sum(line.size for line in log.kept(name)) <= 8_000 for name in names)
+    assert sum(line.size for name in names for line in log.kept(name)) <= 20_000
+    assert sum(log.lines.kept(name).dropped + len(log.kept(name)) for name in names) == len(said)
+
+
+def test_a_listener_may_log_and_wait_for_other_threads_that_log() -> None:
+    """With logging's own lock held, the second thread would wait for the first for ever."""
+    log = Log()
+    ended = threading.Event()
+
+    def elsewhere() -> None:
+        say(log, "task second-0", "from a listener")
+        ended.set()
+
+    def listener(name: ConnectorName) -> None:
+        if name == "orders":
+            threading.Thread(target=elsewhere, daemon=True).start()
+            assert ended.wait(10)
+
+    log.lines._listener = listener  # noqa: SLF001 - given at creation
+    say(log, "task orders-0", "first")
+    assert ended.is_set()
+    assert [line.message for line in log.kept(ConnectorName("second"))] == ["from a listener"]

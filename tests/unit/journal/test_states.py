@@ -1,0 +1,214 @@
+"""The history of states: each state once, with its cause, also if several herders read the same records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, WorkerId
+from kraal.core.secrets import secrets
+from kraal.journal.causes import STORED, Cause, Kind
+from kraal.journal.states import MOST_NOTED, TRACE_BYTES, StateEntry, States
+from kraal.protocol.status_records import Status
+
+NAME = ConnectorName("numbers")
+T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def no_secrets() -> Iterator[None]:
+    yield
+    secrets.forget()
+
+
+def status(state: State, ms: int = 0, *, trace: str | None = None, generation: int = 1) -> Status:
+    return Status(
+        state=state,
+        worker_id=WorkerId("a:1"),
+        generation=Generation(generation),
+        trace=trace,
+        written_ms=NOW + ms,
+    )
+
+
+def new() -> States:
+    return States(64 * 1024, 1024 * 1024)
+
+
+def shown(states: States, name: ConnectorName = NAME) -> list[tuple[int | None, str]]:
+    return [(entry.task, entry.state) for entry in states.kept(name).entries]
+
+
+def add(states: States, instance: Instance, after: Status | None) -> StateEntry | None:
+    return states.add(instance, after, NOW if after is None else after.written_ms, now_ms=NOW + 500)
+
+
+def replay(states: States, records: Sequence[Status | None], *, first: int = 0) -> None:
+    """Read records whose times are their numbers, from 1 on."""
+    for number, each in enumerate(records, first + 1):
+        states.replay(T0, each, NOW + number)
+
+
+def test_an_entry_has_all_that_is_known_of_a_state() -> None:
+    states = new()
+    states.note([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW))
+    entry = add(states, T0, status(State.RESTARTING, 7))
+    assert entry is not None
+    assert entry.to_json() == {
+        "ms": NOW + 7, "task": 0, "state": "RESTARTING", "worker_id": "a:1", "generation": 1,
+        "cause": "restarted", "by": "POST from 10.0.0.7", "trace": None,
+    }  # fmt: skip
+    assert states.kept(NAME).entries == (entry,)
+
+
+def test_a_record_that_repeats_a_state_is_no_entry() -> None:
+    states = new()
+    for ms in (0, 1, 2):
+        add(states, NAME, status(State.RUNNING, ms))
+    add(states, NAME, status(State.RUNNING, 3, generation=2))
+    assert shown(states) == [(None, "RUNNING")] * 2
+    add(states, NAME, None)
+    add(states, NAME, None)
+    assert shown(states) == [(None, "RUNNING"), (None, "RUNNING"), (None, "REMOVED")]
+
+
+def test_a_cause_explains_the_way_to_the_next_settled_state_and_no_other() -> None:
+    states = new()
+    states.note([T0], Cause(Kind.RESTART, "somebody", NOW))
+    for each in (State.RESTARTING, State.UNASSIGNED, State.RUNNING, State.UNASSIGNED):
+        add(states, T0, status(each))
+    causes = [entry.cause for entry in states.kept(NAME).entries]
+    assert causes == ["restarted", "restarted", "restarted", "stopped by its worker"]
+
+
+def test_the_latest_cause_counts_and_only_for_its_instances() -> None:
+    states = new()
+    states.note([T0, T1], Cause(Kind.CONFIG, "one", NOW))
+    states.note([T1], Cause(Kind.RESTART, "another", NOW))
+    for task in (T0, T1):
+        add(states, task, status(State.UNASSIGNED))
+    assert [(e.cause, e.by) for e in states.kept(NAME).entries] == [
+        ("config changed", "one"),
+        ("restarted", "another"),
+    ]
+
+
+def test_causes_that_nothing_follows_do_not_pile_up() -> None:
+    states = new()
+    for number in range(3 * MOST_NOTED):
+        states.note([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
+    old, latest = TaskId(NAME, 2 * MOST_NOTED), TaskId(NAME, 3 * MOST_NOTED - 1)
+    assert len(states._noted) <= MOST_NOTED  # noqa: SLF001 - its memory is the point
+    assert states.noted(old, NOW + 300 * MOST_NOTED) is None
+    assert states.noted(latest, NOW + 300 * MOST_NOTED) is not None
+
+
+def test_a_trace_is_cut_to_its_first_lines_and_has_no_secrets() -> None:
+    secrets.add("hunter2-hunter2")
+    states = new()
+    lines = "\n".join(f"  at line {number}" for number in range(50))
+    entry = add(states, T0, status(State.FAILED, trace=f"OSError: no hunter2-hunter2\n{lines}"))
+    assert entry is not None
+    assert entry.cause == "OSError: no [hidden]"
+    assert entry.trace is not None
+    assert entry.trace.splitlines()[0] == "OSError: no [hidden]"
+    assert len(entry.trace.splitlines()) == 11
+    long = add(states, T1, status(State.FAILED, trace="é" * 1_000_000))
+    assert long is not None
+    assert long.trace is not None
+    assert len(long.trace.encode()) <= TRACE_BYTES
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.text(max_size=3_000)), max_size=40))
+def test_entries_stay_within_their_bytes(failures: list[tuple[int, str]]) -> None:
+    states = States(8_000, 20_000)
+    for number, trace in failures:
+        add(states, TaskId(ConnectorName(f"c{number % 3}"), number), status(State.FAILED, trace=trace))
+    kept = [states.kept(ConnectorName(f"c{number}")).entries for number in range(3)]
+    assert all(sum(entry.size for entry in entries) <= 8_000 for entries in kept)
+    assert sum(entry.size for entries in kept for entry in entries) <= 20_000
+
+
+class TestOfALaterHerder:
+    """It reads all records from the beginning; the journal has seen those that an earlier herder read."""
+
+    RECORDS = (
+        status(State.RUNNING, 1),
+        status(State.UNASSIGNED, 2),
+        status(State.RUNNING, 3, generation=2),
+        None,
+        status(State.RUNNING, 5, generation=3),
+        status(State.FAILED, 6, trace="OSError: x"),
+        status(State.RUNNING, 7, generation=3),
+    )
+
+    @pytest.mark.parametrize("seen", range(1, 8))
+    @pytest.mark.parametrize("compacted", [False, True])
+    def test_no_state_is_lost_or_doubled(self, seen: int, *, compacted: bool) -> None:
+        whole, states = new(), new()
+        for each in self.RECORDS:
+            add(whole, T0, each)
+        for each in self.RECORDS[:seen]:
+            add(states, T0, each)
+        first = seen if compacted and seen < len(self.RECORDS) else 0  # the latest that was seen may be gone
+        replay(states, self.RECORDS[first:], first=first)
+        for instance, each, at_ms in states.missed():
+            states.add(instance, each, at_ms, now_ms=NOW)
+        if (
+            self.RECORDS[seen - 1] is None
+        ):  # nothing is known of a removed instance: its next state is its first
+            expected = shown(whole)[:seen]
+            assert shown(states) == expected
+            return
+        assert shown(states) == shown(whole)
+        assert states.missed() == []
+
+    def test_a_removed_instance_that_came_back_is_found(self) -> None:
+        states = new()
+        for each in self.RECORDS[:4]:
+            add(states, T0, each)
+        replay(states, self.RECORDS)
+        assert states.missed() == []
+        assert states.add_stored(T0, status(State.RUNNING, 7), now_ms=NOW)
+        assert shown(states)[-2:] == [(0, "REMOVED"), (0, "RUNNING")]
+
+    def test_records_before_the_journal_are_not_made_up_for(self) -> None:
+        states = new()
+        replay(states, self.RECORDS)
+        assert states.missed() == []
+
+    def test_an_equal_status_of_another_time_is_another_one(self) -> None:
+        states = new()
+        add(states, T0, status(State.RUNNING, 1))
+        replay(states, [status(State.RUNNING, 1), status(State.UNASSIGNED, 2), status(State.RUNNING, 3)])
+        assert [each.state for _, each, _ in states.missed() if each] == [State.UNASSIGNED, State.RUNNING]
+
+
+def test_a_stored_state_is_said_once() -> None:
+    states = new()
+    assert states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW)
+    assert not states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW)
+    add(states, T1, status(State.RUNNING))
+    assert not states.add_stored(T1, status(State.RUNNING), now_ms=NOW)
+    assert [(e.ms, e.cause) for e in states.kept(NAME).entries] == [
+        (NOW - 5_000, STORED),
+        (NOW, "assigned in generation 1"),
+    ]
+
+
+def test_instances_that_are_gone_are_named() -> None:
+    states = new()
+    add(states, T0, status(State.RUNNING))
+    add(states, T1, status(State.RUNNING))
+    assert states.gone([T1, NAME]) == [T0]
+
+
+def test_a_state_of_unknown_time_has_the_time_of_reading() -> None:
+    states = new()
+    add(states, T0, replace(status(State.RUNNING), written_ms=-1))
+    assert states.kept(NAME).entries[0].ms == NOW + 500
