@@ -28,6 +28,7 @@ from web.ui.sources.api import Source
 from web.ui.sources.shared import Shared
 from web.ui.static import StaticFiles
 from web.ui.stream import Streams
+from web.ui.views.commands import BULK, LABELS, offered
 from web.ui.views.navigation import KEYS, NAVIGATION
 
 if TYPE_CHECKING:
@@ -54,7 +55,17 @@ class DashboardApp:
         """Answers that browsers share are valid for `keep_s` seconds unless something changes."""
         self._source = Shared(source, keep_s=keep_s)
         static = StaticFiles()
-        rendering = Rendering(static.url, {"options": options, "navigation": NAVIGATION, "keys": KEYS})
+        rendering = Rendering(
+            static.url,
+            {
+                "options": options,
+                "navigation": NAVIGATION,
+                "offered": offered,
+                "labels": LABELS,
+                "bulk": BULK,
+                "keys": KEYS,
+            },
+        )
         dashboard = Dashboard(self._source, options, rendering)
         streams = Streams(dashboard)
 

@@ -20,9 +20,12 @@ from starlette.responses import RedirectResponse, Response
 from kraal.core.errors import BadRequest, KraalError
 from kraal.core.raw_paths import decoded
 from web.ui.features import Features
+from web.ui.memory import Memory
 from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering, etag, name_of_segment, url
 from web.ui.sources.api import Away, Caller, Refused, Source
+from web.ui.views.copy_as import Copied, curl
+from web.ui.views.copy_as import Request as CopiedRequest
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -31,6 +34,8 @@ log = logging.getLogger(__name__)
 
 HTML: Final = "text/html; charset=utf-8"
 PART: Final = "part"
+RESULT: Final = "result"
+"""Parameter with the token of an action's notice."""
 _MOST_FIELDS: Final = 5_000
 
 Model = Mapping[str, Any]
@@ -44,6 +49,7 @@ class Dashboard:
     source: Source
     options: DashboardOptions
     rendering: Rendering
+    memory: Memory = field(default_factory=Memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class Visit:
         self.features = features
         """What the worker can tell."""
         self.caller = caller_of(request)
+        self.memory = dashboard.memory
 
     @cached_property
     def name(self) -> str:
@@ -115,6 +122,11 @@ class Visit:
             )
         except ValueError as exc:
             raise BadRequest("The form is not valid UTF-8 or has too many fields.") from exc
+
+    def curl(self, request: CopiedRequest) -> Copied:
+        """Return a request of the REST API as a command for a shell; secrets in its body must be masked."""
+        base = self.options.rest_url or f"{self.request.url.scheme}://{self.request.url.netloc}"
+        return curl(request, base, passwords=self.caller.authorization is not None)
 
     def redirect(self, *segments: str, **query: str | int | None) -> Response:
         """Return the answer after an action: see another page."""
@@ -180,6 +192,7 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
     values = {
         "features": Features(),
         "nav": "",
+        "result": None,
         "path": request.url.path,
         "away": isinstance(error, Away),
         "refused": isinstance(error, Refused),
@@ -192,7 +205,12 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
 
 def _common(visit: Visit, found: Page) -> dict[str, Any]:
     """Return the values that every template has."""
-    return {"features": visit.features, "nav": found.nav, "path": visit.request.url.path}
+    return {
+        "features": visit.features,
+        "nav": found.nav,
+        "path": visit.request.url.path,
+        "result": visit.memory.notices.find(visit.text(RESULT)),
+    }
 
 
 def _rendered(dashboard: Dashboard, request: Request, template: str, values: Model, status: int) -> Response:

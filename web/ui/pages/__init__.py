@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from web.ui.pages import cluster, connector, connectors
+from web.ui.pages import actions, cluster, config, connector, connectors, edit, offsets, plugins
 from web.ui.routing import Page
 
 PAGES: Final[tuple[Page, ...]] = (
     *connectors.PAGES,
     *cluster.PAGES,
+    *actions.PAGES,
     *connector.PAGES,
+    *config.PAGES,
+    *edit.PAGES,
+    *offsets.PAGES,
+    *plugins.PAGES,
 )
 """All pages, in the order in which their paths are matched."""

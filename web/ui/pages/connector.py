@@ -15,7 +15,7 @@ from web.ui.views.navigation import CONNECTOR_TABS, Entry, available
 @page(
     "/connectors/{connector}",
     "pages/connector.html",
-    parts={"overview": "parts/overview.html"},
+    parts={"overview": "parts/overview.html", "actions": "parts/connector_actions.html"},
     nav="connectors",
 )
 async def _overview(visit: Visit) -> Model:

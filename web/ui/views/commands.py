@@ -117,9 +117,11 @@ def action_of(text: str) -> Action | None:
     return Action(text) if text in list(Action) else None
 
 
-def offered(subject: Subject) -> list[Action]:
-    """Return the actions that have an effect on a connector in its state, in the order of their labels."""
-    state, failed = subject.state, bool(subject.failed)
+def offered(state: str, *, failed: bool) -> list[Action]:
+    """Return the actions that have an effect on a connector, in the order of their labels.
+
+    `state` is that of the connector's instance, empty if unknown; `failed` tells whether it or a task is FAILED.
+    """
     left_out: set[Action] = set()
     if state == "PAUSED":
         left_out.add(Action.PAUSE)
@@ -127,7 +129,7 @@ def offered(subject: Subject) -> list[Action]:
         left_out |= {Action.PAUSE, Action.STOP, Action.RESTART, Action.RESTART_CONNECTOR}
     elif state in ("RUNNING", "RESTARTING"):
         left_out.add(Action.RESUME)  # otherwise the state does not tell what was asked for
-    if not failed:
+    if state and not failed:
         left_out.add(Action.RESTART_FAILED)
     return [action for action in LABELS if action not in left_out]
 

@@ -17,6 +17,7 @@ from kraal.core.printable import printable
 from kraal.core.rest_requests import segment
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9]+")
+_YAML: Final = "YAML for kraal apply"
 YAML_NOTE: Final = (
     f"# Replace {HIDDEN} by the secret, or by a reference such as ${{file:/run/secrets.properties:password}}."
 )
@@ -47,6 +48,7 @@ class Request:
 class Copied:
     """A text to copy; `notes` tell what to do before it can be used."""
 
+    title: str
     text: str
     notes: tuple[str, ...] = ()
 
@@ -73,7 +75,15 @@ def curl(request: Request, base_url: str, *, passwords: bool = False) -> Copied:
                 'write " as \\" and \\ as \\\\.'
             )
     quoted.append(shlex.quote(base_url.rstrip("/") + request.path))
-    return Copied(text=" ".join(quoted) + body, notes=tuple(notes))
+    return Copied(title="curl", text=" ".join(quoted) + body, notes=tuple(notes))
+
+
+def together(copies: Sequence[Copied]) -> list[Copied]:
+    """Return several texts of one kind as one, one after the other; none for none."""
+    if not copies:
+        return []
+    notes = tuple(dict.fromkeys(note for each in copies for note in each.notes))
+    return [Copied(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
 
 
 def connector_yaml(
@@ -86,8 +96,9 @@ def connector_yaml(
         content["initial_state"] = initial_state
     text = to_yaml(content)
     if not any(value is not None and HIDDEN in value for value in masked.values()):
-        return Copied(text=text)
+        return Copied(title=_YAML, text=text)
     return Copied(
+        title=_YAML,
         text=f"{YAML_NOTE}\n{text}",
         notes=(f"Values with {HIDDEN} are secrets, which `kraal apply` asks you to fill in.",),
     )

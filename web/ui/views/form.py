@@ -12,12 +12,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import count
 from typing import Any, Final
+from urllib.parse import quote
 
 from kraal.config.hidden import HIDDEN, is_secret
 from kraal.core.ids import Config, Json
 from web.ui.views.config import PASSWORD
 from web.ui.views.texts import plain_text
 
+VALUE: Final = "v."
+"""Prefix of an input with a key's value. The key follows percent-encoded: browsers change line ends in names."""
+MARK: Final = "m."
+"""Prefix of a hidden input that tells that an empty value is one."""
+DROP: Final = "d."
+"""Prefix of a box that removes an unknown key."""
 PLUGINS_OWN: Final = "Plugin"
 """Title of the keys without a group, which are those of the plugin itself in most cases."""
 _FIRST: Final = "Common"
@@ -72,6 +79,12 @@ class Field:
     errors: tuple[str, ...] = ()
     defined: bool = True
     """Whether the worker knows the key."""
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Names of the key's inputs."""
+        key = quote(self.key, safe="")
+        return {"value": VALUE + key, "mark": MARK + key, "drop": DROP + key}
 
     @property
     def numeric(self) -> bool:

@@ -1,7 +1,4 @@
-"""What a form sends: the config that was typed, with stored secrets put back, and whether the stored one has changed.
-
-Names of inputs carry the key percent-encoded, because browsers change line ends in names.
-"""
+"""What a form sends: the config as typed, with stored secrets put back, and whether the stored one has changed."""
 
 from __future__ import annotations
 
@@ -11,18 +8,12 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from kraal.config.hidden import HIDDEN, hide, shown
 from kraal.core.ids import Config
-from web.ui.views.form import Marker
+from web.ui.views.form import DROP, MARK, VALUE, Marker
 
-VALUE: Final = "v."
-"""Prefix of an input with a key's value."""
-MARK: Final = "m."
-"""Prefix of a hidden input that tells that an empty value is one."""
-DROP: Final = "d."
-"""Prefix of a box that removes an unknown key."""
 NEW_KEY: Final = "new.key"
 NEW_VALUE: Final = "new.value"
 JSON: Final = "json"
@@ -33,11 +24,6 @@ CHANGED_SECRET: Final = (
 )
 NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} by the secret."
 _NOT_A_CONFIG: Final = "The JSON must be an object of texts, numbers, booleans and nulls"
-
-
-def input_name(prefix: str, key: str) -> str:
-    """Return the name of an input of a key."""
-    return prefix + quote(key, safe="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,9 +24,15 @@ class Entry:
 NAVIGATION: Final = (
     Entry("connectors", "Connectors"),
     Entry("cluster", "Cluster"),
+    Entry("create", "Create", writes=True),
+    Entry("plugins", "Plugins"),
 )
 
-CONNECTOR_TABS: Final = (Entry("", "Overview"),)
+CONNECTOR_TABS: Final = (
+    Entry("", "Overview"),
+    Entry("config", "Config"),
+    Entry("offsets", "Offsets"),
+)
 """The empty key is the connector's page itself."""
 
 
@@ -36,6 +42,12 @@ KEYS: Final = (
     ("Enter", "Open the row"),
     ("g c", "Go to the connectors"),
     ("g w", "Go to the cluster and its workers"),
+    ("g p", "Go to the plugins"),
+    ("r", "Restart the row or the connector"),
+    ("p", "Pause or resume it"),
+    ("s", "Stop the connector"),
+    ("e", "Edit the connector"),
+    ("x", "Select the row"),
     ("?", "This list"),
     ("Esc", "Close"),
 )

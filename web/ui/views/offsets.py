@@ -77,6 +77,11 @@ class OffsetChange:
     """Distance in records, for a sink."""
 
     @property
+    def typed(self) -> str:
+        """The new offset as an input of its row has it."""
+        return str(json.loads(self.after)["kafka_offset"]) if self.row.topic else self.after
+
+    @property
     def effect(self) -> str:
         """What the change leads to, in words."""
         match self.kind:

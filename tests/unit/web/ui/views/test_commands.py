@@ -56,11 +56,12 @@ def test_each_action_is_one_request() -> None:
         (status("FAILED"), "pause resume restart restart-failed restart-connector stop delete"),
         (status("PAUSED", "PAUSED"), "resume restart restart-connector stop delete"),
         (status("STOPPED"), "resume delete"),
-        ({}, "pause resume restart restart-connector stop delete"),
+        ({}, "pause resume restart restart-failed restart-connector stop delete"),
     ],
 )
 def test_actions_are_offered_by_state(given: Any, actions: str) -> None:
-    assert " ".join(offered(subject_of(given, "c"))) == actions
+    subject = subject_of(given, "c")
+    assert " ".join(offered(subject.state, failed=bool(subject.failed))) == actions
 
 
 def test_a_stop_says_what_ends_and_what_stays() -> None:

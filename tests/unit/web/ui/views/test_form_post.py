@@ -9,18 +9,14 @@ from hypothesis import strategies as st
 
 from kraal.config.hidden import HIDDEN
 from kraal.core.ids import Config
-from web.ui.views.form import Form, form_of
+from web.ui.views.form import DROP, MARK, VALUE, Form, form_of
 from web.ui.views.form_post import (
     CHANGED_SECRET,
-    DROP,
     JSON,
-    MARK,
     NEW_KEY,
     NEW_VALUE,
     NO_SECRET,
-    VALUE,
     Seals,
-    input_name,
     read_post,
     restore,
     typed_digest,
@@ -33,12 +29,12 @@ def sent(form: Form) -> list[tuple[str, str]]:
     for each in [*(each for group in form.groups for each in group.fields), *form.extras]:
         pairs.append(
             (
-                input_name(VALUE, each.key),
+                each.inputs["value"],
                 each.value.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n"),
             )
         )
         if each.marker:
-            pairs.append((input_name(MARK, each.key), each.marker.value))
+            pairs.append((each.inputs["mark"], each.marker.value))
     return parse_qsl(urlencode(pairs, errors="replace"), keep_blank_values=True)
 
 

@@ -1,0 +1,132 @@
+"""A dashboard before a fake worker, as a browser without scripts uses it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx2
+from starlette.testclient import TestClient
+from typing_extensions import override
+
+from tests.fakes.servers.connect_rest import FakeConnect
+from web.ui.app import DashboardApp, standalone
+from web.ui.options import DashboardOptions
+from web.ui.sources.remote import Remote, RemoteWorker
+
+ORIGIN = {"Origin": "http://testserver", "Content-Type": "application/x-www-form-urlencoded"}
+
+
+@dataclass
+class Form:
+    """A form of a page: what it would send."""
+
+    method: str
+    action: str
+    fields: list[tuple[str, str]]
+
+    def filled(self, **values: str) -> list[tuple[str, str]]:
+        """Return the fields with values for some keys of a config."""
+        return [(name, values.get(name.removeprefix("v."), value)) for name, value in self.fields]
+
+
+@dataclass
+class Shown:
+    """A page."""
+
+    status: int
+    text: str
+    location: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The page's text without markup, on one line."""
+        text = re.sub(r"</?(?:strong|code|span|a|b)\b[^>]*>", "", self.text)
+        return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+    def form(self, number: int = 0, *, action: str = "") -> Form:
+        """Return a form of the page, of those whose action contains a text."""
+        reader = _Forms()
+        reader.feed(self.text)
+        return [each for each in reader.forms if action in each.action][number]
+
+
+class _Forms(HTMLParser):
+    """Reads forms: hidden inputs, inputs, selects, areas; ticked boxes; no buttons."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.forms: list[Form] = []
+        self._area: str | None = None
+        self._text = ""
+        self._select: list[str] = []
+        self._option = False
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {key: value or "" for key, value in attrs}
+        if tag == "form":
+            self.forms.append(Form(found.get("method", "get"), found.get("action", ""), []))
+        elif tag == "input" and "name" in found and "form" not in found:
+            if found.get("type") != "checkbox" or "checked" in found:
+                self.forms[-1].fields.append(
+                    (found["name"], found.get("value", "on" if "checked" in found else ""))
+                )
+        elif tag == "textarea":
+            self._area, self._text = found.get("name"), ""
+        elif tag == "select":
+            self._select = [found.get("name", ""), ""]
+        elif tag == "option" and self._select:
+            self._option, self._text = "selected" in found, ""
+            if self._option and "value" in found:
+                self._select[1], self._option = found["value"], False
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea" and self._area is not None:
+            self.forms[-1].fields.append((self._area, self._text.removeprefix("\n")))
+            self._area = None
+        elif tag == "option" and self._option:
+            self._select[1], self._option = self._text, False
+        elif tag == "select" and self._select:
+            self.forms[-1].fields.append((self._select[0], self._select[1]))
+            self._select = []
+
+
+class Browser:
+    """Visits a dashboard of a fake worker; redirects are followed only by `post`."""
+
+    def __init__(self, worker: FakeConnect, **options: Any) -> None:
+        remote = Remote(
+            RemoteWorker(url="http://worker:8083", retry_s=0.0), transport=httpx2.ASGITransport(app=worker)
+        )
+        app = DashboardApp(remote, DashboardOptions(worker="worker:8083", **options))
+        self.worker = worker
+        self.client = TestClient(standalone(app), follow_redirects=False)
+
+    def get(self, path: str) -> Shown:
+        """GET a page."""
+        answer = self.client.get(path)
+        return Shown(answer.status_code, answer.text)
+
+    def send(self, path: str, fields: list[tuple[str, str]]) -> Shown:
+        """POST a form, and do not follow a redirect."""
+        answer = self.client.post(path, content=urlencode(fields), headers=ORIGIN)
+        return Shown(answer.status_code, answer.text, answer.headers.get("location", ""))
+
+    def post(self, path: str, *fields: tuple[str, str]) -> Shown:
+        """POST a form, and follow the redirect."""
+        found = self.send(path, list(fields))
+        return self.get(found.location) if found.location else found
+
+    def submit(self, form: Form, *more: tuple[str, str], **values: str) -> Shown:
+        """Fill and send a form of a page, and follow the redirect."""
+        return self.post(form.action, *form.filled(**values), *more)

@@ -1,0 +1,259 @@
+"""Actions on connectors, asked and carried out as by a browser without scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fakes.servers.connect_rest import Connector, FakeConnect, Problem
+from tests.unit.web.ui.dashboards import Browser
+from web.ui.sources import sending
+
+REBALANCE = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+)
+
+
+@pytest.fixture
+def worker() -> FakeConnect:
+    return FakeConnect(
+        {
+            "orders": Connector(
+                config={"connector.class": "org.example.FileSource"}, tasks=["RUNNING", "FAILED"]
+            ),
+            "lines": Connector(config={"connector.class": "org.example.FileSink"}, type="sink"),
+        }
+    )
+
+
+@pytest.fixture
+def browser(worker: FakeConnect) -> Browser:
+    return Browser(worker)
+
+
+@pytest.mark.parametrize(
+    ("action", "request_sent", "told"),
+    [
+        ("pause", "PUT /connectors/orders/pause", "will pause (answered 202)"),
+        ("stop", "PUT /connectors/orders/stop", "will stop (answered 204)"),
+        (
+            "restart",
+            "POST /connectors/orders/restart?includeTasks=true&onlyFailed=false",
+            "restarting the connector and tasks 0 and 1 (answered 202)",
+        ),
+        (
+            "restart-failed",
+            "POST /connectors/orders/restart?includeTasks=true&onlyFailed=true",
+            "restarting task 1 (answered 202)",
+        ),
+        (
+            "restart-connector",
+            "POST /connectors/orders/restart?includeTasks=false&onlyFailed=false",
+            "restarted (answered 204)",
+        ),
+    ],
+)
+def test_an_action_is_asked_then_done_then_told(
+    browser: Browser, action: str, request_sent: str, told: str
+) -> None:
+    page = browser.get("/ui/connectors/orders")
+    assert f"/ui/confirm?action={action}&amp;name=orders" in page.text
+    question = browser.get(f"/ui/confirm?action={action}&name=orders")
+    assert browser.worker.asked == []
+    after = browser.submit(question.form(action="/ui/actions"))
+    assert [f"{method} {path}" for method, path, _ in browser.worker.asked] == [request_sent]
+    assert told in after.plain
+    assert after.status == 200
+
+
+def test_a_question_says_what_it_does_and_how_to_do_it_by_curl(browser: Browser) -> None:
+    question = browser.get("/ui/confirm?action=stop&name=orders")
+    assert "Stop orders? Its 2 tasks end; its config and offsets stay." in question.plain
+    assert "curl -sS -X PUT http://testserver/connectors/orders/stop" in question.plain
+    dialog = browser.get("/ui/confirm?action=stop&name=orders&part=dialog")
+    assert "<html" not in dialog.text
+    assert dialog.text.strip() in question.text
+
+
+def test_a_deleted_connector_leads_back_to_the_list(browser: Browser) -> None:
+    question = browser.get("/ui/confirm?action=delete&name=orders")
+    assert "Its offsets stay: a new connector of the same name continues from them." in question.plain
+    after = browser.submit(question.form(action="/ui/actions"))
+    assert "orders: deleted (answered 204)" in after.plain
+    assert list(browser.worker.connectors) == ["lines"]
+
+
+def test_a_task_is_restarted(browser: Browser) -> None:
+    assert (
+        "/ui/confirm?action=restart-task&amp;name=orders&amp;task=1"
+        in browser.get("/ui/connectors/orders").text
+    )
+    question = browser.get("/ui/confirm?action=restart-task&name=orders&task=1")
+    assert "Restart task 1 of orders?" in question.plain
+    after = browser.submit(question.form(action="/ui/actions"))
+    assert browser.worker.asked == [("POST", "/connectors/orders/tasks/1/restart", None)]
+    assert "orders, task 1: restarted" in after.plain
+
+
+def test_a_resume_asks_nothing(browser: Browser) -> None:
+    browser.worker.connectors["orders"].state = "PAUSED"
+    form = browser.get("/ui/connectors/orders").form(action="/ui/actions")
+    after = browser.submit(form)
+    assert browser.worker.asked == [("PUT", "/connectors/orders/resume", None)]
+    assert "will resume" in after.plain
+
+
+def test_several_connectors_are_changed_and_each_result_is_told(browser: Browser) -> None:
+    page = browser.get("/ui/connectors?state=running&sort=name")
+    assert 'name="name" value="lines"' in page.text
+    question = browser.get("/ui/confirm?action=stop&name=orders&name=lines&back=state%3Drunning%26evil%3Dx")
+    assert "Stop 2 connectors (orders and lines)? Their 3 tasks end" in question.plain
+    browser.worker.problems = [Problem(500, "Error writing target state to Kafka")]
+    sent = browser.send("/ui/actions", question.form(action="/ui/actions").fields)
+    assert sent.status == 303
+    assert sent.location.startswith("/ui/connectors?result=")
+    assert sent.location.endswith("&state=running")
+    after = browser.get(sent.location)
+    assert "Stop: 1 done, 1 failed" in after.plain
+    assert "refused with 500: Error writing target state to Kafka" in after.plain
+    assert "will stop (answered 204)" in after.plain
+    assert {each.state for each in browser.worker.connectors.values()} == {"RUNNING", "STOPPED"}
+
+
+def test_many_are_deleted_only_when_their_number_is_typed(browser: Browser) -> None:
+    names = [f"c{each}" for each in range(12)]
+    browser.worker.connectors.update({name: Connector(config={}) for name in names})
+    question = browser.get("/ui/confirm?action=delete&" + "&".join(f"name={name}" for name in names))
+    form = question.form(action="/ui/actions")
+    assert ("typed", "") in form.fields
+    refused = browser.post(form.action, *form.fields)
+    assert refused.status == 400
+    assert "type the number of connectors, 12" in refused.plain
+    assert browser.worker.asked == []
+    typed = [(key, " 12 " if key == "typed" else value) for key, value in form.fields]
+    assert "Delete: 12 done" in browser.post(form.action, *typed).plain
+
+
+def test_a_rebalance_is_waited_for(browser: Browser) -> None:
+    browser.worker.problems = [Problem(409, REBALANCE, "0"), Problem(409, REBALANCE, "0")]
+    after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
+    assert len(browser.worker.asked) == 3
+    assert "will stop" in after.plain
+
+
+def test_a_long_rebalance_is_told(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending.Sender.__init__, "__kwdefaults__", {"patience_s": 0.2})
+    browser.worker.problems = [Problem(409, REBALANCE, "0")] * 9
+    after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
+    assert len(browser.worker.asked) < 9
+    assert "refused with 409: Cannot complete request momentarily" in after.plain
+    assert "The cluster was still rebalancing after 0.2 s, and nothing was changed. Try again." in after.plain
+
+
+def test_another_conflict_is_told_at_once(browser: Browser) -> None:
+    browser.worker.problems = [Problem(409, "Connector orders already exists")]
+    assert "already exists" in browser.post("/ui/actions", ("action", "stop"), ("name", "orders")).plain
+    assert len(browser.worker.asked) == 1
+
+
+def test_a_result_is_shown_only_to_who_has_its_address(browser: Browser) -> None:
+    assert "no longer known" in browser.get("/ui/connectors?result=made-up").plain
+    assert "data-result" not in browser.get("/ui/connectors").text
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ([("action", "stop")], 400, "Select at least one connector."),
+        ([("action", "explode"), ("name", "orders")], 400, "There is no action 'explode'"),
+        ([("action", "restart-task"), ("name", "orders"), ("task", "x")], 400, "number of a task"),
+        ([("name", "orders")], 400, "There is no action ''"),
+    ],
+)
+def test_odd_forms_are_refused_and_nothing_is_sent(
+    browser: Browser, fields: Any, status: int, said: str
+) -> None:
+    found = browser.post("/ui/actions", *fields)
+    assert (found.status, said in found.plain) == (status, True)
+    assert browser.worker.asked == []
+
+
+def test_an_unknown_connector_is_told(browser: Browser) -> None:
+    assert browser.get("/ui/confirm?action=stop&name=nobody").status == 404
+    assert (
+        "refused with 404: Connector nobody not found"
+        in browser.post("/ui/actions", ("action", "stop"), ("name", "nobody"), ("back", "state=")).plain
+    )
+
+
+def test_a_read_only_dashboard_has_no_actions_and_refuses_them(worker: FakeConnect) -> None:
+    browser = Browser(worker, read_only=True)
+    for path in ("/ui/", "/ui/connectors/orders", "/ui/connectors/orders/config", "/ui/plugins"):
+        page = browser.get(path)
+        assert page.status == 200
+        assert "/ui/confirm" not in page.text
+        assert "/ui/actions" not in page.text
+        assert "/edit" not in page.text
+        assert "/ui/create" not in page.text
+    for path in (
+        "/ui/confirm?action=stop&name=orders",
+        "/ui/create",
+        "/ui/connectors/orders/edit",
+        "/ui/connectors/orders/offsets/reset",
+    ):
+        assert browser.get(path).status == 403
+    assert browser.send("/ui/actions", [("action", "stop"), ("name", "orders")]).status == 403
+    assert worker.asked == []
+
+
+def test_another_site_cannot_act(browser: Browser) -> None:
+    headers = {"Origin": "http://evil.example", "Content-Type": "application/x-www-form-urlencoded"}
+    answer = browser.client.post("/ui/actions", content="action=delete&name=orders", headers=headers)
+    assert answer.status_code == 403
+    assert browser.worker.asked == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert(1)</script>",
+        'x" onmouseover="alert(1)',
+        "a/b",
+        "..",
+        ".",
+        "a%2Fb",
+        "\u202egnp.exe",
+        "'; DROP",
+        "n" * 2000,
+    ],
+)
+def test_hostile_names_do_no_harm_and_can_be_acted_on(name: str) -> None:
+    worker = FakeConnect({name: Connector(config={"connector.class": "org.example.FileSource", name: name})})
+    browser = Browser(worker)
+    page = browser.get("/ui/connectors")
+    assert "<script>alert" not in page.text
+    assert 'onmouseover="alert' not in page.text
+    row = page.form(action="/ui/confirm")
+    assert row.method == "get"
+    link = next(each for each in page.text.split('"') if each.startswith("/ui/confirm?action=pause")).replace(
+        "&amp;", "&"
+    )
+    question = browser.get(link)
+    assert question.status == 200
+    assert "<script>alert" not in question.text
+    assert 'onmouseover="alert' not in question.text
+    after = browser.submit(question.form(action="/ui/actions"))
+    assert after.status == 200
+    assert "will pause" in after.plain
+    assert worker.connectors[name].state == "PAUSED"
+    for path in ("config", "offsets", "edit"):
+        tab = browser.get(f"{link_to(page.text)}/{path}")
+        assert tab.status == 200
+        assert "<script>alert" not in tab.text
+        assert 'onmouseover="alert' not in tab.text
+
+
+def link_to(text: str) -> str:
+    """Return the address of the first connector in the list."""
+    return next(each for each in text.split('"') if each.startswith("/ui/connectors/")).replace("&amp;", "&")

@@ -1,0 +1,347 @@
+"""Create, edit and compare configs, as by a browser without scripts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect, Problem
+from tests.unit.web.ui.dashboards import Browser, Shown
+
+EDIT = "/ui/connectors/orders/edit"
+CREATE = "/ui/create/org.example.FileSource"
+STORED = {
+    "name": "orders",
+    "connector.class": "org.example.FileSource",
+    "topic": "t",
+    "passphrase": HIDE_ME,
+    "my.token": HIDE_ME,
+    "url": f"pg://me:{HIDE_ME}@h/d",
+    "extra": "x",
+}
+
+
+@pytest.fixture
+def worker() -> FakeConnect:
+    return FakeConnect({"orders": Connector(config=dict(STORED))})
+
+
+@pytest.fixture
+def browser(worker: FakeConnect) -> Browser:
+    return Browser(worker)
+
+
+def config_form(page: Shown) -> Any:
+    return page.form(action="/edit" if "/edit" in page.text and 'name="seal"' in page.text else "/ui/create")
+
+
+def stored(browser: Browser) -> dict[str, str | None]:
+    return browser.worker.connectors["orders"].config
+
+
+def test_every_plugin_can_be_created_by_its_form(browser: Browser) -> None:
+    page = browser.get("/ui/create")
+    assert f'href="{CREATE}"' in page.text
+    assert "Cast$Value" not in page.text
+    assert "FileSource" not in browser.get("/ui/create?q=sink").plain
+    form = browser.get(CREATE)
+    assert 'value="org.example.FileSource" readonly' in form.text
+    assert form.form(action="/ui/create").method == "post"
+
+
+def test_a_new_form_shows_documentation_and_no_errors(browser: Browser) -> None:
+    page = browser.get(CREATE)
+    assert page.status == 200
+    assert "Maximum tasks." in page.plain
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
+    assert "Missing required" not in page.plain
+    assert 'id="errors"' not in page.text
+
+
+def test_errors_stand_at_their_fields(browser: Browser) -> None:
+    page = browser.submit(
+        browser.get(CREATE).form(action="/ui/create"), ("do", "save"), **{"tasks.max": "many"}
+    )
+    assert page.status == 422
+    assert "3 problems" in page.plain
+    assert page.plain.count("Invalid value many for configuration tasks.max: Not a number of type INT") == 2
+    assert page.text.count('aria-invalid="true"') == 3
+    assert ("v.tasks.max", "many") in page.form(action="/ui/create").fields
+    assert browser.worker.asked == []
+
+
+def test_a_checked_form_is_created_as_chosen(browser: Browser) -> None:
+    form = browser.get(CREATE).form(action="/ui/create")
+    fields = form.filled(name="new", topic="t", tolerant="true", initial_state="STOPPED")
+    checked = browser.post(form.action, *fields, ("do", "check"))
+    assert "The worker found no errors." in checked.plain
+    assert browser.worker.asked == []
+    done = browser.post(form.action, *checked.form(action="/ui/create").fields, ("do", "save"))
+    (asked,) = browser.worker.asked
+    config = {"connector.class": "org.example.FileSource", "name": "new", "topic": "t", "tolerant": "true"}
+    assert asked == ("POST", "/connectors", {"name": "new", "config": config, "initial_state": "STOPPED"})
+    assert "new: created, to be STOPPED (answered 201)" in done.plain
+
+
+def test_a_running_connector_is_created_as_older_workers_understand_it(browser: Browser) -> None:
+    form = browser.get(CREATE).form(action="/ui/create")
+    browser.post(form.action, *form.filled(name="new", topic="t"), ("do", "save"))
+    assert "initial_state" not in browser.worker.asked[0][2]
+
+
+def test_a_name_that_exists_is_an_error_of_the_name(browser: Browser) -> None:
+    form = browser.get(CREATE).form(action="/ui/create")
+    page = browser.post(form.action, *form.filled(name="orders", topic="t"), ("do", "save"))
+    assert page.status == 409
+    assert "name: Connector orders already exists" in page.plain
+    assert stored(browser) == STORED
+
+
+def test_a_refusal_that_names_no_field_stands_on_top(browser: Browser) -> None:
+    browser.worker.problems = [Problem(500, f"Error writing {HIDE_ME}")]
+    form = browser.get(CREATE).form(action="/ui/create")
+    page = browser.post(form.action, *form.filled(name="new", topic="t", passphrase=HIDE_ME), ("do", "save"))
+    assert page.status == 500
+    assert "Error writing [hidden]" in page.plain
+
+
+def test_a_class_that_is_unknown_is_told_on_top_with_the_form_kept(browser: Browser) -> None:
+    page = browser.post("/ui/create", ("json", '{"connector.class": "Nope", "name": "x"}'))
+    assert "Failed to find any class that implements Connector" in page.plain
+    assert ("v.name", "x") in page.form(action="/ui/create").fields
+    assert "Set connector.class" in browser.post("/ui/create", ("json", "{}")).plain
+
+
+def test_a_pasted_config_becomes_a_form(browser: Browser) -> None:
+    body = json.dumps(
+        {"name": "new", "config": {"connector.class": "org.example.FileSource", "topic": "t", "zzz": 1.50}}
+    )
+    page = browser.post("/ui/create", ("json", body))
+    fields = page.form(action="/ui/create").fields
+    assert {("v.name", "new"), ("v.topic", "t"), ("v.zzz", "1.5")} <= set(fields)
+    done = browser.post("/ui/create/org.example.FileSource", *fields, ("do", "save"))
+    assert "new: created, to be RUNNING" in done.plain
+    assert browser.worker.connectors["new"].config["zzz"] == "1.5"
+
+
+def test_broken_json_is_kept_and_told(browser: Browser) -> None:
+    page = browser.post(CREATE, ("json", '{"a": "</textarea><script>'), ("do", "save"))
+    assert page.status == 422
+    assert "The JSON cannot be read" in page.plain
+    assert "<script>" not in page.text.replace("<script src=", "")
+    assert page.form(action="/ui/create").fields[0] == ("json", '{"a": "</textarea><script>')
+
+
+def test_an_example_fills_a_form(browser: Browser) -> None:
+    fields = dict(browser.get(f"{CREATE}?example=1").form(action="/ui/create").fields)
+    assert (fields["v.topic"], fields["v.file"], fields["v.name"]) == ("my-topic", "<file>", "my-file-source")
+    assert fields["v.passphrase"] == ""
+
+
+@pytest.mark.parametrize("path", [EDIT, "/ui/connectors/orders/config", "/ui/connectors/orders"])
+def test_no_page_shows_a_stored_secret(browser: Browser, path: str) -> None:
+    page = browser.get(path)
+    assert page.status == 200
+    assert HIDE_ME not in page.text
+
+
+def test_both_views_of_a_form_hide_secrets_and_hold_the_same(browser: Browser) -> None:
+    form = config_form(browser.get(EDIT))
+    as_json = browser.post(EDIT, *form.filled(topic="u"), ("do", "json"))
+    written = json.loads(dict(config_form(as_json).fields)["json"])
+    assert written == {
+        **STORED,
+        "topic": "u",
+        "passphrase": "[hidden]",
+        "my.token": "[hidden]",
+        "url": "pg://me:[hidden]@h/d",
+    }
+    assert HIDE_ME not in as_json.text
+    again = browser.post(EDIT, *config_form(as_json).fields, ("do", "form"))
+    assert dict(config_form(again).fields)["v.topic"] == "u"
+    assert browser.worker.asked == []
+
+
+def test_saving_shows_the_differences_first(browser: Browser) -> None:
+    preview = browser.submit(
+        config_form(browser.get(EDIT)),
+        ("do", "save"),
+        topic="u",
+        passphrase="neu",  # noqa: S106
+    )
+    assert preview.status == 200
+    assert "Changes to save" in preview.plain
+    assert "topic changed t u" in preview.plain
+    assert "passphrase changed secret [hidden] [hidden]" in preview.plain
+    assert browser.worker.asked == []
+    done = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
+    assert stored(browser) == {**STORED, "topic": "u", "passphrase": "neu"}
+    assert "orders: saved (answered 200)" in done.plain
+
+
+def test_what_changed_after_the_preview_is_shown_again(browser: Browser) -> None:
+    preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="u")
+    again = browser.submit(config_form(preview), ("do", "save"), topic="v")
+    assert "topic changed t v" in again.plain
+    assert browser.worker.asked == []
+
+
+def test_keys_are_added_and_removed(browser: Browser) -> None:
+    form = config_form(browser.get(EDIT))
+    fields = [*form.fields, ("d.extra", "on"), ("new.key", "more"), ("new.value", "")]
+    preview = browser.post(EDIT, *fields, ("do", "save"))
+    assert "extra removed x not set" in preview.plain
+    browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
+    assert stored(browser) == {**{key: value for key, value in STORED.items() if key != "extra"}, "more": ""}
+
+
+def test_a_placeholder_without_a_secret_is_an_error_of_its_field(browser: Browser) -> None:
+    page = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="[hidden]x")
+    assert page.status == 422
+    assert "topic: This value still contains [hidden]" in page.plain
+    assert browser.worker.asked == []
+
+
+def test_errors_of_secrets_do_not_show_them(browser: Browser) -> None:
+    stored(browser)["passphrase"] = f"bad {HIDE_ME}"
+    page = browser.get(EDIT)
+    assert "Invalid value [hidden] for configuration passphrase" in page.plain
+    assert HIDE_ME not in page.text
+
+
+def test_a_second_tab_is_told_and_nothing_is_written(browser: Browser) -> None:
+    form = config_form(browser.get(EDIT))
+    stored(browser)["topic"] = "from another tab"
+    page = browser.submit(form, ("do", "save"), extra="mine")
+    assert page.status == 409
+    assert "The config was changed meanwhile, and nothing was written" in page.plain
+    assert "topic changed from another tab t" in page.plain
+    assert "extra changed x mine" in page.plain
+    assert browser.worker.asked == []
+    preview = browser.post(EDIT, *config_form(page).fields, ("do", "save"))
+    assert "Changes to save" in preview.plain
+    browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
+    assert (stored(browser)["topic"], stored(browser)["extra"]) == ("t", "mine")
+
+
+@pytest.mark.parametrize("key", ["passphrase", "my.token"])
+def test_a_change_of_nothing_but_a_secret_is_noticed(browser: Browser, key: str) -> None:
+    form = config_form(browser.get(EDIT))
+    stored(browser)[key] = "another"
+    assert browser.submit(form, ("do", "save"), topic="u").status == 409
+
+
+def test_another_worker_behind_the_same_address_takes_the_form(browser: Browser, worker: FakeConnect) -> None:
+    form = config_form(browser.get(EDIT))
+    preview = Browser(worker).submit(form, ("do", "save"), topic="u")
+    assert preview.status == 200
+    Browser(worker).post(EDIT, *config_form(preview).fields, ("do", "save"))
+    assert stored(browser) == {**STORED, "topic": "u"}
+
+
+def test_a_connector_cannot_be_renamed(browser: Browser) -> None:
+    written = json.dumps({**STORED, "name": "other"})
+    page = browser.post(
+        EDIT, ("json", written), ("seal", dict(config_form(browser.get(EDIT)).fields)["seal"]), ("do", "save")
+    )
+    assert page.status == 422
+    assert "A connector cannot be renamed" in page.plain
+
+
+def test_a_refused_save_is_told_without_secrets(browser: Browser) -> None:
+    preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="u")
+    browser.worker.problems = [Problem(400, f"Connector configuration is invalid: {HIDE_ME}")]
+    page = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
+    assert page.status == 400
+    assert "Connector configuration is invalid: [hidden]" in page.plain
+    assert stored(browser) == STORED
+
+
+def test_a_connector_deleted_meanwhile_is_told(browser: Browser) -> None:
+    form = config_form(browser.get(EDIT))
+    browser.worker.connectors.clear()
+    assert "Connector orders not found" in browser.submit(form, ("do", "save")).plain
+
+
+def test_a_config_is_copied_without_secrets(browser: Browser) -> None:
+    page = browser.get("/ui/connectors/orders/config")
+    assert (
+        "curl -sS -X PUT -H 'Content-Type: application/json' http://testserver/connectors/orders/config"
+        in page.plain
+    )
+    assert '"${PASSPHRASE:?}"' in page.plain
+    assert "name: orders config: connector.class: org.example.FileSource" in page.plain
+    assert "kraal apply" in page.plain
+
+
+def test_earlier_versions_are_compared_and_can_be_edited(browser: Browser) -> None:
+    browser.worker.paths["/connectors/{connector}/configs"] = {}
+    browser.worker.connectors["orders"].versions = [
+        {
+            "ms": 1_700_000_000_000,
+            "by": "PUT from 10.0.0.7",
+            "config": {**STORED, "passphrase": "[hidden]", "my.token": "[hidden]"},
+        },
+        {
+            "ms": 1_600_000_000_000,
+            "by": "",
+            "config": {"topic": "old", "passphrase": "[hidden]"},
+            "changed": ["topic", "passphrase"],
+        },
+    ]
+    page = browser.get("/ui/connectors/orders/config")
+    assert "by PUT from 10.0.0.7" in page.plain
+    assert "topic changed old t" in page.plain
+    assert "passphrase changed secret" in page.plain
+    form = config_form(browser.get(f"{EDIT}?version=1"))
+    assert dict(form.fields)["v.topic"] == "old"
+    preview = browser.post(
+        EDIT, *form.fields, ("v.connector.class", "org.example.FileSource"), ("do", "save")
+    )
+    assert "topic changed t old" in preview.plain
+    assert browser.get(f"{EDIT}?version=9").status == 404
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["<script>alert(1)</script>", 'a" autofocus onfocus="alert(1)', "a\r\nb", "\u202ek", "v.x", "ü ?&=%2F"],
+)
+def test_hostile_keys_and_values_do_no_harm_and_survive(key: str) -> None:
+    config = {**STORED, key: f"{key}</textarea><script>alert(2)</script>", "more": key}
+    worker = FakeConnect({"orders": Connector(config=dict(config))})
+    browser = Browser(worker)
+    page = browser.get(EDIT)
+    assert "<script>alert" not in page.text
+    assert 'onfocus="alert' not in page.text
+    preview = browser.submit(config_form(page), ("do", "save"), topic="u")
+    assert "<script>alert" not in preview.text
+    browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
+    assert worker.connectors["orders"].config == {**config, "topic": "u"}
+    assert "<script>alert" not in browser.get("/ui/connectors/orders/config").text
+
+
+def test_a_huge_plugin_is_closed_but_for_what_matters(browser: Browser) -> None:
+    browser.worker.keys += [
+        (f"debezium.key{n}", "STRING", False, "d", "LOW", f"Group {n % 5}", "Doc") for n in range(200)
+    ]
+    stored(browser)["debezium.key3"] = "set"
+    page = browser.get(EDIT)
+    assert page.text.count('<details class="group">') == 5
+    assert "Group 3 40 keys, 1 set" in page.plain
+    assert 'data-filter="config-form"' in page.text
+    assert "Checking; this may take up to 90 s" in page.text
+
+
+def test_plugins_are_listed_and_documented(browser: Browser) -> None:
+    assert "Cast$Value" in browser.get("/ui/plugins").plain
+    assert "No plugin matches" in browser.get("/ui/plugins?q=zzz").plain
+    page = browser.get("/ui/plugins/org.example.FileSource?version=4.3.0")
+    assert page.status == 200
+    assert "File <script>alert(1)</script>" in page.plain
+    assert "<script>alert" not in page.text
+    assert '"topic": "my-topic"' in page.plain
+    assert f'href="{CREATE}?example=1"' in page.text
+    assert "Create one" not in browser.get("/ui/plugins/org.example.Cast$Value").plain
+    assert browser.get("/ui/plugins/Nope").status == 404

@@ -1,0 +1,171 @@
+"""Offsets shown, previewed, changed and deleted, as by a browser without scripts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.fakes.servers.connect_rest import Connector, FakeConnect, Problem
+from tests.unit.web.ui.dashboards import Browser, Form, Shown
+
+PATH = "/ui/connectors/lines/offsets"
+
+
+def sink(topic: str, partition: int, offset: int | None) -> dict[str, Any]:
+    at = None if offset is None else {"kafka_offset": offset}
+    return {"partition": {"kafka_topic": topic, "kafka_partition": partition}, "offset": at}
+
+
+@pytest.fixture
+def worker() -> FakeConnect:
+    config: dict[str, str | None] = {"connector.class": "org.example.FileSink"}
+    stopped = Connector(config=config, type="sink", state="STOPPED", tasks=[])
+    stopped.offsets = [sink("t", 0, 100), sink("t", 1, 7), sink("t", 2, 9)]
+    return FakeConnect({"lines": stopped})
+
+
+@pytest.fixture
+def browser(worker: FakeConnect) -> Browser:
+    return Browser(worker)
+
+
+def offsets_form(page: Shown) -> Form:
+    found = page.form(action=PATH)
+    return found if found.method == "post" else page.form(1, action=PATH)
+
+
+def with_values(form: Form, **values: str) -> list[tuple[str, str]]:
+    return [(name, values.get(name.replace(".", "_"), value)) for name, value in form.fields]
+
+
+def test_a_running_connector_shows_its_offsets_and_how_to_change_them(browser: Browser) -> None:
+    browser.worker.connectors["lines"].state = "RUNNING"
+    page = browser.get(PATH)
+    assert "t 0 100 t 1 7 t 2 9" in page.plain
+    assert "only while the connector is STOPPED" in page.plain
+    assert "/ui/confirm?action=stop&amp;name=lines" in page.text
+    assert 'name="o.1"' not in page.text
+
+
+def test_a_change_is_previewed_then_made(browser: Browser) -> None:
+    form = offsets_form(browser.get(PATH))
+    preview = browser.post(PATH, *with_values(form, o_1="90", o_2="17"), ("x.3", "on"), ("do", "preview"))
+    assert preview.status == 200
+    assert "Change 3 offsets of lines?" in preview.plain
+    assert "10 records read again at most" in preview.plain
+    assert "10 records skipped at most" in preview.plain
+    assert "curl -sS -X PATCH" in preview.plain
+    assert browser.worker.asked == []
+    done = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
+    (asked,) = browser.worker.asked
+    assert asked == (
+        "PATCH",
+        "/connectors/lines/offsets",
+        {"offsets": [sink("t", 0, 90), sink("t", 1, 17), sink("t", 2, None)]},
+    )
+    assert "The offsets for this connector have been altered successfully" in done.plain
+    assert "t 0 90 " in done.plain
+
+
+def test_partitions_are_added(browser: Browser) -> None:
+    new = [("new.partition", json.dumps(sink("n", 0, 1)["partition"])), ("new.offset", '{"kafka_offset": 3}')]
+    preview = browser.post(PATH, *new, ("do", "preview"))
+    browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
+    assert sink("n", 0, 3) in browser.worker.connectors["lines"].offsets
+
+
+def test_offsets_of_sources_are_json(browser: Browser) -> None:
+    connector = browser.worker.connectors["lines"]
+    connector.type, connector.offsets = (
+        "source",
+        [{"partition": {"b": 1, "a": "<i>"}, "offset": {"position": 5}}],
+    )
+    page = browser.get(PATH)
+    assert "<i>" not in page.text
+    fields = with_values(offsets_form(page), o_1='{"position": 0}')
+    preview = browser.post(PATH, *fields, ("do", "preview"))
+    assert "continues there" in preview.plain
+    browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
+    assert connector.offsets == [{"partition": {"b": 1, "a": "<i>"}, "offset": {"position": 0}}]
+
+
+@pytest.mark.parametrize("typed", ["", "x", "-1", "<script>alert(1)</script>"])
+def test_what_is_no_offset_is_told_and_nothing_is_sent(browser: Browser, typed: str) -> None:
+    page = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1=typed), ("do", "apply"))
+    assert page.status == 422
+    assert "Enter a whole number" in page.plain
+    assert browser.worker.asked == []
+
+
+def test_an_untouched_form_changes_nothing(browser: Browser) -> None:
+    page = browser.post(PATH, *offsets_form(browser.get(PATH)).fields, ("do", "apply"))
+    assert "Nothing was changed." in page.plain
+    assert browser.worker.asked == []
+
+
+def test_offsets_that_another_tab_changed_are_shown_before_anything_is_written(browser: Browser) -> None:
+    preview = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1="90"), ("do", "preview"))
+    browser.worker.connectors["lines"].offsets[0] = sink("t", 0, 50)
+    page = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
+    assert page.status == 409
+    assert "Offsets were changed meanwhile" in page.plain
+    assert "40 records skipped at most" in page.plain
+    assert browser.worker.asked == []
+    browser.post(PATH, *page.form(action=PATH).fields, ("do", "apply"))
+    assert sink("t", 0, 90) in browser.worker.connectors["lines"].offsets
+
+
+def test_a_connector_that_was_resumed_meanwhile_keeps_its_offsets(browser: Browser) -> None:
+    form = offsets_form(browser.get(PATH))
+    browser.worker.connectors["lines"].state = "RUNNING"
+    page = browser.post(PATH, *with_values(form, o_1="90"), ("do", "apply"))
+    assert page.status == 409
+    assert "only while the connector is STOPPED" in page.plain
+    assert browser.worker.asked == []
+
+
+def test_all_offsets_are_deleted_after_a_question(browser: Browser) -> None:
+    question = browser.get(f"{PATH}/reset")
+    assert "Delete all 3 offsets of lines? Its consumer group is deleted" in question.plain
+    assert "curl -sS -X DELETE" in question.plain
+    done = browser.submit(question.form(action=f"{PATH}/reset"))
+    assert browser.worker.asked == [("DELETE", "/connectors/lines/offsets", None)]
+    assert "have been reset successfully" in done.plain
+    assert "<html" not in browser.get(f"{PATH}/reset?part=dialog").text
+
+
+def test_a_refused_change_is_told(browser: Browser) -> None:
+    preview = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1="90"), ("do", "preview"))
+    browser.worker.problems = [Problem(500, "Failed to alter consumer group offsets for connector lines")]
+    done = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
+    assert "refused with 500: Failed to alter consumer group offsets" in done.plain
+
+
+def test_a_search_shows_the_matching_partitions(browser: Browser) -> None:
+    browser.worker.connectors["lines"].offsets += [sink("other", 0, 1)]
+    page = browser.get(f"{PATH}?q=other")
+    assert "1 of 4 partitions" in page.plain
+    assert "t 0 100" not in page.plain
+
+
+def test_a_worker_without_requests_for_offsets_says_so(browser: Browser) -> None:
+    def refuse(_method: str, segments: list[str]) -> None:
+        if segments[-1] == "offsets":
+            raise Problem(404, "HTTP 404 Not Found")
+
+    browser.worker.on_ask = refuse
+    page = browser.get(PATH)
+    assert page.status == 404
+    assert "This worker does not support requests for offsets" in page.plain
+
+
+def test_a_read_only_dashboard_shows_offsets_only(worker: FakeConnect) -> None:
+    browser = Browser(worker, read_only=True)
+    page = browser.get(PATH)
+    assert "t 0 100" in page.plain
+    assert 'method="post"' not in page.text
+    assert browser.send(PATH, [("do", "apply")]).status == 403
+    assert browser.send(f"{PATH}/reset", []).status == 403
+    assert worker.asked == []

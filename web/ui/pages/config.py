@@ -1,0 +1,68 @@
+"""A connector's config: with its secrets masked, its earlier versions, and ways to copy it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kraal.config.hidden import hide
+from web.ui.pages.connector import connector_frame
+from web.ui.pages.edit import stored_config
+from web.ui.routing import Model, Page, Visit, page
+from web.ui.sources.api import Refused
+from web.ui.sources.plugin_keys import declared_secrets
+from web.ui.sources.requests import connector_status, get_map
+from web.ui.views.commands import subject_of
+from web.ui.views.config import entries, history_differences, only_changes
+from web.ui.views.copy_as import Request, connector_yaml
+
+
+@page("/connectors/{connector}/config", "pages/config.html", nav="connectors")
+async def _config(visit: Visit) -> Model:
+    """Show the config and what changed when."""
+    stored = await stored_config(visit)
+    declared = await declared_secrets(visit.source, visit.caller, stored)
+    request = Request(
+        method="PUT", segments=("connectors", visit.name, "config"), body={**hide(stored, declared)}
+    )
+    return {
+        **connector_frame(visit, "config"),
+        "entries": entries(stored, declared),
+        "versions": await _versions(visit),
+        "copies": [
+            visit.curl(request),
+            connector_yaml(visit.name, stored, initial_state=await _initial_state(visit), declared=declared),
+        ],
+    }
+
+
+async def _versions(visit: Visit) -> list[dict[str, Any]]:
+    """Return the changes that this worker has seen, newest first; version 1 is what was before the latest one."""
+    if not visit.features.configs:
+        return []
+    try:
+        answer = dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "configs"))
+    except Refused:
+        return []
+    made = [answer.get("current"), *(answer.get("earlier") or [])]
+    return [
+        {
+            "number": number,
+            "ms": each.get("ms") if isinstance(each, dict) else None,
+            "by": (each.get("by") if isinstance(each, dict) else "") or "",
+            "changes": only_changes(found),
+        }
+        for number, (each, found) in enumerate(zip(made, history_differences(answer), strict=False), 1)
+    ]
+
+
+async def _initial_state(visit: Visit) -> str:
+    """Return the state that a copy of the connector should have."""
+    try:
+        status = await connector_status(visit.source, visit.caller, visit.name)
+    except Refused:
+        return "RUNNING"
+    state = subject_of(dict(status)).state
+    return state if state in ("PAUSED", "STOPPED") else "RUNNING"
+
+
+PAGES: Final[tuple[Page, ...]] = (_config,)

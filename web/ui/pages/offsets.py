@@ -1,0 +1,167 @@
+"""Offsets of a connector: shown, changed with a preview, and deleted (KIP-875)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.core.errors import Conflict, NotFound
+from web.ui.memory import Notice
+from web.ui.pages.actions import refuse_if_read_only
+from web.ui.pages.connector import connector_frame
+from web.ui.routing import Model, Page, Visit, action, page
+from web.ui.sources.api import Refused
+from web.ui.sources.requests import connector_status, get_map
+from web.ui.sources.sending import Sender
+from web.ui.views.commands import Confirmation, Result, subject_of
+from web.ui.views.copy_as import Request
+from web.ui.views.offsets import (
+    STOP_FIRST,
+    Preview,
+    Typed,
+    can_change,
+    change_question,
+    preview,
+    read_rows,
+    reset_question,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+_NOT_SUPPORTED: Final = (
+    "This worker does not support requests for offsets; Apache Kafka's do since version 3.6."
+)
+_EMPTY_ROWS: Final = 2
+
+
+@page("/connectors/{connector}/offsets", "pages/offsets.html", nav="connectors")
+async def _offsets(visit: Visit) -> Model:
+    """Show the offsets; as a form if they may be changed."""
+    status, answer = await _asked(visit)
+    return _table(visit, status, answer)
+
+
+@action("/connectors/{connector}/offsets", template="pages/offsets_preview.html", nav="connectors")
+async def _change(visit: Visit) -> Model | Response:
+    """Preview the typed offsets, or make the changes of a preview."""
+    refuse_if_read_only(visit)
+    fields = await visit.form()
+    typed, apply = read_rows(fields), ("do", "apply") in fields
+    status, answer = await _asked(visit)
+    if not can_change(status):
+        raise Conflict(STOP_FIRST)
+    sink = _is_sink(status)
+    found = preview(typed, answer, sink=sink)
+    if not apply or found.errors or found.moved or not found.changes:
+        wrong = HTTPStatus.CONFLICT if found.moved and apply else HTTPStatus.UNPROCESSABLE_ENTITY
+        good = not found.errors and not (found.moved and apply)
+        return _preview(visit, found, typed, sink=sink, status=HTTPStatus.OK if good else wrong)
+    request = _patch(visit, found)
+    return await _done(visit, request, "Change offsets")
+
+
+@page(
+    "/connectors/{connector}/offsets/reset",
+    "pages/confirm.html",
+    parts={"dialog": "parts/confirm.html"},
+    nav="connectors",
+)
+async def _ask_reset(visit: Visit) -> Model:
+    """Ask before all offsets are deleted."""
+    refuse_if_read_only(visit)
+    status, answer = await _asked(visit)
+    table = table_of(answer, sink=_is_sink(status))
+    question, _, effects = reset_question(visit.name, table.total, sink=table.sink).partition("? ")
+    asked = Confirmation(question=f"{question}?", effects=(effects,), button="Delete offsets", dangerous=True)
+    return {
+        "confirmation": asked,
+        "fields": [("total", str(table.total))],
+        "target": ("connectors", visit.name, "offsets", "reset"),
+        "cancel": ("connectors", visit.name, "offsets"),
+        "cancel_query": {},
+        "copies": [visit.curl(_delete(visit))],
+    }
+
+
+@action("/connectors/{connector}/offsets/reset", nav="connectors")
+async def _reset(visit: Visit) -> Response:
+    """Delete all offsets."""
+    refuse_if_read_only(visit)
+    await visit.form()
+    return await _done(visit, _delete(visit), "Delete offsets")
+
+
+async def _asked(visit: Visit) -> tuple[Any, Any]:
+    """Return the connector's status and its offsets. Raises NotFound for workers without offsets requests."""
+    try:
+        status, answer = await asyncio.gather(
+            connector_status(visit.source, visit.caller, visit.name),
+            get_map(visit.source, visit.caller, "connectors", visit.name, "offsets"),
+        )
+    except Refused as error:
+        if error.no_such_path:
+            raise NotFound(_NOT_SUPPORTED) from error
+        raise
+    return dict(status), dict(answer)
+
+
+def _table(visit: Visit, status: Any, answer: Any) -> Model:
+    query = visit.text("q").strip()
+    changeable = can_change(status) and not visit.options.read_only
+    return {
+        **connector_frame(visit, "offsets"),
+        "table": table_of(answer, sink=_is_sink(status), query=query),
+        "query": query,
+        "state": subject_of(status).state,
+        "changeable": changeable,
+        "stop_first": STOP_FIRST,
+        "empty_rows": range(_EMPTY_ROWS),
+        "copies": [visit.curl(Request(method="GET", segments=_path(visit)))],
+    }
+
+
+def _preview(visit: Visit, found: Preview, typed: Sequence[Typed], *, sink: bool, status: int) -> Model:
+    return {
+        **connector_frame(visit, "offsets"),
+        "preview": found,
+        "typed": [each for each in typed if each.partition in found.errors],
+        "question": change_question(visit.name, found.changes, sink=sink) if found.changes else "",
+        "sink": sink,
+        "copies": [visit.curl(_patch(visit, found))] if found.changes else [],
+        "status_code": int(status),
+    }
+
+
+def _patch(visit: Visit, found: Preview) -> Request:
+    return Request(method="PATCH", segments=_path(visit), body=found.body)
+
+
+def _delete(visit: Visit) -> Request:
+    return Request(method="DELETE", segments=_path(visit))
+
+
+def _path(visit: Visit) -> tuple[str, ...]:
+    return ("connectors", visit.name, "offsets")
+
+
+async def _done(visit: Visit, request: Request, title: str) -> Response:
+    """Send the request and return to the offsets with the worker's answer."""
+
+    def tell(status: int, body: Any) -> Result:
+        message = body.get("message") if isinstance(body, dict) else None
+        return Result(name=visit.name, done=True, text=str(message or f"answered {status}"))
+
+    results = await Sender(visit.source, visit.caller).results([(visit.name, request, tell)])
+    token = visit.memory.notices.keep(Notice(title=title, results=results))
+    return visit.redirect("connectors", visit.name, "offsets", result=token)
+
+
+def _is_sink(status: Any) -> bool:
+    return subject_of(status).type == "sink"
+
+
+PAGES: Final[tuple[Page, ...]] = (_offsets, _change, _ask_reset, _reset)

@@ -1,0 +1,67 @@
+"""The installed plugins, and the documentation of one with an example to start from."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kraal.core.errors import NotFound
+from web.ui.routing import Model, Page, Visit, page
+from web.ui.sources.requests import get_list
+from web.ui.views.copy_as import Request, connector_yaml
+from web.ui.views.form import json_text
+from web.ui.views.plugins import Kind, Plugin, by_kind, documented, example, plugin_named, plugins_of
+
+
+@page("/plugins", "pages/plugins.html", nav="plugins")
+async def _plugins(visit: Visit) -> Model:
+    """List the plugins, or those whose class contains a text."""
+    query = visit.text("q").strip()
+    return {"kinds": await plugins_shown(visit, query), "query": query}
+
+
+async def plugins_shown(visit: Visit, query: str, *, connectors_only: bool = False) -> list[Kind]:
+    """Return the plugins whose class contains a text, by type."""
+    found = plugins_of(await all_plugins(visit), query)
+    return by_kind([each for each in found if each.connector or not connectors_only])
+
+
+@page("/plugins/{plugin}", "pages/plugin.html", nav="plugins")
+async def _plugin(visit: Visit) -> Model:
+    """Document one plugin; `version` chooses among several installed versions (KIP-891)."""
+    name, version = visit.segment("plugin"), visit.text("version")
+    query = (("version", version),) if version else ()
+    keys = await get_list(visit.source, visit.caller, "connector-plugins", name, "config", query=query)
+    known = plugins_of(await all_plugins(visit))
+    plugin = plugin_named(known, name) or Plugin(name=name, type="", version=version)
+    versions = [each.version for each in known if each.name == plugin.name and each.version]
+    config = example(plugin, keys) if plugin.connector else {}
+    create = Request(
+        method="POST", segments=("connectors",), body={"name": config.get("name"), "config": {**config}}
+    )
+    return {
+        "plugin": plugin,
+        "version": version,
+        "versions": versions,
+        "groups": documented(keys),
+        "example": json_text(config) if config else "",
+        "copies": [connector_yaml(config["name"], config), visit.curl(create)] if config else [],
+    }
+
+
+async def all_plugins(visit: Visit) -> list[Any]:
+    """GET all plugins; Java's older workers list connectors only, whatever is asked."""
+    found: list[Any] = await get_list(
+        visit.source, visit.caller, "connector-plugins", query=(("connectorsOnly", "false"),)
+    )
+    return found
+
+
+async def connector_plugin(visit: Visit, name: str) -> Plugin:
+    """Return an installed connector plugin. Raises NotFound."""
+    found = plugin_named([each for each in plugins_of(await all_plugins(visit)) if each.connector], name)
+    if found is None:
+        raise NotFound(f"There is no connector plugin {name}.")
+    return found
+
+
+PAGES: Final[tuple[Page, ...]] = (_plugins, _plugin)

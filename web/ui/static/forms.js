@@ -1,0 +1,203 @@
+// Forms and actions: questions as dialogs, selected rows, "checking", a filter for long forms, and copying. Without
+// scripts each question is a page, and everything else works by its form.
+"use strict";
+
+(() => {
+  const ask = document.getElementById("ask");
+
+  // --- questions --------------------------------------------------------------------------------------------------
+
+  async function question(address) {
+    const url = new URL(address);
+    const asPage = url.href;
+    url.searchParams.set("part", "dialog");
+    try {
+      const answer = await fetch(url, { headers: { Accept: "text/html" } });
+      if (!answer.ok) throw new Error(String(answer.status));
+      ask.innerHTML = await answer.text(); // made by the server, which escapes everything; the policy forbids scripts
+      prepare(ask);
+      ask.showModal();
+    } catch {
+      location.assign(asPage);
+    }
+  }
+
+  document.addEventListener("click", (event) => {
+    if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    const link = event.target.closest("a[data-confirm]");
+    if (link) {
+      event.preventDefault();
+      question(link.href);
+    }
+    const close = event.target.closest("[data-close]");
+    if (close && ask.open) {
+      event.preventDefault();
+      ask.close();
+    }
+  });
+
+  ask.addEventListener("close", () => ask.replaceChildren());
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.matches("form[data-confirm]")) {
+      event.preventDefault();
+      const url = new URL(form.action);
+      url.search = new URLSearchParams(new FormData(form, event.submitter)).toString();
+      if (url.searchParams.has("name")) question(url);
+      else status(form, "Select rows first.");
+    } else if (form.dataset.busy) {
+      if (form.classList.contains("sent")) {
+        event.preventDefault();
+        return;
+      }
+      form.classList.add("sent");
+      status(form, form.dataset.busy);
+      if (event.submitter) event.submitter.setAttribute("aria-busy", "true");
+    }
+  });
+
+  function status(form, text) {
+    form.querySelectorAll(".busy").forEach((each) => (each.textContent = text));
+    const selected = form.querySelector("[data-selected]");
+    if (selected) selected.textContent = text;
+  }
+
+  // The page may come back from the browser's memory.
+  window.addEventListener("pageshow", () => {
+    document.querySelectorAll("form.sent").forEach((form) => {
+      form.classList.remove("sent");
+      status(form, "");
+    });
+    document.querySelectorAll("[aria-busy]").forEach((each) => each.removeAttribute("aria-busy"));
+  });
+
+  // --- selected rows ----------------------------------------------------------------------------------------------
+
+  const selected = new Set(); // names; they outlive the list's refreshes
+
+  function boxes() {
+    return [...document.querySelectorAll("input[data-select]")];
+  }
+
+  function showSelection() {
+    const shown = boxes();
+    shown.forEach((box) => (box.checked = selected.has(box.value)));
+    const count = shown.filter((box) => box.checked).length;
+    const text = document.querySelector("#bulk [data-selected]");
+    if (text) text.textContent = count ? `${count} selected` : "Selected connectors";
+    const all = document.querySelector("[data-select-all]");
+    if (all) {
+      all.hidden = !shown.length;
+      all.textContent = count === shown.length ? "Select none" : "Select all";
+    }
+  }
+
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("input[data-select]")) return;
+    if (event.target.checked) selected.add(event.target.value);
+    else selected.delete(event.target.value);
+    showSelection();
+  });
+
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-select-all]")) return;
+    const shown = boxes();
+    const every = shown.every((box) => box.checked);
+    shown.forEach((box) => (every ? selected.delete(box.value) : selected.add(box.value)));
+    showSelection();
+  });
+
+  // --- forms ------------------------------------------------------------------------------------------------------
+
+  function filter(input) {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const form = document.getElementById(input.dataset.filter);
+    form.querySelectorAll("details.group").forEach((group) => {
+      if (group.dataset.was === undefined) group.dataset.was = group.open ? "open" : "";
+      let found = 0;
+      group.querySelectorAll("[data-field]").forEach((field) => {
+        const text = field.dataset.field.toLowerCase();
+        field.hidden = !words.every((word) => text.includes(word));
+        found += field.hidden ? 0 : 1;
+      });
+      group.hidden = words.length > 0 && !found;
+      group.open = words.length ? found > 0 : group.dataset.was === "open";
+    });
+  }
+
+  document.addEventListener("input", (event) => {
+    if (event.target.matches("input[data-filter]")) filter(event.target);
+  });
+
+  // Enter in the filter must not send the form.
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.matches("input[data-filter]")) event.preventDefault();
+  });
+
+  // A link to a field opens the group that holds it.
+  function openTarget() {
+    const id = decodeURIComponent(location.hash.slice(1));
+    const field = id && document.getElementById(id);
+    const group = field && field.closest("details");
+    if (group && !group.open) {
+      group.open = true;
+      field.scrollIntoView({ block: "center" });
+    }
+    if (field && field.matches("input, select, textarea")) field.focus();
+  }
+
+  window.addEventListener("hashchange", openTarget);
+
+  // --- copying ----------------------------------------------------------------------------------------------------
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button.copier");
+    if (!button) return;
+    const text = button.parentElement.querySelector("textarea");
+    text.select();
+    try {
+      await navigator.clipboard.writeText(text.value);
+    } catch {
+      document.execCommand("copy"); // pages without TLS have no clipboard
+    }
+    button.textContent = "Copied";
+  });
+
+  // --- keys -------------------------------------------------------------------------------------------------------
+
+  function press(key) {
+    window.kraal.key(key, (row) => {
+      const target = (row && row.querySelector(`[data-key="${key}"]`)) || document.querySelector(`.head [data-key="${key}"]`);
+      if (target) target.click();
+    });
+  }
+
+  ["r", "p", "s", "e"].forEach(press);
+  window.kraal.key("x", (row) => {
+    const box = row && row.querySelector("input[data-select]");
+    if (box) box.click();
+  });
+  window.kraal.key("g p", () => document.getElementById("nav-plugins").click());
+
+  // --- what only scripts can do is shown only with them -------------------------------------------------------------
+
+  function prepare(root) {
+    root.querySelectorAll("button.copier, .finder").forEach((each) => (each.hidden = false));
+  }
+
+  document.body.addEventListener("htmx:load", (event) => {
+    prepare(event.detail.elt);
+    showSelection();
+  });
+  prepare(document);
+  showSelection();
+  openTarget();
+
+  // A reload shows no old result, and neither does a shared link.
+  const here = new URL(location.href);
+  if (here.searchParams.has("result")) {
+    here.searchParams.delete("result");
+    history.replaceState(null, "", here);
+  }
+})();
