@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from web.ui.views.activity.charts import HEIGHT, MOST_LINES, WIDTH, charts_of, line_path
+
+
+def task(number: int, **values: Any) -> Any:
+    return {"id": number, **values}
+
+
+def series(*tasks: Any) -> Any:
+    return {"step_ms": 5_000, "start_ms": 60_000, "tasks": list(tasks), "silent": ["w:2"]}
+
+
+def lines(found: Any, key: str) -> dict[str, list[float | None]]:
+    return {
+        each.label: list(each.values) for chart in found.charts if chart.key == key for each in chart.lines
+    }
+
+
+def test_a_single_task_has_one_line() -> None:
+    found = charts_of(series(task(0, records_per_second=[1, None, 3])))
+    assert lines(found, "rate") == {"Task 0": [1, None, 3]}
+    assert (found.start_ms, found.step_ms, found.count, found.silent) == (60_000, 5_000, 3, ["w:2"])
+
+
+def test_several_tasks_have_a_total_and_a_line_each() -> None:
+    found = charts_of(series(task(0, backlog_records=[1, None, None]), task(1, backlog_records=[2, 5, None])))
+    assert lines(found, "backlog") == {
+        "All tasks": [3, 5, None],
+        "Task 0": [1, None, None],
+        "Task 1": [2, 5, None],
+    }
+
+
+def test_many_tasks_have_a_total_only() -> None:
+    found = charts_of(series(*(task(at, records_per_second=[1]) for at in range(MOST_LINES + 1))))
+    assert lines(found, "rate") == {"All tasks": [MOST_LINES + 1]}
+
+
+def test_one_task_of_several_can_be_shown_alone() -> None:
+    found = charts_of(series(task(0, records_per_second=[1]), task(1, records_per_second=[2])), task=1)
+    assert lines(found, "rate") == {"Task 1": [2]}
+
+
+def test_phases_are_means_of_the_tasks_that_had_batches() -> None:
+    found = charts_of(
+        series(
+            task(0, write_ms=[10, None], commit_ms=[1, 1]), task(1, write_ms=[20, None], commit_ms=[None, 2])
+        )
+    )
+    assert lines(found, "phases") == {"Write": [15, None], "Commit": [1, 1.5]}
+    assert [(chart.title, chart.stacked) for chart in found.charts] == [
+        ("Batch by phase, mean of tasks", True)
+    ]
+
+
+def test_a_chart_without_values_is_left_out() -> None:
+    assert charts_of(series(task(0, records_per_second=[None], backlog_records=[]))).charts == []
+
+
+def test_a_line_tells_latest_mean_and_highest() -> None:
+    (line,) = charts_of(series(task(0, records_per_second=[1, 6, 2, None]))).charts[0].lines
+    assert (line.latest, line.mean, line.highest) == (2, 3, 6)
+
+
+def test_lines_of_a_chart_have_one_scale_and_gaps() -> None:
+    assert line_path([0, 10, None, 5], 10) == f"M0.0,{HEIGHT - 1}.0L{WIDTH / 3:.1f},1.0M{WIDTH:.1f},40.0h2"
+    rate = charts_of(series(task(0, records_per_second=[2]), task(1, records_per_second=[2]))).charts[0]
+    assert [each.path[:9] for each in rate.lines] == ["M0.0,1.0h", "M0.0,40.0", "M0.0,40.0"]
+
+
+def test_what_the_script_draws_is_plain_json() -> None:
+    found = charts_of(series(task(0, records_per_second=[1, float("nan"), True, "<script>"])))
+    text = json.dumps(found.to_json(), allow_nan=False)
+    assert json.loads(text)["charts"] == [
+        {
+            "key": "rate",
+            "unit": "",
+            "stacked": False,
+            "lines": [{"label": "Task 0", "values": [1, None, None, None]}],
+        }
+    ]
+
+
+@pytest.mark.parametrize("answer", [None, [], {"tasks": 7}, {"tasks": [None, {"records_per_second": 7}]}])
+def test_an_answer_of_another_shape_has_no_charts(answer: object) -> None:
+    assert charts_of(answer).charts == []
+
+
+def test_arrays_of_different_lengths_are_filled_up() -> None:
+    found = charts_of(series(task(0, records_per_second=[1, 2, 3]), task(1, records_per_second=[1])))
+    assert lines(found, "rate")["All tasks"] == [2, 2, 3]
+
+
+def test_endless_arrays_are_cut() -> None:
+    assert charts_of(series(task(0, records_per_second=[1] * 5_000))).count == 1_000

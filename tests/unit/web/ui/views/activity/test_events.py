@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from web.ui.views.activity.events import PER_PAGE, events_of
+
+
+def event(seq: int, kind: str = "state", text: str = "", connector: str | None = "orders") -> Any:
+    return {
+        "seq": seq,
+        "ms": seq * 10,
+        "kind": kind,
+        "connector": connector,
+        "task": None,
+        "text": text or f"event {seq}",
+        "by": "PUT from 10.0.0.7",
+    }
+
+
+ANSWER = {
+    "events": [
+        event(1, "rebalance", connector=None),
+        event(2, "config"),
+        event(3, "config", connector="other"),
+        event(4, "odd"),
+    ]
+}
+
+
+def test_the_newest_event_comes_first_with_who_asked_for_it() -> None:
+    found = events_of(ANSWER)
+    assert [each.text for each in found.events] == ["event 4", "event 3", "event 2", "event 1"]
+    assert found.events[0].by == "PUT from 10.0.0.7"
+    assert [each.title for each in found.events] == ["odd", "Configs", "Configs", "Rebalances"]
+
+
+def test_events_are_chosen_by_kind_and_connector_and_the_kinds_are_counted() -> None:
+    found = events_of(ANSWER, kind="config", connector="orders")
+    assert [each.seq for each in found.events] == [2]
+    assert found.kinds == [("config", "Configs", 1), ("odd", "odd", 1)]
+    assert events_of(ANSWER).kinds == [
+        ("rebalance", "Rebalances", 1),
+        ("config", "Configs", 2),
+        ("odd", "odd", 1),
+    ]
+
+
+def test_failures_stand_out() -> None:
+    texts = ("task orders-0 FAILED on w:1: full", "task orders-0 RUNNING on w:1: it FAILED on w:2", "")
+    found = events_of({"events": [event(9 - at, "state", text) for at, text in enumerate(texts)]})
+    assert [each.urgent for each in found.events] == [True, False, False]
+    assert events_of({"events": [event(1, "given_up")]}).events[0].urgent
+
+
+def test_many_events_are_on_several_pages() -> None:
+    answer = {"events": [event(at) for at in range(1, PER_PAGE + 2)]}
+    first, last = events_of(answer), events_of(answer, page=99)
+    assert (len(first.events), first.page, first.pages, first.found) == (PER_PAGE, 1, 2, PER_PAGE + 1)
+    assert ([each.seq for each in last.events], last.page) == ([1], 2)
+
+
+@pytest.mark.parametrize("answer", [None, [], {"events": {}}, {"events": [7]}])
+def test_an_answer_of_another_shape_has_no_events(answer: object) -> None:
+    found = events_of(answer)
+    assert (list(found.events), found.pages) == ([], 1)

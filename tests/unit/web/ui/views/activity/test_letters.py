@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from web.ui.views.activity.letters import (
+    MOST_REPLAYED,
+    confirmation,
+    letters_of,
+    limit_of,
+    preview_of,
+    replay_request,
+    replayed,
+)
+
+LETTER: Any = {
+    "topic": "dead",
+    "partition": 0,
+    "offset": 17,
+    "timestamp": 1_000,
+    "key": "k",
+    "value_base64": "/w==",
+    "headers": [
+        {"key": "trace-id", "value": "7"},
+        {"key": "odd", "value_base64": "/w=="},
+        {"key": "n", "value": None},
+    ],
+    "error": {
+        "topic": "orders",
+        "partition": 2,
+        "offset": 99,
+        "connector": "orders-sink",
+        "task": 1,
+        "stage": "VALUE_CONVERTER",
+        "class": "org.apache.kafka.connect.json.JsonConverter",
+        "exception": "org.apache.kafka.connect.errors.DataException",
+        "message": "Converting byte[] failed",
+        "stacktrace": "DataException: Converting byte[] failed\n\tat a.B\nCaused by: ParseException: Unexpected end",
+    },
+}
+
+
+def answer(*letters: Any) -> Any:
+    return {"topic": "dead", "letters": 40, "left_to_replay": 17, "shown": list(letters)}
+
+
+def test_a_letter_tells_where_it_came_from_and_what_failed() -> None:
+    found = letters_of(answer(LETTER))
+    (letter,) = found.shown
+    assert (found.topic, found.letters, found.left) == ("dead", 40, 17)
+    assert (letter.place, letter.origin, letter.task, letter.ms) == ("dead-0@17", "orders-2@99", 1, 1_000)
+    assert (letter.stage, letter.message) == ("VALUE_CONVERTER", "Converting byte[] failed")
+    assert letter.cause == "ParseException: Unexpected end"
+    assert letter.class_name.endswith("JsonConverter")
+    assert letter.explained
+
+
+def test_bytes_are_text_or_base64_or_null() -> None:
+    (letter,) = letters_of(answer(LETTER)).shown
+    assert (letter.key.text, letter.key.kind) == ("k", "text")
+    assert (letter.value.text, letter.value.kind) == ("/w==", "base64")
+    assert [(name, value.kind) for name, value in letter.headers] == [
+        ("trace-id", "text"),
+        ("odd", "base64"),
+        ("n", "null"),
+    ]
+
+
+def test_a_letter_without_context_headers_is_shown() -> None:
+    (letter,) = letters_of(answer({**LETTER, "error": None})).shown
+    assert (letter.origin, letter.explained, letter.place) == ("", False, "dead-0@17")
+
+
+def test_a_letter_of_a_source_has_an_origin_without_offset() -> None:
+    (letter,) = letters_of(answer({**LETTER, "error": {"topic": "orders"}})).shown
+    assert letter.origin == "orders"
+
+
+def test_the_newest_letter_comes_first_and_exceptions_are_counted() -> None:
+    later = {**LETTER, "timestamp": 2_000, "offset": 18}
+    found = letters_of(answer(LETTER, later, {**LETTER, "error": {"exception": "E"}}))
+    assert [letter.ms for letter in found.shown] == [2_000, 1_000, 1_000]
+    assert found.causes == [("org.apache.kafka.connect.errors.DataException", 2), ("E", 1)]
+
+
+@pytest.mark.parametrize("shape", [None, [], {"shown": 7}, {"shown": [7]}])
+def test_an_answer_of_another_shape_has_no_letters(shape: object) -> None:
+    assert letters_of(shape).shown == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "limit"), [("", MOST_REPLAYED), (" 17 ", 17), (str(MOST_REPLAYED), MOST_REPLAYED)]
+)
+def test_a_limit_is_typed_or_the_highest(typed: str, limit: int) -> None:
+    assert limit_of(typed) == limit
+
+
+@pytest.mark.parametrize("typed", ["0", "-1", "x", "10001", "9" * 5_000, "1.5", "\u0661"])
+def test_other_limits_are_refused(typed: str) -> None:
+    with pytest.raises(ValueError, match=r"records\.$"):
+        limit_of(typed)
+
+
+def test_a_replay_is_one_request() -> None:
+    found = replay_request("orders/sink", 5, dry_run=True)
+    assert found.text == "POST /connectors/orders%2Fsink/dead-letters/replay"
+    assert found.body == {"limit": 5, "dry_run": True}
+
+
+def test_the_question_names_how_many_records_go_to_which_topics() -> None:
+    preview = preview_of({"dry_run": True, "written": {"orders": 12, "clicks": 3, "none": 0, "odd": "x"}})
+    asked = confirmation("orders-sink", letters_of(answer()), preview)
+    assert asked.question == "Replay 15 dead letters of orders-sink?"
+    assert "They are written again to clicks (3) and orders (12)" in asked.effects[0]
+    assert asked.effects[-1] == "2 letters more stay for another replay."
+
+
+def test_the_result_tells_what_was_written() -> None:
+    assert replayed("c", {"written": {"orders": 12}}).text == "12 records written to orders (12)"
+    assert replayed("c", {"written": {}}).text == "there was nothing left to replay"
+    assert replayed("c", None).done

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from web.ui.views.activity.logs import MOST_LINES, level_of, level_request, level_told, log_of, loggers_of
+
+
+def line(
+    number: int, level: str = "INFO", message: str = "", *, task: int | None = 0, logger: str = "a.b"
+) -> Any:
+    return {
+        "id": number,
+        "ms": number * 1_000,
+        "worker_id": "w:1",
+        "level": level,
+        "logger": logger,
+        "task": task,
+        "message": message or f"line {number}",
+    }
+
+
+def messages(answer: Any, **choice: Any) -> list[str]:
+    return [each.message for each in log_of(answer, **choice).lines]
+
+
+def test_the_newest_line_comes_first_also_of_several_workers() -> None:
+    assert messages({"lines": [line(2), line(3), line(1)]}) == ["line 3", "line 2", "line 1"]
+
+
+def test_a_level_shows_itself_and_what_is_more_urgent() -> None:
+    answer = {
+        "lines": [line(at, level) for at, level in enumerate(("DEBUG", "INFO", "WARNING", "ERROR", "odd"))]
+    }
+    assert messages(answer, level="WARN") == ["line 4", "line 3", "line 2"]
+    assert len(messages(answer)) == 5
+
+
+def test_lines_are_chosen_by_task_and_by_text() -> None:
+    answer = {
+        "lines": [line(1, task=None), line(2, task=1), line(3, message="Disk FULL"), line(4, logger="x.full")]
+    }
+    assert messages(answer, task=1) == ["line 2"]
+    assert messages(answer, query="full") == ["line 4", "Disk FULL"]
+
+
+def test_a_page_has_a_limited_number_of_lines_and_says_that_there_are_more() -> None:
+    found = log_of({"lines": [line(at) for at in range(MOST_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
+    assert (len(found.lines), found.more, found.dropped, found.silent) == (MOST_LINES, True, 7, ["w:2"])
+    assert found.lines[0].id == MOST_LINES
+
+
+def test_levels_have_a_tone() -> None:
+    tones = [
+        each.tone
+        for each in log_of({"lines": [line(9 - at, level) for at, level in enumerate(LEVELS)]}).lines
+    ]
+    assert tones == ["fine", "fine", "info", "warn", "error", "error", "info"]
+
+
+LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "CRITICAL", "odd")
+
+
+@pytest.mark.parametrize(("asked", "level"), [("warn", "WARN"), ("WARNING", "WARN"), ("", ""), ("<b>", "")])
+def test_a_level_of_the_query_is_known_or_none(asked: str, level: str) -> None:
+    assert level_of(asked) == level
+
+
+def test_loggers_are_those_of_the_plugin_and_of_the_lines_with_the_nearest_level() -> None:
+    levels = {
+        "root": {"level": "INFO"},
+        "org.acme": {"level": "WARN"},
+        "org.acme.sink.writer": {"level": "DEBUG"},
+        "org.acmeother": {"level": "OFF"},
+    }
+    lines = log_of({"lines": [line(1, logger="kraal.engine")]}).lines
+    found = loggers_of(levels, "org.acme.sink.JdbcSink", lines)
+    assert [(each.name, each.level) for each in found] == [
+        ("org.acme.sink", "WARN"),
+        ("org.acme.sink.writer", "DEBUG"),
+        ("kraal.engine", "INFO"),
+    ]
+
+
+def test_a_plugin_by_its_alias_has_the_loggers_of_its_lines() -> None:
+    lines = log_of({"lines": [line(1, logger="x")]}).lines
+    assert [(each.name, each.level) for each in loggers_of(None, "FileStreamSource", lines)] == [("x", "")]
+
+
+def test_a_level_is_set_by_one_request() -> None:
+    found = level_request(" a.b/../c ", "DEBUG", "cluster")
+    assert (found.text, found.body) == ("PUT /admin/loggers/a.b%2F..%2Fc?scope=cluster", {"level": "DEBUG"})
+
+
+@pytest.mark.parametrize(
+    ("logger", "level", "scope", "why"),
+    [
+        (" ", "INFO", "worker", "Name a logger."),
+        ("a", "LOUD", "worker", "no level 'LOUD'"),
+        ("a", "INFO", "world", "no scope 'world'"),
+    ],
+)
+def test_a_level_that_cannot_be_set_is_not_asked_for(logger: str, level: str, scope: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        level_request(logger, level, scope)
+
+
+def test_the_answer_tells_how_far_a_level_reaches() -> None:
+    assert level_told("DEBUG", "cluster", "w:1", None) == "will log at DEBUG on all workers"
+    assert (
+        level_told("DEBUG", "worker", "w:1", ["a", "a.b", "a.c"])
+        == "logs at DEBUG on w:1, with 2 loggers below it"
+    )
+    assert level_told("DEBUG", "worker", "w:1", ["a"]) == "logs at DEBUG on w:1"
+
+
+@pytest.mark.parametrize("answer", [None, [], {"lines": 7}, {"lines": [None, 7]}])
+def test_an_answer_of_another_shape_has_no_lines(answer: object) -> None:
+    assert log_of(answer).lines == []
+    assert log_of({"lines": [{}]}).lines[0].message == ""

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from web.ui.views.activity.timeline import STRIP_WIDTH, Timeline, of_instance, strip_of, timeline_of
+
+NOW = 1_000_000
+
+
+def state(
+    ms: int, word: str, cause: str = "", *, task: int | None = 0, by: str = "", worker: str = "w:1"
+) -> Any:
+    return {
+        "ms": ms,
+        "task": task,
+        "state": word,
+        "worker_id": worker,
+        "generation": 3,
+        "cause": cause,
+        "by": by,
+        "trace": "IOError: full\n\tat a.B" if word == "FAILED" else None,
+    }
+
+
+def life(*states: Any) -> Timeline:
+    """Return the time line of states that are given in the order in which they happened."""
+    return timeline_of(
+        {"worker_id": "w:9", "since_ms": 5, "dropped": 2, "states": list(reversed(states))}, NOW
+    )
+
+
+def test_each_state_lasts_until_the_next_one_and_the_latest_until_now() -> None:
+    found = life(state(100_000, "RUNNING", "created"), state(900_000, "FAILED", "IOError: full"))
+    assert [(each.state, each.lasted_ms, each.current) for each in found.entries] == [
+        ("failed", 100_000, True),
+        ("running", 800_000, False),
+    ]
+    assert (found.since_ms, found.worker, found.dropped) == (5, "w:9", 2)
+    assert [(each.cause, each.trace) for each in found.entries] == [
+        ("IOError: full", "IOError: full\n\tat a.B"),
+        ("created", ""),
+    ]
+
+
+def test_states_of_other_instances_do_not_end_a_state() -> None:
+    found = life(
+        state(100, "RUNNING", task=None),
+        state(200, "RUNNING"),
+        state(300, "FAILED", task=1),
+        state(400, "FAILED"),
+    )
+    assert [(each.task, each.ms, each.lasted_ms) for each in found.entries] == [
+        (0, 400, NOW - 400),
+        (1, 300, NOW - 300),
+        (0, 200, 200),
+        (None, 100, NOW - 100),
+    ]
+    assert [each.ms for each in of_instance(found, 0).entries] == [400, 200]
+    assert [each.ms for each in of_instance(found, None).entries] == [100]
+
+
+def test_clocks_that_differ_give_no_negative_duration() -> None:
+    assert [each.lasted_ms for each in life(state(500, "RUNNING"), state(400, "FAILED")).entries] == [
+        NOW - 400,
+        0,
+    ]
+
+
+def test_a_removed_instance_has_no_duration() -> None:
+    found = life(state(100, "RUNNING"), state(300, "REMOVED", "deleted", by="DELETE from 10.0.0.7"))
+    assert [(each.state, each.lasted_ms, each.by) for each in found.entries] == [
+        ("removed", None, "DELETE from 10.0.0.7"),
+        ("running", 200, ""),
+    ]
+
+
+def test_an_entry_tells_when_the_instance_came_from_another_worker() -> None:
+    found = life(
+        state(100, "RUNNING"), state(200, "RUNNING", worker="w:2"), state(300, "PAUSED", worker="w:2")
+    )
+    assert [each.moved for each in found.entries] == [False, True, False]
+
+
+def test_restarts_are_counted_once_each_however_many_states_they_take() -> None:
+    found = life(
+        state(100, "RUNNING", "created"),
+        state(200, "RESTARTING", "restarted", by="POST from 10.0.0.7"),
+        state(210, "UNASSIGNED", "restarted", by="POST from 10.0.0.7"),
+        state(220, "RUNNING", "restarted", by="POST from 10.0.0.7"),
+        state(300, "FAILED", "IOError: full"),
+        state(310, "RESTARTING", "automatic restart 1 of 5"),
+        state(320, "RUNNING", "automatic restart 1 of 5"),
+        state(330, "RESTARTING", "restarted"),
+        state(340, "RUNNING", "restarted"),
+    )
+    assert (found.requested, found.automatic, found.failures) == (2, 1, 1)
+    assert [each.ms for each in found.restarts] == [330, 310, 200]
+
+
+def test_a_restart_without_a_state_of_its_own_is_counted() -> None:
+    found = life(state(100, "FAILED", "E"), state(200, "RUNNING", "automatic restart 2 of 5"))
+    assert (found.automatic, found.restarts[0].ran_ms) == (1, NOW - 200)
+
+
+def test_a_restart_tells_how_long_it_helped() -> None:
+    found = life(
+        state(100, "RESTARTING", "restarted", by="POST from 10.0.0.7"),
+        state(120, "RUNNING", "restarted"),
+        state(620, "FAILED", "IOError: full"),
+        state(700, "RESTARTING", "automatic restart 1 of 5"),
+        state(710, "FAILED", "IOError: still full"),
+        state(800, "RESTARTING", "automatic restart 2 of 5"),
+    )
+    assert [(each.automatic, each.by, each.ran_ms, each.ended, each.why) for each in found.restarts] == [
+        (True, "", None, "", ""),
+        (True, "", None, "failed", "IOError: still full"),
+        (False, "POST from 10.0.0.7", 500, "failed", "IOError: full"),
+    ]
+
+
+def test_the_strip_shows_states_by_their_duration_and_none_too_narrow_to_see() -> None:
+    entries = life(state(0, "RUNNING"), state(999_990, "FAILED"), state(999_995, "RESTARTING")).entries
+    found = strip_of(entries, NOW)
+    assert [each.state for each in found] == ["running", "failed", "restarting"]
+    assert found[0].width > 500
+    assert min(each.width for each in found) >= 3
+    assert sum(each.width for each in found) == pytest.approx(STRIP_WIDTH, abs=1)
+    assert found[1].x == pytest.approx(found[0].width, abs=0.2)
+
+
+def test_the_strip_is_limited_to_a_day_and_to_what_fits() -> None:
+    day = 24 * 3_600_000
+    now = 10 * day
+    entries = timeline_of(
+        {"states": [state(now - 1, "FAILED"), state(now - day // 2, "PAUSED"), state(0, "RUNNING")]}, now
+    )
+    widths = {each.state: each.width for each in strip_of(entries.entries, now)}
+    assert widths["running"] == pytest.approx(widths["paused"], abs=2)
+    many = [state(now - at, "FAILED" if at % 2 else "RUNNING") for at in range(1_000)]
+    found = strip_of(timeline_of({"states": many}, now).entries, now)
+    assert sum(each.width for each in found) == pytest.approx(STRIP_WIDTH, abs=STRIP_WIDTH / 10)
+    assert found[-1].state == "running"
+
+
+@pytest.mark.parametrize("entries", [[], [state(NOW, "RUNNING")]])
+def test_the_strip_of_nothing_or_of_no_time_has_no_error(entries: Any) -> None:
+    assert len(strip_of(timeline_of({"states": entries}, NOW).entries, NOW)) == len(entries)
+
+
+@pytest.mark.parametrize("history", [None, [], "x", {"states": "x"}, {"states": [None, {}, {"ms": "x"}]}])
+def test_an_answer_of_another_shape_has_no_entries(history: object) -> None:
+    assert timeline_of(history, NOW).entries == []
+
+
+def test_values_of_other_types_are_missing() -> None:
+    found = timeline_of(
+        {"states": [{"ms": 1, "task": "x", "state": 7, "cause": None, "generation": True}]}, NOW
+    )
+    assert [(each.task, each.state, each.cause, each.generation) for each in found.entries] == [
+        (None, "unknown", "", None)
+    ]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from web.ui.views.activity.timeline import of_instance, timeline_of
+from web.ui.views.activity.verdict import Verdict, verdict_of
+from web.ui.views.cluster import Waiting
+from web.ui.views.connector import connector_page
+
+
+def verdict(
+    state: str,
+    *states: tuple[str, str, str],
+    trace: str = "",
+    supervision: Any = None,
+    stalled: bool = False,
+    waiting: tuple[Waiting, ...] = (),
+) -> Verdict:
+    """Return the verdict on task 0 in a state, with the latest states of its history: word, cause, by."""
+    status: Any = {
+        "connector": {"state": "RUNNING"},
+        "tasks": [{"id": 0, "state": state, "worker_id": "w:1", "trace": trace}],
+    }
+    if supervision is not None or stalled:
+        status["supervision"] = {"tasks": [{"id": 0, "stalled": stalled, **(supervision or {})}]}
+    page = connector_page("orders", status, None, None)
+    history = {
+        "states": [
+            {"ms": 900 - at, "task": 0, "state": word, "cause": cause, "by": by, "worker_id": "w:1"}
+            for at, (word, cause, by) in enumerate(states)
+        ]
+    }
+    return verdict_of(page.tasks[0], of_instance(timeline_of(history, 1_000), 0), waiting, "orders")
+
+
+def test_a_failure_names_its_root_cause_and_when_it_began() -> None:
+    found = verdict(
+        "FAILED", ("FAILED", "E: top", ""), trace="E: top\nCaused by: IOError: disk is full\n\tat a.B"
+    )
+    assert (found.title, found.since_ms, found.why) == ("Failed", 900, "IOError: disk is full")
+
+
+@pytest.mark.parametrize(
+    ("supervision", "told", "when"),
+    [
+        (None, "A restart runs it again, once the cause is removed.", None),
+        ({"next_restart_ms": 1_500}, "It is restarted automatically", 1_500),
+        ({"given_up": "budget", "why": "5 restarts in 10 min."}, "any more. 5 restarts in 10 min.", None),
+        ({"supervised": False}, "Nothing restarts it by itself. A restart", None),
+    ],
+)
+def test_a_failure_tells_what_happens_next(supervision: Any, told: str, when: int | None) -> None:
+    found = verdict("FAILED", trace="E", supervision=supervision)
+    assert told in found.next
+    assert found.next_ms == when
+
+
+def test_a_paused_task_tells_who_paused_it() -> None:
+    found = verdict("PAUSED", ("PAUSED", "paused", "PUT from 10.0.0.7"))
+    assert (found.why, found.by) == ("paused", "PUT from 10.0.0.7")
+    assert "resumed" in found.next
+
+
+def test_a_task_without_worker_tells_what_it_waits_for() -> None:
+    waits = Waiting("orders", 0, "UNASSIGNED", "delayed until 12:05")
+    found = verdict("UNASSIGNED", ("UNASSIGNED", "given up for a rebalance", ""), waiting=(waits,))
+    assert (found.title, found.why) == ("No worker runs it", "delayed until 12:05")
+    other = Waiting("orders", 1, "UNASSIGNED", "something else")
+    assert verdict("UNASSIGNED", ("UNASSIGNED", "given up", ""), waiting=(other,)).why == "given up"
+
+
+def test_a_history_that_is_behind_the_status_explains_nothing() -> None:
+    found = verdict("FAILED", ("RUNNING", "created", "POST from 10.0.0.7"), trace="E: broken")
+    assert (found.since_ms, found.why, found.by) == (None, "E: broken", "")
+
+
+def test_a_stalled_task_runs_since_it_started() -> None:
+    found = verdict("RUNNING", ("RUNNING", "created", ""), stalled=True)
+    assert (found.title, found.since_ms) == ("Running, but without progress", 900)
+
+
+def test_a_running_task_needs_nothing() -> None:
+    found = verdict("RUNNING", ("RUNNING", "assigned in generation 4", ""))
+    assert (found.title, found.why, found.next) == ("Running", "assigned in generation 4", "")

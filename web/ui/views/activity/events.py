@@ -1,0 +1,90 @@
+"""Events of a worker, from `GET /events`: rebalances, states, configs, restarts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from web.ui.views.json_values import mapping, maps, text, whole
+
+KINDS: Final = {
+    "rebalance": "Rebalances",
+    "state": "States",
+    "config": "Configs",
+    "target": "Pause, resume, stop",
+    "restart": "Restarts",
+    "auto_restart": "Automatic restarts",
+    "given_up": "Restarts given up",
+    "offsets": "Offsets",
+    "logger": "Log levels",
+    "worker": "Worker",
+}
+"""Titles of the kinds that workers tell; a kind that is not among them is shown by its name."""
+MOST_EVENTS: Final = 1_000
+PER_PAGE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened."""
+
+    seq: int
+    ms: int | None
+    kind: str
+    title: str
+    connector: str
+    """Empty: it concerns no connector."""
+    task: int | None
+    text: str
+    by: str
+    urgent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """What the page shows, the newest first."""
+
+    events: Sequence[Event]
+    kinds: Sequence[tuple[str, str, int]]
+    """Kinds that there are: name, title and number of events, before the choice of a kind."""
+    found: int
+    page: int
+    pages: int
+
+
+def events_of(answer: object, *, kind: str = "", connector: str = "", page: int = 1) -> Events:
+    """Return the events of a kind and of a connector, both empty for all."""
+    events = [_event(each) for each in maps(mapping(answer).get("events"))]
+    events.sort(key=lambda event: event.seq, reverse=True)
+    own = [event for event in events if not connector or event.connector == connector]
+    counts = {name: sum(event.kind == name for event in own) for name in dict.fromkeys(KINDS)}
+    for event in own:
+        if event.kind not in KINDS:
+            counts[event.kind] = counts.get(event.kind, 0) + 1
+    found = [event for event in own if not kind or event.kind == kind]
+    pages = max((len(found) + PER_PAGE - 1) // PER_PAGE, 1)
+    page = min(max(page, 1), pages)
+    return Events(
+        events=found[(page - 1) * PER_PAGE : page * PER_PAGE],
+        kinds=[(name, KINDS.get(name, name), count) for name, count in counts.items() if count],
+        found=len(found),
+        page=page,
+        pages=pages,
+    )
+
+
+def _event(found: Mapping[str, Any]) -> Event:
+    kind = text(found, "kind")
+    told = text(found, "text")
+    return Event(
+        seq=whole(found, "seq") or 0,
+        ms=whole(found, "ms"),
+        kind=kind,
+        title=KINDS.get(kind, kind),
+        connector=text(found, "connector"),
+        task=whole(found, "task"),
+        text=told,
+        by=text(found, "by"),
+        urgent=kind == "given_up" or (kind == "state" and " FAILED on " in told.partition(": ")[0]),
+    )

@@ -1,0 +1,199 @@
+"""Dead letters of a connector: what failed, where and why, and the replay of them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kraal.core.ids import Json
+from web.ui.views.commands import Confirmation, Result
+from web.ui.views.copy_as import Request
+from web.ui.views.json_values import mapping, maps, number, text, texts, whole
+from web.ui.views.texts import counted, listed
+from web.ui.views.traces import root_cause
+
+SHOWN: Final = 20
+MOST_SHOWN: Final = 100
+MOST_REPLAYED: Final = 10_000
+"""Maximum number of letters that one request replays."""
+TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """A key, a value or a header's value."""
+
+    text: str
+    """As text; base64 of bytes that are no text."""
+    kind: str
+    """`text`, `base64` or `null`."""
+    cut: bool = False
+    """Whether only its beginning is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A record that a connector could not process."""
+
+    place: str
+    """`topic-partition@offset` of the letter."""
+    ms: int | None
+    """Timestamp of the failed record."""
+    origin: str
+    """`topic-partition@offset` of the failed record; empty if not known."""
+    task: int | None
+    stage: str
+    class_name: str
+    """The converter, transform or connector that failed."""
+    exception: str
+    message: str
+    cause: str
+    """Root cause, where it says more than the message."""
+    trace: str
+    explained: bool
+    """Whether the letter has headers that tell what failed."""
+    key: Bytes
+    value: Bytes
+    headers: Sequence[tuple[str, Bytes]]
+    """Those of the failed record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letters:
+    """What the page shows, the newest first."""
+
+    topic: str
+    letters: int | None
+    left: int | None
+    """Letters that were not yet replayed."""
+    shown: Sequence[Letter]
+    causes: Sequence[tuple[str, int]]
+    """Exceptions among the letters shown, with their numbers, the most frequent first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a replay would do."""
+
+    total: int
+    written: Sequence[tuple[str, int]]
+    """Topics and numbers of records, sorted."""
+
+
+def letters_of(answer: object) -> Letters:
+    """Return the letters of `GET …/dead-letters`."""
+    found = mapping(answer)
+    shown = [_letter(each) for each in maps(found.get("shown"))]
+    shown.sort(key=lambda letter: letter.ms or 0, reverse=True)
+    causes = Counter(letter.exception for letter in shown if letter.exception)
+    return Letters(
+        topic=text(found, "topic"),
+        letters=whole(found, "letters"),
+        left=whole(found, "left_to_replay"),
+        shown=shown,
+        causes=causes.most_common(5),
+    )
+
+
+def limit_of(typed: str) -> int:
+    """Return how many letters to replay, as typed; empty: as many as one request can. Raises ValueError."""
+    if not typed.strip():
+        return MOST_REPLAYED
+    if not (typed.strip().isascii() and typed.strip().isdecimal()) or len(typed) > 9:  # noqa: PLR2004
+        raise ValueError("Enter a whole number of records.")
+    if not 1 <= int(typed) <= MOST_REPLAYED:
+        raise ValueError(f"One replay writes 1 to {MOST_REPLAYED:,} records.")
+    return int(typed)
+
+
+def replay_request(name: str, limit: int, *, dry_run: bool) -> Request:
+    """Return the request that replays letters, or only tells what it would do."""
+    return Request(
+        method="POST",
+        segments=("connectors", name, "dead-letters", "replay"),
+        body={"limit": limit, "dry_run": dry_run},
+    )
+
+
+def preview_of(answer: object) -> Preview:
+    """Return what a dry run answered."""
+    written = mapping(mapping(answer).get("written"))
+    counts = [(topic, count) for topic in sorted(written) if (count := whole(written, topic))]
+    return Preview(total=sum(count for _, count in counts), written=counts)
+
+
+def confirmation(name: str, letters: Letters, preview: Preview) -> Confirmation:
+    """Return what is asked before a replay."""
+    topics = listed([f"{topic} ({count:,})" for topic, count in preview.written])
+    left = letters.left
+    rest = (
+        [f"{counted(left - preview.total, 'letter')} more stay for another replay."]
+        if left is not None and left > preview.total
+        else []
+    )
+    return Confirmation(
+        question=f"Replay {counted(preview.total, 'dead letter')} of {name}?",
+        effects=(
+            f"They are written again to {topics}, without the headers of the error.",
+            "Other readers of these topics get them again, too.",
+            "A record that fails again becomes a new dead letter.",
+            "What is replayed is remembered: the next replay continues after it.",
+            *rest,
+        ),
+        button="Replay",
+        dangerous=False,
+    )
+
+
+def replayed(name: str, body: Json) -> Result:
+    """Return what became of a replay."""
+    done = preview_of(body)
+    topics = listed([f"{topic} ({count:,})" for topic, count in done.written])
+    told = (
+        f"{counted(done.total, 'record')} written to {topics}"
+        if done.total
+        else "there was nothing left to replay"
+    )
+    return Result(name=name, done=True, text=told)
+
+
+def _letter(found: Mapping[str, Any]) -> Letter:
+    error = mapping(found.get("error"))
+    trace = text(error, "stacktrace")
+    message = text(error, "message")
+    cause = root_cause(trace)
+    timestamp = number(found, "timestamp")
+    return Letter(
+        place=_place(found),
+        ms=None if timestamp is None else int(timestamp),
+        origin=_place(error) if text(error, "topic") else "",
+        task=whole(error, "task"),
+        stage=text(error, "stage"),
+        class_name=text(error, "class"),
+        exception=text(error, "exception"),
+        message=message,
+        cause="" if message and message in cause else cause,
+        trace=trace,
+        explained=bool(error),
+        key=_bytes(found, "key"),
+        value=_bytes(found, "value"),
+        headers=[(text(header, "key"), _bytes(header, "value")) for header in maps(found.get("headers"))],
+    )
+
+
+def _place(found: Mapping[str, Any]) -> str:
+    partition, offset = whole(found, "partition"), whole(found, "offset")
+    if partition is None or offset is None:
+        return text(found, "topic")
+    return f"{text(found, 'topic')}-{partition}@{offset}"
+
+
+def _bytes(found: Mapping[str, Any], name: str) -> Bytes:
+    cut = name in texts(found.get("cut")) or found.get(f"{name}_cut") is True
+    if isinstance(found.get(f"{name}_base64"), str):
+        return Bytes(found[f"{name}_base64"], "base64", cut)
+    if isinstance(found.get(name), str):
+        return Bytes(found[name], "text", cut)
+    return Bytes("", "null")

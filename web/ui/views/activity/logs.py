@@ -1,0 +1,153 @@
+"""Log lines of a connector, and the loggers that write them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kraal.core.ids import Json
+from web.ui.views.copy_as import Request
+from web.ui.views.json_values import mapping, maps, text, texts, whole
+
+LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+"""Levels that the page filters by and sets, the most detailed first."""
+SETTABLE: Final = (*LEVELS[:-1], "OFF")
+SCOPES: Final = ("worker", "cluster")
+MOST_LINES: Final = 500
+_RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
+_ALIASES: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+_MOST_LOGGERS: Final = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line, possibly with a stack trace below its first line."""
+
+    id: int
+    ms: int | None
+    worker: str
+    level: str
+    logger: str
+    task: int | None
+    """None: the connector instance."""
+    message: str
+
+    @property
+    def tone(self) -> str:
+        """How urgent it is: `error`, `warn`, `info` or `fine`."""
+        rank = _RANK.get(self.level, _RANK["INFO"])
+        return "error" if rank >= _RANK["ERROR"] else ("fine", "fine", "info", "warn")[rank]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """What the page shows, the newest first."""
+
+    lines: Sequence[Line]
+    dropped: int
+    """Number of older lines that are no longer there."""
+    silent: Sequence[str]
+    """Workers that did not answer."""
+    more: bool
+    """Whether there are older lines than those shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logger:
+    """A logger and its level; empty: that of the logger above it."""
+
+    name: str
+    level: str
+
+
+def level_of(asked: str) -> str:
+    """Return the level of a query; empty for all levels and for words that are none."""
+    found = _ALIASES.get(asked.upper(), asked.upper())
+    return found if found in LEVELS else ""
+
+
+def log_of(answer: object, *, level: str = "", task: int | None = None, query: str = "") -> Log:
+    """Return the lines of `GET …/logs` of at least a level, of a task, and that contain a text."""
+    found = mapping(answer)
+    lines = [_line(each) for each in maps(found.get("lines"))]
+    least = _RANK.get(level, 0)
+    wanted = query.lower()
+    shown = [
+        line
+        for line in lines
+        if _RANK.get(line.level, least) >= least
+        and (task is None or line.task == task)
+        and (not wanted or wanted in line.message.lower() or wanted in line.logger.lower())
+    ]
+    shown.sort(key=lambda line: (line.ms or 0, line.id), reverse=True)
+    return Log(
+        lines=shown[:MOST_LINES],
+        dropped=whole(found, "dropped") or 0,
+        silent=texts(found.get("silent")),
+        more=len(lines) >= MOST_LINES,
+    )
+
+
+def loggers_of(answer: object, plugin: str, lines: Iterable[Line]) -> Sequence[Logger]:
+    """Return the loggers that concern a connector: its plugin's, and those of its lines; with their levels.
+
+    `answer` is that of `GET /admin/loggers`; `plugin` is the connector's class or alias.
+    """
+    levels = {name: text(mapping(level), "level") for name, level in mapping(answer).items()}
+    package = plugin.rpartition(".")[0]
+    names = dict.fromkeys([package] if package else [])
+    names.update(dict.fromkeys(name for name in sorted(levels) if package and _below(name, package)))
+    names.update(dict.fromkeys(line.logger for line in lines if line.logger))
+    return [Logger(name, _level(name, levels)) for name in names][:_MOST_LOGGERS]
+
+
+def level_request(logger: str, level: str, scope: str) -> Request:
+    """Return the request that sets a level. Raises ValueError with a sentence."""
+    if not logger.strip():
+        raise ValueError("Name a logger.")
+    if level not in SETTABLE:
+        raise ValueError(f"There is no level {level!r}; there are {', '.join(SETTABLE)}.")
+    if scope not in SCOPES:
+        raise ValueError(f"There is no scope {scope!r}; there are {', '.join(SCOPES)}.")
+    return Request(
+        method="PUT",
+        segments=("admin", "loggers", logger.strip()),
+        query=(("scope", scope),),
+        body={"level": level},
+    )
+
+
+def level_told(level: str, scope: str, worker: str, body: Json) -> str:
+    """Return what became of a request that set a level; `worker`: the one that was asked."""
+    if scope == "cluster":
+        return f"will log at {level} on all workers"
+    number = len(body) if isinstance(body, list) else 0
+    below = f", with {number - 1} loggers below it" if number > 1 else ""
+    return f"logs at {level} on {worker}{below}"
+
+
+def _line(found: Mapping[str, Any]) -> Line:
+    level = text(found, "level").upper()
+    return Line(
+        id=whole(found, "id") or 0,
+        ms=whole(found, "ms"),
+        worker=text(found, "worker_id"),
+        level=_ALIASES.get(level, level),
+        logger=text(found, "logger"),
+        task=whole(found, "task"),
+        message=text(found, "message"),
+    )
+
+
+def _below(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def _level(name: str, levels: Mapping[str, str]) -> str:
+    """Return the level of a logger or of the nearest one above it; empty if none is known."""
+    while name:
+        if levels.get(name):
+            return levels[name]
+        name = name.rpartition(".")[0]
+    return levels.get("root", "")
