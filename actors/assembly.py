@@ -15,6 +15,7 @@ from actors.connector import Connector
 from actors.exactly_once import claims
 from actors.exactly_once.fencer import Fencer
 from actors.herder import Herder
+from actors.herding.history import History
 from actors.herding.state import ActorReferences, HerderState, RestartHistory
 from actors.herding.task_config_publisher import Publisher
 from actors.herding.validator import Validator
@@ -37,6 +38,7 @@ from actors.worker import Slot, Worker
 from kraal.cluster.views.snapshot import Published, Snapshot, Stage
 from kraal.core.ids import Instance, TaskId, TopicName
 from kraal.engine.api import TaskSpec
+from kraal.journal.journal import Journal
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.task import TaskMeter
 
@@ -57,6 +59,8 @@ class Assembly:
     published: Published
     metrics: MetricsRegistry
     """Metrics of this worker."""
+    journal: Journal
+    """What happened on this worker."""
 
 
 def assemble(parts: Parts, on_give_up: Callable[[str, BaseException], None]) -> Assembly:
@@ -80,6 +84,7 @@ def assemble(parts: Parts, on_give_up: Callable[[str, BaseException], None]) -> 
         supervisor=supervisor,
         published=make.published,
         metrics=make.metrics,
+        journal=make.journal,
     )
 
 
@@ -119,6 +124,7 @@ class _Maker:
         self.metrics = MetricsRegistry(
             parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
         )
+        self.journal = Journal(parts.clock.wall_ms, parts.history_max_bytes)
         self.membership_state = None if parts.cluster is None else self._membership_state(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
         self._ledger = RestartHistory()
@@ -279,6 +285,12 @@ class _Maker:
             ledger=self._ledger,
             refuse=None if parts.cluster is None else parts.cluster.refuse,
             loggers=parts.loggers,
+            history=History(
+                self.journal,
+                worker_id=parts.settings.worker_id,
+                standalone=parts.settings.standalone,
+                secret_keys=parts.plugins.secret_keys,
+            ),
         )
         membership: single_node.Membership
         if self.membership_state is None:

@@ -278,9 +278,7 @@ class Herder:
         state = self._state
         known = state.snapshot.config.connectors
         reduced = apply_config(state.snapshot.config, message.records)
-        names = {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}
-        state.update_config(reduced.state, names)
-        state.skip("config", reduced.skipped)
+        state.update_config(reduced)
         if state.live:
             self._events(reduced.events, known)
         state.waits.read(message.next_offset)
@@ -334,8 +332,7 @@ class Herder:
     def _status_records(self, message: RecordsRead) -> None:
         state = self._state
         reduced = apply_status(state.snapshot.status, message.records)
-        state.update(status=reduced.state)
-        state.skip("status", reduced.skipped)
+        state.update_status(reduced)
         if state.live:
             self._book.read(reduced.changed)
         state.status_waits.read(message.next_offset)

@@ -15,6 +15,7 @@ from actors.membership.state import PATIENCE_S
 from kraal.cluster.decisions.restart_budget import RestartBudget
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.core.log_levels import Loggers
+from kraal.journal.journal import DEFAULT_BYTES
 from kraal.metrics.windows import Windows
 
 if TYPE_CHECKING:
@@ -80,5 +81,7 @@ class Parts:
     """`task.stall.timeout.ms`; 0 disables stall detection."""
     loggers: Loggers = field(default_factory=Loggers)
     """Outlive the herder: they remember when levels were changed."""
+    history_max_bytes: int = DEFAULT_BYTES
+    """`rest.history.max.bytes`; 0 records no history."""
     files: bool = False
     """Connectors of the command line are created first; `StartupDone` reports that they exist."""

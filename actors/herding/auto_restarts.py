@@ -72,11 +72,12 @@ class AutoRestarts:
             now = self._situation(instance)
             if now is None or now.life is None or not is_due(watched, now):
                 continue
+            number, policy, trace = len(watched.restarts) + 1, now.policy, watched.trace or ""
             log.warning(
                 "Restarting failed %s, restart %d of at most %d within %g s: %s",
-                instance, len(watched.restarts) + 1, now.policy.most, now.policy.window_s,
-                first_line(watched.trace or ""),
+                instance, number, policy.most, policy.window_s, first_line(trace),
             )  # fmt: skip
+            self._state.history.restarts_automatically(instance, number, policy.most, policy.window_s, trace)
             self._restart([instance])
             after = self._situation(instance)
             if after is not None and after.life is not None:
@@ -98,6 +99,7 @@ class AutoRestarts:
         if after.given_up is not None and (shown is None or shown.given_up is not after.given_up):
             why = why_given_up(now.policy, after.given_up)
             log.error("%s stays FAILED. %s (%s)", instance, why, first_line(after.trace or ""))
+            self._state.history.gave_up(instance, why, after.trace or "")
         self._publish()
 
     def _wake(self, instance: Instance, due_s: float | None) -> None:

@@ -78,6 +78,7 @@ class OffsetRequests:
         if not self._state.settings.standalone:
             self._group.fresh()
         self._group.lead()
+        self._state.history.offsets_asked(message, reply.future)
         token = self._state.waits.token()
         self._reading[token] = _Modification(message, reply)
         self._state.actors.config_reader.tell(ReadToEnd(token))

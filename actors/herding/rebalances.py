@@ -80,12 +80,14 @@ class Rebalances:
         """Stop revoked work; the group is notified when it has stopped."""
         self._asked = True
         self._revocations.append(message.number)
+        self._state.history.revoked(self._state.assignment, message.keep)
         self._state.apply_wanted(self._state.assign(message.keep))
         self.go_on()
 
     def assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
         """Start assigned work; with `everything` (the first assignment), compare all instances."""
         state = self._state
+        state.history.assigned(message)
         names = state.assign(message.assignment)
         done = [n for n, version in state.suspended.items() if version < message.config_offset]
         for name in done:
@@ -108,6 +110,7 @@ class Rebalances:
     def lost(self, reason: str) -> None:
         """Handle the loss of the group: no leader is known."""
         log.warning("Lost membership of the group: %s", reason)
+        self._state.history.group_lost(reason)
         self._asked = True
         self._plan = None
         self._state.update(leader_url=None, is_leader=False, plan=None)
@@ -153,5 +156,6 @@ class Rebalances:
 
     def give_up_all(self) -> None:
         """Release all work, because the worker shuts down."""
+        self._state.history.closing(self._state.announced)
         self._state.assignment = Assignment()
         self._state.apply_wanted({connector_of(i) for i in self._state.announced})

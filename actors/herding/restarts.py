@@ -68,6 +68,7 @@ class Restarts:
         self._due[request.name] = request if pending is None else widest(pending, request)
         planned = self._planned(request)
         instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
+        self._state.history.restart_requested(request, planned, written_ms=written_ms)
         if instances:
             self._book.show_restarting(instances)
             hide = HideRestarting(instances)
@@ -107,6 +108,7 @@ class Restarts:
         """Restart one instance without showing RESTARTING; return False when it does not run here."""
         if instance not in self._state.wanted(connector_of(instance)):
             return False
+        self._state.history.restarted(instance)
         self._state.restart_counts[instance] = self._state.restart_counts.get(instance, 0) + 1
         self._state.apply_wanted([connector_of(instance)])
         self.when_up([instance], done)

@@ -86,6 +86,7 @@ class Start:
             state.restart_counts[instance] = max(restarts, state.restart_counts.get(instance, 0))
         state.adopt(report)
         state.live = True
+        state.history.went_live(state.snapshot)
         stage = state.snapshot.stage
         completed = None if stage is None else replace(stage, completed_ms=state.clock.wall_ms())
         state.update(stage=completed, live=True)

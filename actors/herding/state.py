@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from actors.herding.history import History
 from actors.herding.pending_writes import PendingWrites
 from actors.messages.stores import Append
 from actors.messages.worker import Assign
 from kraal.cluster.decisions.auto_restart import Watched
 from kraal.cluster.state.cluster_state import ClusterState
+from kraal.cluster.state.config_replay import ConnectorChanged, ConnectorRemoved
 from kraal.cluster.state.statuses import StatusState
 from kraal.cluster.state.wanted_work import Assignment, Wanted, changes, wanted_of
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId, WorkerId, connector_of
 from kraal.core.log_levels import Loggers
+from kraal.journal.journal import off
 from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
 
 if TYPE_CHECKING:
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
     from actors.messages.herder import InstanceChanged
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address, Reply
-    from kraal.cluster.state.config_replay import Skipped
+    from kraal.cluster.state.config_replay import Reduced, Skipped
+    from kraal.cluster.state.status_replay import StatusesReduced
     from kraal.cluster.views.snapshot import Published, Snapshot
     from kraal.core.ids import Config
     from kraal.core.records import Entry
@@ -120,12 +124,14 @@ class HerderState:
         ledger: RestartHistory | None = None,
         refuse: Callable[[str], None] | None = None,
         loggers: Loggers | None = None,
+        history: History | None = None,
     ) -> None:
         """`published`, `tokens` and `ledger` outlive the herder; `kind_of` returns source, sink or unknown.
 
         `lease` tells whether this worker may act for its group now.
         `refuse` ends a process that must not join its group; None: it joins even if plugins are missing.
         `loggers` receive cluster-wide levels; None: all loggers of this process.
+        `history` records what happens; None: nothing does.
         """
         self.actors = actors
         self.settings = settings
@@ -133,6 +139,7 @@ class HerderState:
         self.lease = lease
         self.refuse = refuse
         self.loggers = loggers or Loggers()
+        self.history = history or _no_history(settings)
         self.waits = PendingWrites(tokens)
         """Requests that wait for a record of the config log."""
         self.status_waits = PendingWrites(tokens)
@@ -174,19 +181,28 @@ class HerderState:
             return
         for record in records:
             log.error("Skipped an invalid record of the %s log: %s", topic, record)
+        self.history.skipped(topic, records)
         skipped = (*self._snapshot.skipped, *(f"{topic}@{r}" for r in records))
         self.update(skipped=skipped[-KEEP_SKIPPED:])
 
-    def update_config(self, config: ClusterState, changed: Iterable[ConnectorName]) -> None:
-        """Set a new config state; `changed` names connectors whose class may have changed."""
-        types = dict(self._snapshot.types)
-        for name in changed:
+    def update_config(self, reduced: Reduced) -> None:
+        """Set the state that config records lead to, and the types of connectors whose class may have changed."""
+        config, types = reduced.state, dict(self._snapshot.types)
+        self.history.configs_read(reduced, self._snapshot.status, live=self.live)
+        for name in {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}:
             entry = config.connectors.get(name)
             if entry is None:
                 types.pop(name, None)
             else:
                 types[name] = self._kind_of(entry.config)
         self.update(config=config, types=types)
+        self.skip("config", reduced.skipped)
+
+    def update_status(self, reduced: StatusesReduced) -> None:
+        """Set the state that status records lead to."""
+        self.history.statuses_read(reduced, live=self.live)
+        self.update(status=reduced.state)
+        self.skip("status", reduced.skipped)
 
     def wanted(self, name: ConnectorName) -> Mapping[Instance, Wanted]:
         """Return the instances of a connector that the worker was told to run."""
@@ -287,6 +303,12 @@ class HerderState:
         if instance not in self.wanted(name):
             self.announced.discard(instance)
             self._leaving.discard(instance)
+
+
+def _no_history(settings: HerderSettings) -> History:
+    return History(
+        off(), worker_id=settings.worker_id, standalone=settings.standalone, secret_keys=lambda _: ()
+    )
 
 
 def _nothing() -> None:

@@ -71,6 +71,7 @@ class StatusBook:
             for instance, status in mine.items():
                 here = status.worker_id == self._state.settings.worker_id
                 if here and instance not in report and status.state is not State.UNASSIGNED:
+                    self._state.history.orphaned(instance)
                     self.put(instance, State.UNASSIGNED)
         self._state.write_status(stale_topics(self._state.snapshot.config, self._state.snapshot.status))
         self.resume(report.values())

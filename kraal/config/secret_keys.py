@@ -14,17 +14,19 @@ _TEXTS = (ConfigType.STRING, ConfigType.LIST)
 
 
 def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
-    """Return the secret values of a config.
+    """Return the secret values of a config; see `secret_keys`."""
+    names = secret_keys(config, keys)
+    return [value for name, value in config.items() if value is not None and name in names]
+
+
+def secret_keys(config: Config, keys: Iterable[Key] = ()) -> frozenset[str]:
+    """Return the keys of a config whose values are secrets.
 
     `keys` are declarations: a PASSWORD is a secret regardless of its name; a number or a class is not. Undeclared keys
     are judged as settings of Kafka clients, under any prefix, and by their names.
     """
     declared = {key.name: key.type for key in keys}
-    return [
-        value
-        for name, value in config.items()
-        if value is not None and _is_secret(name, declared.get(name) or _client_type(name))
-    ]
+    return frozenset(name for name in config if _is_secret(name, declared.get(name) or _client_type(name)))
 
 
 def _is_secret(name: str, kind: ConfigType | None) -> bool:

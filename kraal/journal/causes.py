@@ -62,7 +62,7 @@ class Cause:
     by: str
     """Who asked for it: `PUT from 10.0.0.7`, `another worker`; empty if nobody did."""
     ms: int
-    """Wall-clock time in milliseconds since the epoch."""
+    """Time of its record, or of the decision; wall-clock milliseconds since the epoch."""
     text: str = ""
     """Instead of the kind's text."""
 
@@ -71,6 +71,10 @@ class Cause:
         """The text of the states that it explains."""
         return self.text or self.kind.value
 
+    def explains(self, state: str) -> bool:
+        """Whether it leads to a state."""
+        return state in _EXPLAINS.get(self.kind, _LIVES)
+
 
 @dataclass(frozen=True, slots=True)
 class Explained:
@@ -78,7 +82,9 @@ class Explained:
 
     cause: str
     by: str
-    uses: bool
+    known: bool
+    """It is a noted cause, or a trace."""
+    uses: bool = False
     """The noted cause is used up: it does not explain a later state."""
 
 
@@ -90,12 +96,17 @@ def explain(
     `noted` is its latest cause that explained no settled state yet; `reason` is that of the status's rebalance.
     """
     state = REMOVED if after is None else str(after.state)
-    settled = after is None or after.state not in (State.UNASSIGNED, State.RESTARTING)
+    uses = is_settled(after)
     if after is not None and after.trace:
-        return Explained(first_line(after.trace), "", settled)
-    if noted is not None and now_ms - noted.ms <= FRESH_MS and state in _EXPLAINS.get(noted.kind, _LIVES):
-        return Explained(noted.shown, noted.by, settled)
-    return Explained(_without_cause(before, after, reason), "", uses=False)
+        return Explained(first_line(after.trace), "", known=True, uses=uses)
+    if noted is not None and now_ms - noted.ms <= FRESH_MS and noted.explains(state):
+        return Explained(noted.shown, noted.by, known=True, uses=uses)
+    return Explained(_without_cause(before, after, reason), "", known=False)
+
+
+def is_settled(status: Status | None) -> bool:
+    """Whether an instance has come to the end of what a cause led to."""
+    return status is None or status.state not in (State.UNASSIGNED, State.RESTARTING)
 
 
 def _without_cause(before: Status | None, after: Status | None, reason: str) -> str:

@@ -73,8 +73,12 @@ class Configs:
         return self._current.get(name)
 
     def found(self, name: ConnectorName, written: Written) -> None:
-        """Note a version that the worker found when it started."""
-        self._current.setdefault(name, written)
+        """Note a version that the worker found when it started; the last one counts."""
+        self._current[name] = written
+
+    def lost(self, name: ConnectorName) -> None:
+        """Forget such a version: the connector was deleted before the worker started."""
+        self._current.pop(name, None)
 
     def add(
         self,

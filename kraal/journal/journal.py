@@ -51,15 +51,22 @@ class Journal:
         self.configs = Configs(min(CONFIGS_EACH, max_bytes // 3), max_bytes // 3)
         lines = max_bytes // 6
         self.lines = LogLines(min(LINES_EACH, lines), lines, lambda name: self._tell("logs", name))
-        """A logging handler; whoever has log lines adds it to the root logger."""
+        """A logging handler; see `follow_log`."""
         self.events = Events(max_bytes // 48, now_ms)
         self._reasons: dict[int, str] = {}
+        self.roots: dict[ConnectorName, Cause] = {}
+        """Requests that new task configs may follow from, by connector; the herder's thread only."""
         self._listeners: tuple[Listener, ...] = ()
         self._telling = threading.local()
         self.status_replayed = False
         """A herder of this process has read the status log to its end."""
         self.config_offset: int | None = None
         """Offset up to which the config log was recorded; None: not yet read to its end."""
+
+    def follow_log(self, root: logging.Logger | None = None) -> None:
+        """Keep the lines of connectors from now on that `root`, None: all of the process, gets."""
+        if self.enabled:
+            (root or logging.getLogger()).addHandler(self.lines)
 
     # -- listeners -----------------------------------------------------------------------------------------
 
@@ -99,10 +106,10 @@ class Journal:
             self.events.add(kind, text, about, by)
             self._tell("events", None)
 
-    def note(self, instances: Iterable[Instance], cause: Cause) -> None:
-        """Note the cause of the next states of these instances."""
+    def note(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
+        """Note the cause of the next states of these instances; see `States.note`."""
         if self.enabled:
-            self.states.note(instances, cause)
+            self.states.note(instances, cause, amends=amends)
 
     def rebalanced(self, generation: int, reason: str) -> None:
         """Keep the reason of a rebalance for the states that follow it."""

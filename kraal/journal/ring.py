@@ -55,6 +55,13 @@ class ByteRing(Generic[T]):
         while self.size > self._limit or (self._most is not None and len(self._entries) > self._most):
             self.drop()
 
+    def amend(self, change: Callable[[T], tuple[T, int] | None]) -> None:
+        """Replace each entry for which `change` returns another one with its size; then drop the oldest ones."""
+        self._entries = deque((change(entry) or (entry, size)) for entry, size in self._entries)
+        self.size = sum(size for _, size in self._entries)
+        while self.size > self._limit:
+            self.drop()
+
     def drop(self) -> None:
         """Drop the oldest entry. Raises IndexError."""
         _, size = self._entries.popleft()
@@ -129,13 +136,18 @@ class KeyedRings(Generic[K, T]):
             ring = self._ring(key)
             before = ring.size
             ring.append(entry, size)
-            self.size += ring.size - before
             self._rings.move_to_end(key)
-            while self.size > self.total:
-                self._evict(next(iter(self._rings)))
-            if key in self._rings and not ring:
-                self._forget(key)
+            self._resized(key, ring, before)
             return key in self._rings
+
+    def amend(self, key: K, change: Callable[[T], tuple[T, int] | None]) -> None:
+        """Replace each entry of a key for which `change` returns another one with its size."""
+        with self._guard as first:
+            ring = self._rings.get(key)
+            if first and ring is not None:
+                before = ring.size
+                ring.amend(change)
+                self._resized(key, ring, before)
 
     def kept(self, key: K) -> Kept[T]:
         """Return a key's entries."""
@@ -157,6 +169,14 @@ class KeyedRings(Generic[K, T]):
             ring.dropped = self._empty.pop(key, 0)
             self.size += KEY_BYTES + getsizeof(key)
         return ring
+
+    def _resized(self, key: K, ring: ByteRing[T], before: int) -> None:
+        """Make room after a ring was changed, whose size was `before`."""
+        self.size += ring.size - before
+        while self.size > self.total:
+            self._evict(next(iter(self._rings)))
+        if key in self._rings and not ring:
+            self._forget(key)
 
     def _evict(self, key: K) -> None:
         """Drop the oldest entry of a key, and the key with its last one."""

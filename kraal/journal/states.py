@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kraal.core.ids import ConnectorName, Instance, Json, TaskId, connector_of
 from kraal.core.secrets import secrets
-from kraal.journal.causes import FRESH_MS, REMOVED, STORED, Cause, Explained, explain
+from kraal.journal.causes import FRESH_MS, REMOVED, STORED, Cause, Explained, explain, is_settled
 from kraal.journal.ring import ENTRY_BYTES, Kept, KeyedRings, text_bytes
 from kraal.journal.texts import cut
 from kraal.protocol.status_records import Status
@@ -44,6 +44,8 @@ class StateEntry:
     cause: str
     by: str
     trace: str | None
+    known: bool = True
+    """Whether `cause` is more than a guess from what changed."""
 
     @property
     def size(self) -> int:
@@ -89,11 +91,34 @@ class States:
         """Return a connector's entries, oldest first. Any thread."""
         return self._rings.kept(name)
 
-    def note(self, instances: Iterable[Instance], cause: Cause) -> None:
-        """Note the cause of the next states of these instances."""
+    def note(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
+        """Note the cause of the next states of these instances.
+
+        `amends`: it was read from a record. The two logs are read at different speeds: states that follow from it may
+        have been recorded already, and are given it now.
+        """
         if len(self._noted) >= MOST_NOTED:
             self._noted = {i: each for i, each in self._noted.items() if cause.ms - each.ms <= FRESH_MS}
-        self._noted.update(dict.fromkeys(instances, cause))
+        for instance in instances:
+            latest = self._latest.get(instance)
+            late = amends and latest is not None and latest.written_ms > cause.ms
+            if late and latest is not None and cause.explains(str(latest.state)):
+                self._amend(instance, cause)
+                if is_settled(latest):
+                    continue
+            self._noted[instance] = cause
+
+    def _amend(self, instance: Instance, cause: Cause) -> None:
+        """Give the states since a cause that it explains."""
+        task = instance.task if isinstance(instance, TaskId) else None
+
+        def change(entry: StateEntry) -> tuple[StateEntry, int] | None:
+            if entry.known or entry.task != task or entry.ms <= cause.ms or not cause.explains(entry.state):
+                return None
+            better = replace(entry, cause=cause.shown, by=cause.by, known=True)
+            return better, better.size
+
+        self._rings.amend(connector_of(instance), change)
 
     def noted(self, instance: Instance, now_ms: int) -> Cause | None:
         """Return the cause that is noted for an instance, unless it is too old."""
@@ -126,7 +151,7 @@ class States:
             return False
         self._latest[instance] = status
         at_ms = now_ms if status.written_ms < 0 else status.written_ms
-        self._append(instance, status, Explained(STORED, "", uses=False), at_ms)
+        self._append(instance, status, Explained(STORED, "", known=True), at_ms)
         return True
 
     def replay(self, instance: Instance, status: Status | None, at_ms: int) -> None:
@@ -167,6 +192,7 @@ class States:
             cause=cut(secrets.scrub(why.cause), TEXT_BYTES),
             by=why.by,
             trace=None if trace is None else _shortened(trace),
+            known=why.known,
         )
         self._rings.append(connector_of(instance), lambda: (entry, entry.size))
         return entry

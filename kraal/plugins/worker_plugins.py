@@ -12,7 +12,7 @@ from kraal.config.connector.sink import SINK
 from kraal.config.connector.source import SOURCE
 from kraal.config.connector.topic_creation import read_rules
 from kraal.config.key import Key
-from kraal.config.secret_keys import secret_values
+from kraal.config.secret_keys import secret_keys, secret_values
 from kraal.config.variables import Resolved, has_variable, variables_of
 from kraal.core.errors import BadRequest, KraalError, ProviderFailed
 from kraal.core.ids import Config
@@ -61,7 +61,7 @@ class ProvidedPlugins:
                         "Java: the worker needs the value without waiting; write it out, or use a provider of Kraal's."
                     )
         resolved = resolve(config)
-        secrets.add(*secret_values(resolved.config, self._keys(resolved.config)))
+        secrets.add(*secret_values(resolved.config, declared_keys(self.registry, resolved.config)))
         return resolved
 
     def make(self, config: Mapping[str, str]) -> Connector:
@@ -75,7 +75,8 @@ class ProvidedPlugins:
         (SINK if connector.kind == "sink" else SOURCE).parse(config)
         check_urls(self.defaults.raw, config)
         exact = self.defaults.exactly_once_sources
-        if idle := without_effect(config, connector.kind, self._keys(config), exactly_once=exact):
+        declared = declared_keys(self.registry, config)
+        if idle := without_effect(config, connector.kind, declared, exactly_once=exact):
             log.warning(
                 "Connector %s: these settings have no effect: %s", config.get("name"), ", ".join(idle)
             )
@@ -94,6 +95,10 @@ class ProvidedPlugins:
         """Return the version of the plugin; None for a class that cannot be found or imported."""
         found = self._class_of(config)
         return None if found is None else found.version
+
+    def secret_keys(self, config: Config) -> frozenset[str]:
+        """Return the keys of a config whose values are secrets, by their declarations or names."""
+        return secret_keys(config, declared_keys(self.registry, config))
 
     def tracks_offsets(self, config: Config) -> bool:
         """Return whether a connector's source tasks may request the offsets of their records."""
@@ -139,19 +144,20 @@ class ProvidedPlugins:
         except KraalError:
             return None
 
-    def _keys(self, config: Config) -> list[Key]:
-        """Return the keys declared by the plugins that a config names, except those that cannot be loaded."""
-        keys: list[Key] = []
-        for role in (_CLASS, *_CONVERTERS):
-            wanted = config.get(CONNECTOR_VERSION if role == _CLASS else role + VERSION_SUFFIX)
-            try:
-                plugin = self.registry.find((config.get(role) or "").strip(), wanted=wanted)
-            except KraalError:
-                continue
-            prefix = "" if role == _CLASS else f"{role}."
-            declared = () if plugin is None else plugin.config_def
-            keys += [replace(key, name=prefix + key.name) for key in declared]
-        return keys + alias_keys(self.registry, config)
+
+def declared_keys(registry: Registry, config: Config) -> list[Key]:
+    """Return the keys declared by the plugins that a config names, except those that cannot be loaded."""
+    keys: list[Key] = []
+    for role in (_CLASS, *_CONVERTERS):
+        wanted = config.get(CONNECTOR_VERSION if role == _CLASS else role + VERSION_SUFFIX)
+        try:
+            plugin = registry.find((config.get(role) or "").strip(), wanted=wanted)
+        except KraalError:
+            continue
+        prefix = "" if role == _CLASS else f"{role}."
+        declared = () if plugin is None else plugin.config_def
+        keys += [replace(key, name=prefix + key.name) for key in declared]
+    return keys + alias_keys(registry, config)
 
 
 def as_written(infos: ConfigInfos, resolved: Resolved) -> ConfigInfos:

@@ -131,6 +131,7 @@ class Process(ABC, Generic[C]):
             windows=Windows(config.metrics_window_s, config.metrics_samples),
             stall_s=config.stall_timeout_s,
             loggers=self._loggers,
+            history_max_bytes=config.history_max_bytes,
         )
 
     @abstractmethod
@@ -188,6 +189,7 @@ class Process(ABC, Generic[C]):
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
         who.generation = lambda: assembly.published.latest.generation
+        assembly.journal.follow_log()
         apps = create_apps(
             assembly.herder,
             assembly.published,

@@ -41,6 +41,11 @@ class ConnectorChanged:
     """A connector's config was written: the connector is new or must restart, even if the config is identical."""
 
     name: ConnectorName
+    config: Config = field(default_factory=dict, compare=False, repr=False)
+    before: Config | None = field(default=None, compare=False, repr=False)
+    """The config that it replaced; None: the connector is new."""
+    offset: int = field(default=-1, compare=False)
+    written_ms: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,12 @@ class ConnectorRemoved:
     """An existing connector was deleted."""
 
     name: ConnectorName
+    before: Config = field(default_factory=dict, compare=False, repr=False)
+    """Its last config."""
+    tasks: int = field(default=0, compare=False)
+    """The number of its tasks."""
+    offset: int = field(default=-1, compare=False)
+    written_ms: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,12 @@ class TargetChanged:
     """The target state of a known connector changed."""
 
     name: ConnectorName
+    before: TargetState = field(default=TargetState.STARTED, compare=False)
+    target: TargetState = field(default=TargetState.STARTED, compare=False)
+    tasks: int = field(default=0, compare=False)
+    """The number of its tasks."""
+    offset: int = field(default=-1, compare=False)
+    written_ms: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,10 @@ class TasksChanged:
     """A commit record was applied; the set of tasks may be empty or inconsistent."""
 
     name: ConnectorName
+    tasks: int = field(default=0, compare=False)
+    """The number of tasks before or after it, whichever is larger."""
+    offset: int = field(default=-1, compare=False)
+    written_ms: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +109,8 @@ class LoggerChanged:
 @dataclass(frozen=True, slots=True)
 class SessionKeyChanged:
     """The group's session key was rotated; the state has the new one."""
+
+    offset: int = field(default=-1, compare=False)
 
 
 Event = (
@@ -181,15 +204,15 @@ class _Draft:
         match record:
             case ConnectorConfigRecord(name, properties):
                 if properties is None:
-                    self._remove(name)
+                    self._remove(name, offset, written_ms)
                 else:
-                    self._put(name, properties, offset)
+                    self._put(name, properties, offset, written_ms)
             case TargetStateRecord(name, target):
-                self._target(name, target)
+                self._target(name, target, offset, written_ms)
             case TaskConfigRecord(task, properties):
                 self._own_deferred(task.connector)[task.task] = properties
             case TaskCommitRecord(name, tasks):
-                self._commit(name, tasks, offset)
+                self._commit(name, tasks, offset, written_ms)
             case TaskCountRecord(name, tasks):
                 self._fenced(name, tasks)
             case RestartRecord(name, include_tasks, only_failed):
@@ -198,40 +221,43 @@ class _Draft:
                 self.events.append(LoggerChanged(namespace, level, offset))
             case SessionKeyRecord():
                 self.session_key = record
-                self.events.append(SessionKeyChanged())
+                self.events.append(SessionKeyChanged(offset))
 
-    def _put(self, name: ConnectorName, config: Config, offset: int) -> None:
+    def _put(self, name: ConnectorName, config: Config, offset: int, written_ms: int) -> None:
         entry = self.connectors.get(name)
+        before = None if entry is None else entry.config
         if entry is None:
             target = self.early_targets.pop(name, TargetState.STARTED)
             entry = ConnectorEntry(name=name, config=config, target=target, version=offset)
         else:
             entry = replace(entry, config=config, version=offset)
         self.connectors[name] = entry
-        self.events.append(ConnectorChanged(name))
+        self.events.append(ConnectorChanged(name, config, before, offset, written_ms))
 
-    def _remove(self, name: ConnectorName) -> None:
+    def _remove(self, name: ConnectorName, offset: int, written_ms: int) -> None:
         self._forget_deferred(name)
         entry = self.connectors.pop(name, None)
         if entry is None:
             return
         if entry.target is not TargetState.STARTED:  # the target state has its own tombstone (C2)
             self.early_targets[name] = entry.target
-        self.events.append(ConnectorRemoved(name))
+        self.events.append(ConnectorRemoved(name, entry.config, entry.task_count, offset, written_ms))
 
-    def _target(self, name: ConnectorName, target: TargetState | None) -> None:
+    def _target(self, name: ConnectorName, target: TargetState | None, offset: int, written_ms: int) -> None:
         wanted = target or TargetState.STARTED
         entry = self.connectors.get(name)
         if entry is not None:
             if entry.target is not wanted:
                 self.connectors[name] = replace(entry, target=wanted)
-                self.events.append(TargetChanged(name))
+                self.events.append(
+                    TargetChanged(name, entry.target, wanted, entry.task_count, offset, written_ms)
+                )
         elif wanted is TargetState.STARTED:
             self.early_targets.pop(name, None)
         else:
             self.early_targets[name] = wanted
 
-    def _commit(self, name: ConnectorName, count: int, offset: int) -> None:
+    def _commit(self, name: ConnectorName, count: int, offset: int, written_ms: int) -> None:
         deferred = self.deferred.get(name, {})
         self._forget_deferred(name)
         entry = self.connectors.get(name)
@@ -248,7 +274,7 @@ class _Draft:
             tasks_version=offset,
             pending_fencing=True,
         )
-        self.events.append(TasksChanged(name))
+        self.events.append(TasksChanged(name, max(count, entry.task_count), offset, written_ms))
 
     def _fenced(self, name: ConnectorName, count: int) -> None:
         self.fenced_counts[name] = count

@@ -35,6 +35,8 @@ class StatusesReduced:
     changed: tuple[Instance, ...] = ()
     """Instances with new records, in order: no longer shown as RESTARTING (contract 0.2)."""
     skipped: tuple[Skipped, ...] = ()
+    applied: tuple[tuple[Instance, Status | None, int], ...] = ()
+    """Statuses that were set, in order, with the times of their records; None: deleted, maybe with its connector's."""
 
 
 def apply_status(state: StatusState, records: Sequence[Record]) -> StatusesReduced:
@@ -155,6 +157,7 @@ class _Draft:
     statuses: dict[ConnectorName, _Drafted] = field(default_factory=dict)
     topics: dict[ConnectorName, set[TopicName]] = field(default_factory=dict)
     changed: list[Instance] = field(default_factory=list)
+    applied: list[tuple[Instance, Status | None, int]] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
     @staticmethod
@@ -171,18 +174,20 @@ class _Draft:
             return
         status = None if record.status is None else replace(record.status, written_ms=written_ms)
         if isinstance(record.instance, TaskId):
-            self._task(record.instance, status)
+            self._task(record.instance, status, written_ms)
         else:
-            self._connector(record.instance, status)
+            self._connector(record.instance, status, written_ms)
 
-    def _connector(self, name: ConnectorName, status: Status | None) -> None:
+    def _connector(self, name: ConnectorName, status: Status | None, written_ms: int) -> None:
         drafted = self._statuses(name)
         if status is None:
+            self.applied.extend((TaskId(name, task), None, written_ms) for task in sorted(drafted.tasks))
             drafted.tasks.clear()  # S5
         drafted.connector = status
         self.changed.append(name)
+        self.applied.append((name, status, written_ms))
 
-    def _task(self, task: TaskId, status: Status | None) -> None:
+    def _task(self, task: TaskId, status: Status | None, written_ms: int) -> None:
         tasks = self._statuses(task.connector).tasks
         if status is None:
             tasks.pop(task.task, None)
@@ -199,6 +204,7 @@ class _Draft:
                 return
             tasks[task.task] = status
         self.changed.append(task)
+        self.applied.append((task, status, written_ms))
 
     def _statuses(self, name: ConnectorName) -> _Drafted:
         drafted = self.statuses.get(name)
@@ -227,4 +233,4 @@ class _Draft:
             else:
                 topics.pop(name, None)
         state = StatusState(offset=self.offset, statuses=statuses, topics=topics)
-        return StatusesReduced(state, tuple(self.changed), tuple(self.skipped))
+        return StatusesReduced(state, tuple(self.changed), tuple(self.skipped), tuple(self.applied))

@@ -27,6 +27,7 @@ from kraal.config.worker.keys import (
     ALLOWLIST,
     BODIES_MAX,
     CONTROL_PORT,
+    HISTORY_MAX,
     POLICY,
     PREFIXES,
     REST,
@@ -88,6 +89,8 @@ class WorkerConfig:
     """Maximum number of REST requests that wait for one component of the worker."""
     bodies_max_bytes: int
     """Maximum total size of the bodies of unanswered requests."""
+    history_max_bytes: int
+    """Maximum memory for the history that REST shows; 0: nothing is recorded."""
     test_control_port: int | None
     """The loopback port of the control server with which tests kill actors; 0: any free port; None: disabled."""
     cors_origin: str
@@ -218,6 +221,7 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "ui_read_only": values[UI_READ_ONLY] is True,
         "waiting_max": checked.number(WAITING_MAX),
         "bodies_max_bytes": checked.number(BODIES_MAX),
+        "history_max_bytes": checked.number(HISTORY_MAX),
         "test_control_port": None if values[CONTROL_PORT] is None else checked.number(CONTROL_PORT),
         "cors_origin": text("access.control.allow.origin"),
         "cors_methods": text("access.control.allow.methods"),

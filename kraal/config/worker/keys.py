@@ -49,6 +49,7 @@ UI: Final = "ui.enabled"
 UI_READ_ONLY: Final = "ui.read.only"
 WAITING_MAX: Final = "rest.waiting.requests.max"
 BODIES_MAX: Final = "rest.bodies.max.bytes"
+HISTORY_MAX: Final = "rest.history.max.bytes"
 PLUGINS_LOCK: Final = "kraal.plugins.lock"
 POLICY: Final = "connector.client.config.override.policy"
 ALLOWLIST: Final = "connector.client.config.override.allowlist"
@@ -240,6 +241,10 @@ _KRAAL = [
          "Maximum total size of the bodies of pending requests, in bytes; further requests are answered "
          "with 503 and Retry-After. Requests between workers have a limit of their own of the same size.",
          default=64 * 1024 * 1024, check=between(1_000_000, 1 << 40), source="Kraal"),
+    worker_key(HISTORY_MAX, _LONG, _LOW,
+         "Maximum memory for the history that REST shows: states with their causes, earlier configs, log lines by "
+         "connector, and events, in bytes. The oldest are dropped first; 0: nothing is recorded.",
+         default=48 * 1024 * 1024, check=between(0, 1 << 34), source="Kraal"),
     worker_key("java.security.auth.login.config", _STRING, _LOW,
          "JAAS file for basic authentication. Default: the file that KAFKA_OPTS names, as for a JVM.",
          check=non_empty, source="Kraal"),

@@ -116,6 +116,7 @@ class EmbeddedWorker:
             graceful_s=config.graceful_timeout_s,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
             loggers=self.loggers,
+            history_max_bytes=config.history_max_bytes,
         )
         self.assembly: Assembly = assemble(parts, lambda name, _: self.given_up.append(name))
         self.scheduler.run()

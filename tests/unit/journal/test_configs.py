@@ -75,13 +75,14 @@ def test_secrets_are_hidden_and_a_changed_one_is_named() -> None:
     assert "secret" not in json.dumps(version.to_json())
 
 
-def test_a_config_that_was_found_keeps_what_is_known_of_it() -> None:
+def test_of_configs_that_were_found_the_last_one_is_the_current_one() -> None:
     configs = new()
-    configs.found(NAME, Written(5))
-    assert configs.written(NAME) == Written(5)
-    add(configs, None, {"a": "1"}, 10, "somebody")
-    configs.found(NAME, Written(10))
-    assert configs.written(NAME) == Written(10, "somebody")
+    for ms in (5, 7):
+        configs.found(NAME, Written(ms))
+    assert configs.written(NAME) == Written(7)
+    assert configs.kept(NAME).entries == ()
+    configs.lost(NAME)
+    assert configs.written(NAME) is None
 
 
 def test_there_is_a_maximum_number_of_versions() -> None:

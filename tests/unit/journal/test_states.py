@@ -98,6 +98,52 @@ def test_the_latest_cause_counts_and_only_for_its_instances() -> None:
     ]
 
 
+class TestOfACauseThatIsReadLate:
+    """The two logs are read at different speeds: states that follow from a record may be read before it."""
+
+    CAUSE = Cause(Kind.CONFIG, "somebody", NOW + 10)
+
+    def test_it_explains_the_states_after_it_and_no_later_ones(self) -> None:
+        states = new()
+        for number, state in enumerate((State.RUNNING, State.UNASSIGNED, State.RUNNING)):
+            add(states, T0, status(state, 10 * number + 5))
+        states.note([T0, T1], self.CAUSE, amends=True)
+        add(states, T0, status(State.UNASSIGNED, 40))
+        assert [(entry.cause, entry.by) for entry in states.kept(NAME).entries] == [
+            ("assigned in generation 1", ""),
+            ("config changed", "somebody"),
+            ("config changed", "somebody"),
+            ("stopped by its worker", ""),
+        ]
+
+    def test_it_explains_the_rest_of_the_way_as_well(self) -> None:
+        states = new()
+        add(states, T0, status(State.RUNNING, 5))
+        add(states, T0, status(State.UNASSIGNED, 15))
+        states.note([T0], self.CAUSE, amends=True)
+        add(states, T0, status(State.RUNNING, 20))
+        assert [entry.cause for entry in states.kept(NAME).entries][1:] == ["config changed"] * 2
+
+    def test_known_causes_and_those_of_others_stay(self) -> None:
+        states = new()
+        states.note([T0], Cause(Kind.RESTART, "another", NOW))
+        for instance, state in ((T0, State.RUNNING), (T1, State.RUNNING), (NAME, State.FAILED)):
+            add(states, instance, status(state, 15, trace="OSError: x" if state is State.FAILED else None))
+        states.note([T0, NAME], self.CAUSE, amends=True)
+        causes = {entry.task: entry.cause for entry in states.kept(NAME).entries}
+        assert causes == {0: "restarted", 1: "assigned in generation 1", None: "OSError: x"}
+
+    def test_a_decision_of_this_worker_is_never_late(self) -> None:
+        states = new()
+        add(states, T0, status(State.RUNNING, 15))  # by a clock that is ahead
+        states.note([T0], self.CAUSE)
+        add(states, T0, status(State.UNASSIGNED, 20))
+        assert [entry.cause for entry in states.kept(NAME).entries] == [
+            "assigned in generation 1",
+            "config changed",
+        ]
+
+
 def test_causes_that_nothing_follows_do_not_pile_up() -> None:
     states = new()
     for number in range(3 * MOST_NOTED):

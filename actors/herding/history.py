@@ -1,0 +1,310 @@
+"""The herder's entries in the journal: what it reads, decides and is told, with causes and authors.
+
+Part of the herder; runs on its thread only. The journal outlives the herder. The first herder of a process finds a
+state of the logs: it records statuses as stored, and no events. A later one reads the same records again; what comes
+after those that an earlier one has read is recorded as if it were read live.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from actors.messages.offsets import ResetOffsets
+from kraal.cluster.decisions.failures import first_line
+from kraal.cluster.state.config_replay import (
+    ConnectorChanged,
+    ConnectorRemoved,
+    LoggerChanged,
+    RestartRequested,
+    SessionKeyChanged,
+    TargetChanged,
+    TasksChanged,
+)
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.core.ids import TargetState, TaskId
+from kraal.journal.authors import ConfigWritten, Deleted, LevelSet, OffsetsChanged, Restarted, TargetSet
+from kraal.journal.causes import Cause, Kind
+from kraal.journal.configs import Written, changed_keys
+from kraal.journal.events import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from concurrent.futures import Future
+    from typing import Any
+
+    from actors.messages.herder import AssignmentReceived
+    from actors.messages.offsets import AlterOffsets
+    from kraal.cluster.decisions.restart import RestartRequest
+    from kraal.cluster.state.config_replay import Event, Reduced, Skipped
+    from kraal.cluster.state.status_replay import StatusesReduced
+    from kraal.cluster.state.statuses import StatusState
+    from kraal.cluster.state.wanted_work import Assignment
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.core.ids import Config, Instance, WorkerId
+    from kraal.journal.authors import Effect
+    from kraal.journal.journal import Journal
+    from kraal.protocol.status_records import Status
+
+_KINDS = {
+    TargetState.PAUSED: Kind.PAUSED,
+    TargetState.STOPPED: Kind.STOPPED,
+    TargetState.STARTED: Kind.RESUMED,
+}
+ROOT_MS = 120_000
+"""How long after a request new task configs may follow from it, in milliseconds."""
+_SHOWN_KEYS = 10
+"""Maximum number of changed keys that an event names."""
+ME = "this worker"
+OTHER = "another worker"
+
+
+class History:
+    """Records what the herder knows."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        worker_id: WorkerId,
+        standalone: bool,
+        secret_keys: Callable[[Config], Collection[str]],
+    ) -> None:
+        """`journal` outlives the herder; `secret_keys` returns the keys of a config whose values are secrets."""
+        self._journal = journal
+        self._worker_id = worker_id
+        self._standalone = standalone
+        self._secret_keys = secret_keys
+
+    # -- what was read ---------------------------------------------------------------------------------------
+
+    def configs_read(self, reduced: Reduced, statuses: StatusState, *, live: bool) -> None:
+        """Record events of the config log; those that the first herder finds are state, and no events.
+
+        `statuses`: those of instances that the events may be about.
+        """
+        journal = self._journal
+        if not journal.enabled:
+            return
+        known = journal.config_offset
+        for event in reduced.events:
+            if known is None:
+                self._found(event)
+            elif event.offset >= known:
+                self._changed(event, statuses)
+        if known is not None and live:
+            journal.config_offset = reduced.state.offset
+
+    def statuses_read(self, reduced: StatusesReduced, *, live: bool) -> None:
+        """Record the statuses of records, or look at them for what an earlier herder has not read."""
+        journal = self._journal
+        if not journal.enabled:
+            return
+        for instance, status, at_ms in reduced.applied:
+            if live:
+                self._note_forwarded(instance, status)
+                journal.state(instance, status, at_ms)
+            elif journal.status_replayed:
+                journal.states.replay(instance, status, at_ms)
+
+    def skipped(self, topic: str, records: Sequence[Skipped]) -> None:
+        """Record records that cannot be applied."""
+        for record in records:
+            self._journal.event(EventKind.WORKER, f"Skipped an invalid record of the {topic} log: {record}")
+
+    def went_live(self, snapshot: Snapshot) -> None:
+        """Record what the logs had: both are read to their ends."""
+        journal = self._journal
+        if not journal.enabled:
+            return
+        journal.states_read(dict(_statuses(snapshot.status)))
+        if journal.config_offset is None:
+            count = len(snapshot.config.connectors)
+            journal.event(EventKind.WORKER, f"The worker has read its logs: {_count(count, 'connector')}")
+        else:
+            journal.event(EventKind.WORKER, "The herder was restarted, and has read its logs again")
+        journal.config_offset = snapshot.config.offset
+
+    def _found(self, event: Event) -> None:
+        match event:
+            case ConnectorChanged():
+                self._journal.configs.found(event.name, Written(event.written_ms))
+            case ConnectorRemoved():
+                self._journal.configs.lost(event.name)
+            case _:
+                pass
+
+    def _changed(self, event: Event, statuses: StatusState) -> None:
+        match event:
+            case ConnectorChanged():
+                self._config_changed(event)
+            case ConnectorRemoved():
+                by = self._by(Deleted(event.name))
+                written = Written(event.written_ms, by)
+                self._journal.config(event.name, event.before, None, written, self._secret_keys)
+                self._note_read(_all_of(event, statuses), Kind.DELETED, by, event.written_ms)
+                self._journal.roots.pop(event.name, None)
+                self._journal.event(EventKind.CONFIG, "deleted", event.name, by)
+            case TargetChanged():
+                by = self._by(TargetSet(event.name, event.target))
+                kind = _KINDS[event.target]
+                cause = self._note_read(_all_of(event, statuses), kind, by, event.written_ms)
+                if event.before is TargetState.STOPPED:  # its tasks are made again
+                    self._journal.roots[event.name] = cause
+                self._journal.event(EventKind.TARGET, cause.shown, event.name, by)
+            case TasksChanged():
+                root = self._journal.roots.pop(event.name, None)
+                tasks = [TaskId(event.name, number) for number in range(event.tasks)]
+                if root is not None and event.written_ms - root.ms <= ROOT_MS:
+                    self._note_read(tasks, Kind.TASKS, root.by, event.written_ms, root.shown)
+                else:
+                    self._note_read(tasks, Kind.TASKS, "", event.written_ms)
+            case LoggerChanged():
+                text = f"The level of {event.namespace} was set to {event.level}"
+                self._journal.event(EventKind.LOGGER, text, by=self._by(LevelSet(event.namespace)))
+            case RestartRequested() | SessionKeyChanged():
+                pass  # see `restart_requested`
+            case _:
+                assert_never(event)
+
+    def _config_changed(self, event: ConnectorChanged) -> None:
+        name = event.name
+        by = self._by(ConfigWritten(name, event.config))
+        written = Written(event.written_ms, by)
+        self._journal.config(name, event.before, event.config, written, self._secret_keys)
+        kind = Kind.CREATED if event.before is None else Kind.CONFIG
+        self._journal.roots[name] = self._note_read([name], kind, by, event.written_ms)
+        self._journal.event(EventKind.CONFIG, _config_text(event.before, event.config), name, by)
+
+    def _note_forwarded(self, instance: Instance, status: Status | None) -> None:
+        """Note a plain restart on another worker, which leaves no record, if this worker forwarded its request."""
+        if status is None or status.worker_id == self._worker_id:
+            return
+        if self._journal.states.noted(instance, self._journal.now_ms()) is None:
+            by = self._journal.authors.take(Restarted(instance))
+            if by is not None:
+                self._note([instance], Kind.RESTART, by)
+
+    # -- restarts --------------------------------------------------------------------------------------------
+
+    def restart_requested(
+        self, request: RestartRequest, instances: Collection[Instance], *, written_ms: int
+    ) -> None:
+        """Record a KIP-745 request that was read, and the instances that it restarts."""
+        asked = Restarted(request.name, request.include_tasks, request.only_failed)
+        by = self._by(asked)
+        self._note_read(instances, Kind.RESTART, by, written_ms)
+        which = "failed instance" if request.only_failed else "instance"
+        self._journal.event(
+            EventKind.RESTART, f"restart of {_count(len(instances), which)} requested", request.name, by
+        )
+
+    def restarted(self, instance: Instance) -> None:
+        """Record the plain restart of an instance of this worker."""
+        by = self._journal.authors.take(Restarted(instance)) or ""
+        self._note([instance], Kind.RESTART, by)
+        self._journal.event(EventKind.RESTART, "restart requested", instance, by)
+
+    def restarts_automatically(
+        self, instance: Instance, number: int, most: int, window_s: float, trace: str
+    ) -> None:
+        """Record an automatic restart, the `number`-th within the window."""
+        text = f"automatic restart {number} of at most {most} within {window_s:g} s"
+        self._note([instance], Kind.AUTO_RESTART, ME, text)
+        self._journal.event(EventKind.AUTO_RESTART, f"{text}: {first_line(trace)}", instance, ME)
+
+    def gave_up(self, instance: Instance, why: str, trace: str) -> None:
+        """Record that a failed instance is not restarted any more."""
+        self._journal.event(EventKind.GIVEN_UP, f"{why} ({first_line(trace)})", instance, ME)
+
+    # -- the group and the worker ------------------------------------------------------------------------------
+
+    def assigned(self, message: AssignmentReceived) -> None:
+        """Record a rebalance."""
+        if self._standalone:
+            return
+        reason = "" if message.plan is None else message.plan.why
+        self._journal.rebalanced(message.generation, reason)
+        held = message.assignment
+        here = f"{_count(len(held.connectors), 'connector')} and {_count(len(held.tasks), 'task')} here"
+        text = f"generation {message.generation}: {here}"
+        leader = ME if message.is_leader else message.leader_url or "unknown"
+        self._journal.event(
+            EventKind.REBALANCE, f"{text}; leader: {leader}{f'; reason: {reason}' if reason else ''}"
+        )
+
+    def revoked(self, before: Assignment, after: Assignment) -> None:
+        """Note which instances this worker gives up, unless a request is their cause."""
+        now_ms = self._journal.now_ms()
+        gone: list[Instance] = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
+        free = [each for each in gone if self._journal.states.noted(each, now_ms) is None]
+        self._note(free, Kind.REVOKED, "")
+
+    def group_lost(self, reason: str) -> None:
+        """Record that no leader is known."""
+        self._journal.event(EventKind.REBALANCE, f"lost membership of the group: {reason}")
+
+    def closing(self, instances: Iterable[Instance]) -> None:
+        """Record that this worker shuts down."""
+        self._note(instances, Kind.CLOSING, "")
+        self._journal.event(EventKind.WORKER, "The worker shuts down")
+
+    def orphaned(self, instance: Instance) -> None:
+        """Note that an earlier life of this worker ended without stopping an instance."""
+        self._note([instance], Kind.ORPHANED, "")
+
+    def offsets_asked(self, message: AlterOffsets | ResetOffsets, answer: Future[Any]) -> None:
+        """Record a change of offsets once it is made."""
+
+        def answered(_: Future[Any]) -> None:
+            if answer.exception() is None:
+                text = "offsets reset" if isinstance(message, ResetOffsets) else "offsets altered"
+                by = self._journal.authors.take(OffsetsChanged(message.name)) or ""
+                self._journal.event(EventKind.OFFSETS, text, message.name, by)
+
+        answer.add_done_callback(answered)
+
+    def _by(self, effect: Effect) -> str:
+        """Return who asked for what a record says."""
+        return self._journal.authors.take(effect) or ("" if self._standalone else OTHER)
+
+    def _note(self, instances: Iterable[Instance], kind: Kind, by: str, text: str = "") -> None:
+        """Note a cause that this worker decides on now."""
+        self._journal.note(instances, Cause(kind, by, self._journal.now_ms(), text))
+
+    def _note_read(
+        self, instances: Iterable[Instance], kind: Kind, by: str, written_ms: int, text: str = ""
+    ) -> Cause:
+        """Note a cause that was read, and perhaps later than states that follow from it."""
+        known = written_ms >= 0
+        cause = Cause(kind, by, written_ms if known else self._journal.now_ms(), text)
+        self._journal.note(instances, cause, amends=known)
+        return cause
+
+
+def _all_of(event: ConnectorRemoved | TargetChanged, statuses: StatusState) -> list[Instance]:
+    """Return the connector and its tasks, also those that were just removed and still have a status."""
+    known = statuses.statuses.get(event.name, ConnectorStatuses()).tasks
+    return [event.name, *(TaskId(event.name, number) for number in {*range(event.tasks), *known})]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _statuses(state: StatusState) -> Iterable[tuple[Instance, Status]]:
+    for name, statuses in state.statuses.items():
+        if statuses.connector is not None:
+            yield name, statuses.connector
+        for number, status in statuses.tasks.items():
+            yield TaskId(name, number), status
+
+
+def _config_text(before: Config | None, after: Config) -> str:
+    """Return what happened to a config, without its values."""
+    if before is None:
+        return "created"
+    keys = changed_keys(before, after)
+    if not keys:
+        return "config written again without a change"
+    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
+    return f"config changed: {', '.join(keys[:_SHOWN_KEYS])}{more}"
