@@ -1,0 +1,93 @@
+"""What tests read of the journal of a worker in the simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.runtime.mailbox import Ask
+from kraal.cluster.state.status_replay import apply_status
+from kraal.cluster.state.statuses import StatusState
+from kraal.core.ids import ConnectorName, Instance, TaskId, connector_of
+from kraal.journal.authors import (
+    ConfigWritten,
+    Effect,
+)
+from kraal.journal.causes import REMOVED
+from kraal.journal.events import EventKind
+from kraal.journal.journal import Journal
+from kraal.journal.states import StateEntry
+from kraal.protocol.status_records import Status
+from kraal.stores.api import Log
+from kraal.testing._simulation.cluster_worker import ClusterWorker
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+T0, T1, T2 = (TaskId(NAME, number) for number in range(3))
+CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "2"}
+SEEDS = range(6)
+USER = "PUT from 10.0.0.7"
+
+
+def journal(worker: EmbeddedWorker | ClusterWorker) -> Journal:
+    return worker.assembly.journal
+
+
+def entries(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[StateEntry]:
+    task = instance.task if isinstance(instance, TaskId) else None
+    kept = journal(worker).states.kept(connector_of(instance)).entries
+    return [entry for entry in kept if entry.task == task]
+
+
+def told(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[tuple[str, str, str]]:
+    """Return the states of an instance with their causes and authors."""
+    return [(entry.state, entry.cause, entry.by) for entry in entries(worker, instance)]
+
+
+def events(worker: EmbeddedWorker | ClusterWorker, kind: EventKind) -> list[tuple[str, str]]:
+    found = journal(worker).events.after(None, 10_000)
+    return [(event.text, event.by) for event in found if event.kind is kind]
+
+
+def asked(worker: EmbeddedWorker, message: Ask[Any], effect: Effect, by: str = USER) -> None:
+    """Ask as REST does for a user, and let the worker come to rest."""
+    with journal(worker).authors.asking(effect, by):
+        worker.ask(message)
+    worker.run()
+
+
+def running(seed: int = 0, **properties: str) -> EmbeddedWorker:
+    worker = EmbeddedWorker(seed=seed, properties=properties)
+    with journal(worker).authors.asking(ConfigWritten(NAME, CONFIG), "POST from 10.0.0.1"):
+        worker.create(NAME, CONFIG)
+    return worker
+
+
+def stored(log: Log) -> dict[Instance, list[tuple[str, str, int, str | None]]]:
+    """Return the states of all instances as the status log has them, without repetitions."""
+    found: dict[Instance, list[tuple[str, str, int, str | None]]] = {}
+    latest: dict[Instance, Status] = {}
+    state = StatusState()
+    for record in log.read(0, 100_000):
+        reduced = apply_status(state, [record])
+        state = reduced.state
+        for instance, status, _ in reduced.applied:
+            before = latest.pop(instance, None)
+            shown = status or before
+            if shown is None:
+                continue
+            of = (shown.worker_id, int(shown.generation), None if status is None else shown.trace)
+            entry = (REMOVED if status is None else str(shown.state), *of)
+            if not found.setdefault(instance, []) or found[instance][-1] != entry:
+                found[instance].append(entry)
+            if status is not None:
+                latest[instance] = status
+    return found
+
+
+def recorded(
+    worker: EmbeddedWorker | ClusterWorker, instance: Instance
+) -> list[tuple[str, str, int, str | None]]:
+    return [
+        (entry.state, entry.worker_id, entry.generation, entry.trace) for entry in entries(worker, instance)
+    ]
