@@ -40,6 +40,7 @@ from kraal.core.ids import Instance, TaskId, TopicName
 from kraal.engine.api import TaskSpec
 from kraal.journal.journal import Journal
 from kraal.metrics.registry import MetricsRegistry
+from kraal.metrics.series import Series
 from kraal.metrics.task import TaskMeter
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Assembly:
     """Metrics of this worker."""
     journal: Journal
     """What happened on this worker."""
+    series: Series
+    """The recent numbers of its tasks, which a `Sampler` takes."""
 
 
 def assemble(parts: Parts, on_give_up: Callable[[str, BaseException], None]) -> Assembly:
@@ -85,6 +88,7 @@ def assemble(parts: Parts, on_give_up: Callable[[str, BaseException], None]) -> 
         published=make.published,
         metrics=make.metrics,
         journal=make.journal,
+        series=make.series,
     )
 
 
@@ -125,6 +129,7 @@ class _Maker:
             parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
         )
         self.journal = Journal(parts.clock.wall_ms, parts.history_max_bytes)
+        self.series = Series(self.metrics)
         self.membership_state = None if parts.cluster is None else self._membership_state(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
         self._ledger = RestartHistory()

@@ -311,3 +311,20 @@ def test_a_cluster_counts_its_rebalances(seed: int) -> None:
     assert after.value(REBALANCE + "completed_rebalances_total") > before[cluster.leader.name]
     assert after.value(WORKER + "task_count") == 2
     assert after.value(REBALANCE + "rebalance_max_time_ms") >= 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_samples_outlive_the_actors(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config(FAKE_SINK))
+    series = worker.assembly.series
+    for actor in ("herder", "worker", f"task {T0}"):
+        worker.fake.feed(T0, 50)
+        worker.advance(5)
+        series.sample()
+        worker.crash(actor)
+        worker.run()
+    worker.fake.feed(T0, 25)
+    worker.advance(5)
+    series.sample()
+    assert series.of(NAME).tasks[0]["records_per_second"] == [10, 10, 10, 5]

@@ -1,0 +1,337 @@
+"""The recent numbers of each task for charts: a sample each five seconds, for ten minutes.
+
+One thread samples the registry, so tasks report nothing for it, and what was sampled survives the death of any actor.
+Each task has one array of a fixed size; the sum of all arrays is bounded. A sample that was not taken is a gap. A task
+that has left this worker keeps its samples until the last of them is ten minutes old.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from kraal.core.ids import ConnectorName, State, TaskId
+from kraal.metrics.task import NO_PHASE, Phase
+
+if TYPE_CHECKING:
+    from kraal.metrics.registry import MetricsRegistry
+    from kraal.metrics.task import TaskNumbers
+
+log = logging.getLogger(__name__)
+
+STEP_S: Final = 5.0
+STEP_MS: Final = 5000
+SAMPLES: Final = 120
+RECENT: Final = 24
+"""Number of samples in a connector's recent rate: two minutes."""
+MAX_BYTES: Final = 16 * 1024 * 1024
+TASK_BYTES: Final = 3400
+"""Memory of one task: its samples, with seven digits each, and what is needed to take the next one."""
+COLUMNS: Final = ("records_per_second", "poll_ms", "write_ms", "commit_ms", "backlog_records")
+
+Values = Sequence[float | None]
+"""One value for each sample, oldest first; None: a gap, or nothing to measure."""
+_QUIET: Final[Values] = (0,) * RECENT
+Changed = Callable[[frozenset[ConnectorName]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """The samples of a connector's tasks on this worker."""
+
+    start_ms: int
+    """When the first sample began; milliseconds since the epoch, a multiple of the step."""
+    count: int
+    """Number of samples, the same for all columns."""
+    tasks: Mapping[int, Mapping[str, Values]]
+    """The columns of each task, by its number."""
+
+    @staticmethod
+    def merged(own: Samples, others: Iterable[Samples]) -> Samples:
+        """Merge the samples of several workers, at the times of `own`; the first known value counts. Pure."""
+        tasks = {
+            task: {name: [*values] for name, values in columns.items()} for task, columns in own.tasks.items()
+        }
+        for other in others:
+            later = (other.start_ms - own.start_ms) // STEP_MS
+            for task, columns in other.tasks.items():
+                into = tasks.setdefault(task, {name: [None] * own.count for name in COLUMNS})
+                for name in COLUMNS:
+                    _fill(into[name], columns[name], later)
+        return Samples(start_ms=own.start_ms, count=own.count, tasks=dict(sorted(tasks.items())))
+
+
+def _fill(into: list[float | None], values: Values, later: int) -> None:
+    """Fill gaps with values of another worker, which began so many samples later."""
+    for at in range(max(later, 0), min(len(into), len(values) + later)):
+        if into[at] is None:
+            into[at] = values[at - later]
+
+
+class _Ring:
+    """The samples of one task, and its numbers at the latest one."""
+
+    __slots__ = ("_commit", "_numbers", "_poll", "_records", "_write", "active", "gap", "seen", "values")
+
+    def __init__(self, number: int) -> None:
+        self.values = array("f", [math.nan]) * (SAMPLES * len(COLUMNS))
+        """The columns one after the other."""
+        self.seen = self.active = self.gap = number
+        """The latest samples: of the task, with other numbers than before, and without the task."""
+        self._numbers: TaskNumbers | None = None
+        self._records = 0
+        self._poll = self._write = self._commit = NO_PHASE
+
+    def take(self, number: int, numbers: TaskNumbers, backlog: int | None, elapsed_s: float) -> None:
+        """Take one sample."""
+        if numbers is not self._numbers:  # the task has started again, and counts from zero
+            self._numbers = numbers
+            self._records = 0
+            self._poll = self._write = self._commit = NO_PHASE
+        values, at = self.values, number % SAMPLES
+        total, records = numbers.records_total, self._records
+        values[at] = (total - records) / elapsed_s
+        poll, write, commit = numbers.poll, numbers.write, numbers.commit
+        values[at + SAMPLES] = math.nan if poll is self._poll else _mean(poll, self._poll)
+        values[at + 2 * SAMPLES] = math.nan if write is self._write else _mean(write, self._write)
+        values[at + 3 * SAMPLES] = math.nan if commit is self._commit else _mean(commit, self._commit)
+        before = values[(number - 1) % SAMPLES + 4 * SAMPLES]
+        values[at + 4 * SAMPLES] = math.nan if backlog is None else backlog
+        if total != records or write is not self._write or _differ(values[at + 4 * SAMPLES], before):
+            self.active = number
+        self._records, self._poll, self._write, self._commit = total, poll, write, commit
+        self.seen = number
+
+    def skip(self, number: int) -> None:
+        """Have a gap for this sample."""
+        self.gap, at = number, number % SAMPLES
+        for column in range(len(COLUMNS)):
+            self.values[at + column * SAMPLES] = math.nan
+
+    def leave(self) -> None:
+        """The task is no longer here."""
+        self._numbers = None
+
+    def column(self, column: int, first: int, count: int) -> list[float]:
+        """Return values of a column from sample `first` on; NaN for gaps."""
+        begin = column * SAMPLES
+        at = first % SAMPLES
+        until = at + count
+        found = self.values[begin + at : begin + min(until, SAMPLES)].tolist()
+        return found + self.values[begin : begin + until - SAMPLES].tolist() if until > SAMPLES else found
+
+
+class Series:
+    """The samples of this worker's tasks. `sample` is called by one thread; all else by any."""
+
+    def __init__(self, metrics: MetricsRegistry, max_bytes: int = MAX_BYTES) -> None:
+        """`max_bytes`: of all tasks; tasks that find no room are left out."""
+        self._metrics = metrics
+        self._most = max_bytes // TASK_BYTES
+        self._lock = threading.Lock()
+        self._rings: dict[TaskId, _Ring] = {}
+        self._first = self._number = self._number_now()
+        """The numbers of the first sample, which is a gap, and the latest; a number times the step is a time."""
+        self._sampled_s = metrics.time.now()
+        self._zero_ms = self._zero_now()
+        """When sample 1 would have begun, by the wall clock; a multiple of the step."""
+        self._recent: tuple[int, Mapping[ConnectorName, Values]] = (-1, {})
+        """The recent rates, and the number of the sample that they end with."""
+        self._listeners: tuple[Changed, ...] = ()
+        self._warned = False
+
+    # -- the sampler ---------------------------------------------------------------------------------------
+
+    def due_in_s(self) -> float:
+        """Return the seconds until the next sample is due."""
+        return max(0.0, (self._number + 1) * STEP_S - self._metrics.time.now())
+
+    def sample(self) -> None:
+        """Take one sample of each task, unless the next one is not due yet, and tell the listeners."""
+        current = self._metrics.current()
+        with self._lock:
+            number, now_s = self._number_now(), self._metrics.time.now()
+            if number <= self._number:
+                return
+            elapsed_s, self._sampled_s = max(now_s - self._sampled_s, 0.001), now_s
+            skipped = range(max(self._number + 1, number - SAMPLES), number)
+            self._number = number
+            for each in skipped:
+                self._skip(each)
+            self._keep_time()
+            gone = self._leave_out(current.tasks, number)
+            for task, numbers in current.tasks.items():
+                ring = self._rings.get(task) or self._made(task, number, gone)
+                if ring is not None:
+                    backlog = current.backlogs.get(task)
+                    is_known = backlog is not None and numbers.states.state is State.RUNNING
+                    ring.take(number, numbers, backlog if is_known else None, elapsed_s)
+            changed = self._changed() if self._listeners else frozenset()
+        for listener in self._listeners if changed else ():
+            listener(changed)
+
+    def listen(self, changed: Changed) -> Callable[[], None]:
+        """Call `changed` after each sample with the connectors whose recent numbers differ; return what ends that.
+
+        It is called on the sampler's thread, and not when there are none; it must return at once.
+        """
+        with self._lock:
+            self._listeners = (*self._listeners, changed)
+
+        def end() -> None:
+            with self._lock:
+                self._listeners = tuple(each for each in self._listeners if each is not changed)
+
+        return end
+
+    # -- readers -------------------------------------------------------------------------------------------
+
+    def of(self, name: ConnectorName, since_ms: int | None = None) -> Samples:
+        """Return the samples of a connector's tasks that began at `since_ms` or later; None: all."""
+        with self._lock:
+            first = max(self._first, self._number - SAMPLES) + 1
+            start_ms = self._zero_ms + (first - 1) * STEP_MS
+            if since_ms is not None and since_ms > start_ms:
+                later = min(-((start_ms - since_ms) // STEP_MS), self._number - first + 1)
+                first, start_ms = first + later, start_ms + later * STEP_MS
+            count = max(self._number - first + 1, 0)
+            tasks = {
+                task.task: {
+                    column: _rounded(
+                        ring.column(at, first, count), whole=at == COLUMNS.index("backlog_records")
+                    )
+                    for at, column in enumerate(COLUMNS)
+                }
+                for task, ring in self._rings.items()
+                if task.connector == name
+            }
+        return Samples(start_ms=start_ms, count=count, tasks=dict(sorted(tasks.items())))
+
+    def recent(self) -> Mapping[ConnectorName, Values]:
+        """Return the records per second of each connector here, over the last `RECENT` samples; its tasks summed."""
+        with self._lock:
+            if self._recent[0] != self._number:
+                self._recent = self._number, self._recent_rates()
+            return self._recent[1]
+
+    @property
+    def bytes_used(self) -> int:
+        """Return the memory that the samples take, at most."""
+        return len(self._rings) * TASK_BYTES
+
+    # -- inside the lock -----------------------------------------------------------------------------------
+
+    def _number_now(self) -> int:
+        return int(self._metrics.time.now() // STEP_S)
+
+    def _zero_now(self) -> int:
+        time = self._metrics.time
+        return int(time.wall_ms() - time.now() * 1000) // STEP_MS * STEP_MS
+
+    def _keep_time(self) -> None:
+        """Follow the wall clock if it was set; small corrections move no sample."""
+        zero_ms = self._zero_now()
+        if abs(zero_ms - self._zero_ms) > STEP_MS:
+            self._zero_ms = zero_ms
+
+    def _skip(self, number: int) -> None:
+        for ring in self._rings.values():
+            ring.skip(number)
+
+    def _leave_out(self, living: Collection[TaskId], number: int) -> list[TaskId]:
+        """Have a gap for each task that has left, and forget those of which only gaps remain.
+
+        Return the others, the one that left first as the last.
+        """
+        gone: list[TaskId] = []
+        for task in [task for task in self._rings if task not in living]:
+            ring = self._rings[task]
+            if number - ring.seen >= SAMPLES:
+                del self._rings[task]
+            else:
+                ring.leave()
+                ring.skip(number)
+                gone.append(task)
+        return sorted(gone, key=lambda task: self._rings[task].seen, reverse=True)
+
+    def _made(self, task: TaskId, number: int, gone: list[TaskId]) -> _Ring | None:
+        """Make room for a task, if need be in place of the one that left first, the last of `gone`."""
+        if len(self._rings) >= self._most:
+            if not gone:
+                self._warn()
+                return None
+            del self._rings[gone.pop()]
+        ring = self._rings[task] = _Ring(number)
+        return ring
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("Keeping recent numbers of %d tasks only; other tasks have no charts", self._most)
+
+    def _changed(self) -> frozenset[ConnectorName]:
+        oldest = self._number - RECENT
+        return frozenset(task.connector for task, ring in self._rings.items() if ring.active >= oldest)
+
+    def _recent_rates(self) -> dict[ConnectorName, Values]:
+        first = self._number - RECENT + 1
+        found: dict[ConnectorName, Values] = {}
+        for task, ring in self._rings.items():
+            is_quiet = max(ring.active, ring.gap) < first
+            values = _QUIET if is_quiet else _rounded(ring.column(0, first, RECENT))
+            known = found.get(task.connector)
+            found[task.connector] = values if known is None else summed(known, values)
+        return found
+
+
+class Sampler:
+    """The thread that has a series take its samples, inside a `with` statement."""
+
+    def __init__(self, series: Series, pause_s: float = STEP_S) -> None:
+        """`pause_s`: for how long to wait after an error."""
+        self._series = series
+        self._pause_s = pause_s
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it; waits for the sample that is being taken."""
+        self._closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._series.due_in_s()):
+            try:
+                self._series.sample()
+            except Exception:
+                log.warning("Failed to sample the numbers of tasks", exc_info=True)
+                self._closed.wait(self._pause_s)
+
+
+def summed(one: Values, other: Values) -> list[float | None]:
+    """Add values of the same samples; a gap counts as nothing unless both have it. Pure."""
+    return [b if a is None else a if b is None else round(a + b, 2) for a, b in zip(one, other, strict=True)]
+
+
+def _mean(now: Phase, before: Phase) -> float:
+    mean_ms = now.mean_since(before)
+    return math.nan if mean_ms is None else mean_ms
+
+
+def _differ(one: float, other: float) -> bool:
+    return one != other and not (math.isnan(one) and math.isnan(other))
+
+
+def _rounded(values: Iterable[float], *, whole: bool = False) -> list[float | None]:
+    digits = None if whole else 2
+    return [None if math.isnan(value) else round(value, digits) if value else 0 for value in values]
