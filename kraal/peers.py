@@ -62,6 +62,8 @@ class PeerAnswer:
     body: bytes
     """JSON, or empty."""
     location: str | None = None
+    value: object = None
+    """What the JSON of the body is."""
 
 
 class Peers:
@@ -85,10 +87,12 @@ class Peers:
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
+        max_bytes: int | None = None,
     ) -> PeerAnswer:
         """Send one request to the worker at `url`, and await its answer at most `timeout_s` seconds.
 
-        `target` is the percent-encoded path and query, sent unchanged. Raises PeerRefused, PeerFailed.
+        `target` is the percent-encoded path and query, sent unchanged; `max_bytes` limits the answer's body, None: no
+        limit. Raises PeerRefused, PeerFailed.
         """
         # Imported late: a worker that sends no requests need not wait for it at start.
         import httpx2  # noqa: PLC0415 - see above
@@ -99,9 +103,11 @@ class Peers:
             async with asyncio.timeout(timeout_s):
                 response = await self._transport(request.url.scheme).handle_async_request(request)
                 try:
-                    content = await response.aread()
+                    content = await _content(response, url, max_bytes)
                 finally:
                     await response.aclose()
+        except PeerFailed:
+            raise
         except KraalError as exc:  # no TLS context
             raise PeerFailed(f"Error trying to forward REST request: {exc}") from exc
         except TimeoutError as exc:
@@ -212,6 +218,18 @@ def _request(method: str, url: str, target: bytes, body: bytes, headers: Mapping
     )
 
 
+async def _content(response: httpx2.Response, url: str, max_bytes: int | None) -> bytes:
+    """Read a body. Raises PeerFailed if it is too large."""
+    if max_bytes is None:
+        return await response.aread()
+    content = bytearray()
+    async for part in response.aiter_bytes():
+        content += part
+        if len(content) > max_bytes:
+            raise _io_error(f"the answer of {url} has more than {max_bytes} bytes")
+    return bytes(content)
+
+
 def _answer(url: str, status: int, headers: Mapping[str, str], body: bytes) -> PeerAnswer:
     """Convert a response. Raises PeerRefused, PeerFailed."""
     if status >= HTTPStatus.BAD_REQUEST:
@@ -220,9 +238,8 @@ def _answer(url: str, status: int, headers: Mapping[str, str], body: bytes) -> P
         return PeerAnswer(status, b"")
     if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         raise PeerFailed(f"Unexpected status code when handling forwarded request: {status}")
-    if body:
-        _parsed(url, status, body)
-    return PeerAnswer(status, body, headers.get("location"))
+    value = _parsed(url, status, body) if body else None
+    return PeerAnswer(status, body, headers.get("location"), value)
 
 
 def _refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> PeerRefused:

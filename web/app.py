@@ -40,6 +40,7 @@ from web.routes import (
     topics,
 )
 from web.routes import loggers as loggers_of
+from web.routes import progress as numbers
 from web.routes.openapi import openapi_endpoint
 from web.settings import Services, Settings, Validate
 from web.streams import Broadcaster
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Lifespan
 
+    from kraal.metrics.progress import ProgressReports
     from kraal.metrics.stall_detection import StallDetection
     from kraal.plugins.registry import Registry
 
@@ -84,6 +86,7 @@ def create_apps(
     gather: metrics.Gather | None = None,
     loggers: Loggers | None = None,
     stall_detection: StallDetection | None = None,
+    progress: ProgressReports | None = None,
     admission: Admission | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers and middleware.
@@ -91,7 +94,8 @@ def create_apps(
     GETs render from `published`; everything else asks `herder`. `scrape` renders the metrics; None: no `/metrics`.
     `gather` asks for numbers of other processes before each scrape.
     `loggers` are those that the herder changes; None: all of the process. `stall_detection` knows restarts and stalls;
-    None: `expand=supervision` is ignored. `admission` counts requests and bodies, and metrics may share it; None: a new
+    None: `expand=supervision` is ignored. `progress` knows the tasks' numbers; None: `expand=progress` is ignored, and
+    there is no `/connectors/{c}/series`. `admission` counts requests and bodies, and metrics may share it; None: a new
     one.
     """
     services = Services(
@@ -103,6 +107,7 @@ def create_apps(
         peers=Peers(settings.peer_tls),
         loggers=loggers or Loggers(),
         stall_detection=stall_detection,
+        progress=progress,
         admission=admission or Admission(settings.limits),
         health_check=HealthCheck(herder),
         streams=Broadcaster(published),
@@ -122,6 +127,7 @@ def _main_endpoints(
     """Return the endpoints of the listeners that are not for administrators only."""
     return [
         *connectors.ENDPOINTS,
+        *(() if services.progress is None else numbers.ENDPOINTS),
         *tasks.ENDPOINTS,
         *internal.ENDPOINTS,
         *topics.ENDPOINTS,

@@ -20,9 +20,11 @@ from web.health import HealthCheck
 from web.middleware.admission import Admission, Limits
 from web.middleware.cors import CorsRules
 from web.middleware.response_cache import ResponseCache
+from web.middleware.shared_answers import SharedAnswers
 from web.streams import Broadcaster
 
 if TYPE_CHECKING:
+    from kraal.metrics.progress import ProgressReports
     from kraal.metrics.stall_detection import StallDetection
     from kraal.plugins.registry import Registry
     from kraal.plugins.validation.infos import ConfigInfos
@@ -96,6 +98,9 @@ class Services:
     """The loggers of this process."""
     stall_detection: StallDetection | None = None
     """Restarts and stalls on this worker; None: not available."""
+    progress: ProgressReports | None = None
+    """Numbers of this worker's tasks; None: not available."""
+    shared: SharedAnswers = field(default_factory=SharedAnswers)
     rendered: ResponseCache = field(default_factory=ResponseCache)
     peers: Peers = field(default_factory=Peers)
     """Client for forwarding requests to other workers."""

@@ -36,7 +36,9 @@ from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.services import open_services
 from kraal.kafka.cluster_info import cluster_id
 from kraal.metrics.connect_families import Identity
+from kraal.metrics.progress import ProgressReports
 from kraal.metrics.scrape import Scrape
+from kraal.metrics.series import Sampler
 from kraal.metrics.stall_detection import StallDetection
 from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import Providers
@@ -200,6 +202,7 @@ class Process(ABC, Generic[C]):
             gather=None if java_metrics is None else java_metrics.gather,
             loggers=self._loggers,
             stall_detection=StallDetection(assembly.metrics, self.config.auto_restart, engine.pools),
+            progress=ProgressReports(assembly.metrics, assembly.series, java_metrics),
             admission=admission,
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
@@ -208,7 +211,8 @@ class Process(ABC, Generic[C]):
         self._find_kafka(assembly)
         self._open_control(assembly)
         self._started(assembly)
-        self._told.wait()
+        with Sampler(assembly.series):
+            self._told.wait()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
 

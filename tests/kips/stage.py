@@ -19,6 +19,7 @@ from actors.assembly import Assembly
 from actors.runtime.mailbox import Address
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.ids import ConnectorName, TaskId
+from kraal.metrics.progress import ProgressReports
 from kraal.metrics.stall_detection import StallDetection
 from kraal.plugins.registry import Registry
 from kraal.testing._simulation.engine import FakeEngine
@@ -233,6 +234,7 @@ class Stage(ABC):
                 settings,
                 scrape=scrape_of(worker, url),
                 stall_detection=StallDetection(worker.metrics, AutoRestart()),
+                progress=ProgressReports(worker.metrics, worker.series),
             ).main
             door = self._doors[url] = Door(worker, httpx2.ASGITransport(app=app))
         return door

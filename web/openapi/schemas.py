@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from web.openapi.operation import Schema
+from web.openapi.progress import PROGRESS
 from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object_of, ref
 from web.openapi.supervision import SUPERVISION
 
@@ -79,10 +80,12 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "tasks": list_of(_TASK_STATE),
             "type": _KIND,
             "supervision": ref("Supervision"),
+            "progress": ref("Progress"),
         },
-        optional=("supervision",),
+        optional=("supervision", "progress"),
     ),
     **SUPERVISION,
+    **PROGRESS,
     "TaskState": _TASK_STATE,
     "TaskInfo": object_of(
         {
@@ -95,8 +98,8 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         }
     ),
     "ExpandedConnector": object_of(
-        {"status": ref("ConnectorStateInfo"), "info": ref("ConnectorInfo")},
-        optional=("status", "info"),
+        {"status": ref("ConnectorStateInfo"), "info": ref("ConnectorInfo"), "progress": ref("Progress")},
+        optional=("status", "info", "progress"),
         about="The parts requested by `expand`.",
     ),
     "ActiveTopics": {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 _JAVA_INTEGERS = range(-(2**31), 2**31)
 
 
@@ -44,6 +45,16 @@ def task_of(request: Request) -> TaskId:
 def plugin_of(request: Request) -> str:
     """Return the plugin in the path, by class or alias."""
     return decoded(request.path_params["plugin"])
+
+
+def whole_number(request: Request, parameter: str) -> int | None:
+    """Read a query parameter; None if it is missing. Raises BadRequest."""
+    text = request.query_params.get(parameter)
+    if text is None:
+        return None
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise BadRequest(f"Invalid value {text} for query parameter {parameter}; expected a whole number")
+    return int(text)
 
 
 def is_true(request: Request, parameter: str, *, default: bool = False) -> bool:

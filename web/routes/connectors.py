@@ -29,7 +29,7 @@ from web.requests.body import parse_config, parse_create_request, read_body
 from web.requests.forward import ask_or_forward
 from web.requests.paths import connector_of, is_true
 from web.resource import Endpoint, endpoint, from_snapshot
-from web.routes.supervision import with_supervision
+from web.routes.expand import with_list_parts, with_status_parts
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -66,13 +66,14 @@ _AFTER_WRITE: Final = ("getConnector", "listTasks", *_CONTROLS, "deleteConnector
             Query(
                 name="expand",
                 about="Parts of each connector to return, instead of names only.",
-                schema={"type": "string", "enum": ["status", "info"]},
+                schema={"type": "string", "enum": ["status", "info", "progress"]},
                 many=True,
             ),
         ),
         answers={200: {"anyOf": [dict(list_of(TEXT)), dict(map_of(ref("ExpandedConnector")))]}},
     ),
 )
+@with_list_parts
 @from_snapshot
 def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors: names, or with `expand` a map with parts in the requested order."""
@@ -125,15 +126,15 @@ def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         query=(
             Query(
                 name="expand",
-                about="Data to return in addition to the states: automatic restarts and stalled tasks.",
-                schema={"type": "string", "enum": ["supervision"]},
+                about="Data to return in addition to the states: automatic restarts and stalls; numbers of the tasks.",
+                schema={"type": "string", "enum": ["supervision", "progress"]},
                 many=True,
             ),
         ),
         answers={200: "ConnectorStateInfo"},
     ),
 )
-@with_supervision
+@with_status_parts
 @from_snapshot
 def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}/status."""

@@ -11,6 +11,7 @@ from tests.differential.allowances import (
     in_standalone,
     missing_in_text,
     of_json,
+    only_kraal_has,
     own_plugins,
     whole,
 )
@@ -125,6 +126,8 @@ _REFUSED = [
     ask("none of them is there", "GET /connectors"),
 ]
 
+_NUMBERS = only_kraal_has("progress", "progress")
+
 _CONFIGS = [
     ask("create one that does nothing", "POST /connectors", idle("plain")),
     ask("it is there", "GET /connectors/plain", until=status(200)),
@@ -132,6 +135,9 @@ _CONFIGS = [
     ask("the plugins it names", "GET /connectors/plain/plugins", None, whole("plugins-it-names", 404, 200)),
     ask("its tasks", "GET /connectors/plain/tasks"),
     ask("its status", "GET /connectors/plain/status", until=states("STOPPED")),
+    ask("its status with numbers", "GET /connectors/plain/status?expand=progress", None, _NUMBERS),
+    ask("its numbers of late", "GET /connectors/plain/series", None, whole("series", 404, 200)),
+    ask("those since a time", "GET /connectors/plain/series?since_ms=1", None, whole("series", 404, 200)),
     ask("HEAD of it", "HEAD /connectors/plain"),
     ask("HEAD of its config", "HEAD /connectors/plain/config"),
     ask("a query that means nothing", "GET /connectors/plain?expand=status"),
@@ -186,6 +192,14 @@ _CONFIGS = [
         "all with both, the other way round",
         "GET /connectors?expand=info&expand=status",
         None,
+        _ORDER,
+    ),
+    ask("all with numbers", "GET /connectors?expand=progress", None, _NUMBERS, _ORDER),
+    ask(
+        "all with numbers and infos",
+        "GET /connectors?expand=progress&expand=info",
+        None,
+        _NUMBERS,
         _ORDER,
     ),
     ask("expanded by what there is not", "GET /connectors?expand=none", None, _ORDER),

@@ -19,6 +19,7 @@ from actors.runtime.mailbox import Address, Ask
 from kraal.client.rest import Clock
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.ids import ConnectorName, TaskId
+from kraal.metrics.progress import ProgressReports
 from kraal.metrics.stall_detection import StallDetection
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import validate_for_rest
@@ -94,6 +95,7 @@ class Connect:
             lambda plugin, raw: validate_for_rest(registry, config, plugin, raw),
             Settings(advertised_url=url),
             stall_detection=StallDetection(self.worker.assembly.metrics, config.auto_restart),
+            progress=ProgressReports(self.worker.assembly.metrics, self.worker.assembly.series),
         ).main
         return self
 

@@ -18,6 +18,7 @@ from kraal.config.connector.auto_restart import AutoRestart
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.ids import WorkerId
 from kraal.core.log_levels import Loggers
+from kraal.metrics.progress import ProgressReports
 from kraal.metrics.stall_detection import StallDetection
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
@@ -120,6 +121,7 @@ def _app(
         settings,
         scrape=scrape_of(assembly, name, lambda: admission.numbers(system.mailboxes())),
         stall_detection=StallDetection(assembly.metrics, AutoRestart()),
+        progress=ProgressReports(assembly.metrics, assembly.series),
         loggers=loggers,
         admission=admission,
     ).main

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,22 @@ from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.errors import AlreadyExists, BadRequest, NotFound
-from kraal.core.ids import Config, ConnectorName, Generation, State, TargetState, TaskId, TopicName, WorkerId
+from kraal.core.ids import (
+    Config,
+    ConnectorName,
+    Generation,
+    Instance,
+    State,
+    TargetState,
+    TaskId,
+    TopicName,
+    WorkerId,
+)
 from kraal.core.log_levels import Loggers
+from kraal.metrics.java_plugins import JavaNumbers, TaskValues
+from kraal.metrics.progress import ProgressReports
 from kraal.metrics.registry import MetricsRegistry
+from kraal.metrics.series import Series
 from kraal.metrics.stall_detection import StallDetection
 from kraal.metrics.thread_pools import PoolState
 from kraal.metrics.windows import Windows
@@ -174,6 +188,26 @@ class FakeHerder:
         )
 
 
+@dataclass
+class FakeJava:
+    """The tasks in the JVM of Java plugins: what it has measured, and what it tells when it is asked."""
+
+    tasks: dict[TaskId, TaskValues | None] = field(default_factory=dict)
+    tells: dict[TaskId, TaskValues] = field(default_factory=dict)
+    asked: int = 0
+
+    def numbers(self, living: Container[Instance]) -> JavaNumbers:
+        del living
+        return JavaNumbers(tasks=self.tasks)
+
+    def gather(self) -> Sequence[Future[bool]]:
+        self.asked += 1
+        told = Future[bool]()
+        told.set_result(True)
+        self.tasks |= self.tells
+        return [told] if self.tasks else []
+
+
 class Api:
     """The application, its herder, and a client."""
 
@@ -191,6 +225,8 @@ class Api:
         self.validated: list[tuple[str, Config]] = []
         self.clock = VirtualClock()
         self.metrics = MetricsRegistry(self.clock, Windows(), in_group=False)
+        self.series = Series(self.metrics)
+        self.java = FakeJava()
         self.pools: Sequence[PoolState] = ()
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
@@ -204,6 +240,7 @@ class Api:
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
             stall_detection=StallDetection(self.metrics, AutoRestart(most=5), lambda: self.pools),
+            progress=ProgressReports(self.metrics, self.series, self.java),
             admission=admission,
         )
         self.app: Starlette = self.apps.main

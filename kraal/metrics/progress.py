@@ -1,0 +1,164 @@
+"""What the tasks of this worker do now, as JSON for `expand=progress`: rates, totals, times, backlogs. Pure.
+
+Only the worker that runs a task has its numbers. A Java task's are those that Kafka's runtime measures in its JVM.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kraal.cluster.views.rest import task_state
+from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId, WorkerId
+from kraal.metrics.series import RECENT, Values, summed
+from kraal.metrics.stall_detection import progress_of
+
+if TYPE_CHECKING:
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.metrics.java_plugins import JavaNumbers, TaskValues
+    from kraal.metrics.registry import CurrentMetrics, MetricsRegistry
+    from kraal.metrics.series import Series
+    from kraal.metrics.task import TaskNumbers
+
+NO_RATES: Values = (None,) * RECENT
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorProgress:
+    """What one worker knows of a connector."""
+
+    tasks: Sequence[Mapping[str, Any]] = ()
+    """The tasks that run here or have failed here, by number."""
+    recent: Values = NO_RATES
+    """Records per second of all tasks that ran here, one for each of the latest samples."""
+
+
+def merged(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dict[str, Any]:
+    """Return the JSON of a connector's progress on several workers; of equal tasks the first counts. Pure."""
+    tasks: dict[int, Mapping[str, Any]] = {}
+    recent = NO_RATES
+    for part in parts:
+        for task in part.tasks:
+            tasks.setdefault(task["id"], task)
+        recent = part.recent if recent is NO_RATES else summed(recent, part.recent)
+    return {
+        "tasks": [tasks[number] for number in sorted(tasks)],
+        "recent_records_per_second": recent,
+        "silent": [*silent],
+    }
+
+
+class JavaMetrics(Protocol):
+    """Measures the tasks in the plugins' JVMs."""
+
+    def numbers(self, living: Container[Instance]) -> JavaNumbers:
+        """Return what is known of the instances that run or failed here."""
+
+    def gather(self) -> Sequence[Future[bool]]:
+        """Ask the JVMs for their numbers; return what to wait for, at most `GATHER_S`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReports:
+    """The progress of this worker's tasks. Any thread; sends no messages."""
+
+    metrics: MetricsRegistry
+    series: Series
+    java: JavaMetrics | None = None
+    """None if the worker has no Java plugins."""
+
+    def of(self, snapshot: Snapshot, name: ConnectorName) -> ConnectorProgress:
+        """Return a connector's progress on this worker."""
+        return next((found for _, found in self._each(snapshot, name)), ConnectorProgress())
+
+    def of_each(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
+        """Yield the progress of each connector of which this worker knows something; all at one moment."""
+        return self._each(snapshot, None)
+
+    def _each(
+        self, snapshot: Snapshot, only: ConnectorName | None
+    ) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
+        current, now_s = self.metrics.current(), self.metrics.time.now()
+        java = {} if self.java is None else self.java.numbers(current.living).tasks
+        recent = self.series.recent()
+        tasks: dict[ConnectorName, list[TaskId]] = {name: [] for name in recent}
+        for task in sorted(current.tasks):
+            tasks.setdefault(task.connector, []).append(task)
+        for name in tasks if only is None else tasks.keys() & {only}:
+            told: list[dict[str, Json]] = []
+            for task in tasks[name]:
+                measured = _java(java[task]) if task in java else _python(current.tasks[task], now_s)
+                state = _state(self.metrics, snapshot, current, task, now_s)
+                told.append({"id": task.task, "worker_id": snapshot.worker_id, **measured, **state})
+            yield name, ConnectorProgress(told, recent.get(name, NO_RATES))
+
+
+def _python(numbers: TaskNumbers, now_s: float) -> dict[str, Json]:
+    errors = numbers.errors
+    return {
+        "records_per_second": _number(numbers.records.rate(now_s)),
+        "records_total": numbers.records_total,
+        "read_total": numbers.read_total,
+        "poll_ms": _number(numbers.poll.latest_ms),
+        "write_ms": _number(numbers.write.latest_ms),
+        "commit_ms": _number(numbers.commit.latest_ms),
+        "commits_total": numbers.commits_total,
+        "errors": {
+            "failed": errors.errors,
+            "skipped": errors.skipped,
+            "logged": errors.logged,
+            "dead_lettered": errors.dead_letters,
+        },
+    }
+
+
+def _java(values: TaskValues | None) -> dict[str, Json]:
+    """Return the same of a Java task; its times are means of recent batches, and what its JVM has not told is null."""
+
+    def first(*attributes: str) -> float | None:
+        known = {} if values is None else values
+        return next((known[each] for each in attributes if each in known), None)
+
+    return {
+        "records_per_second": _number(first("source-record-write-rate", "sink-record-send-rate")),
+        "records_total": _whole(first("source-record-write-total", "sink-record-send-total")),
+        "read_total": _whole(first("source-record-poll-total", "sink-record-read-total")),
+        "poll_ms": _number(first("poll-batch-avg-time-ms")),
+        "write_ms": _number(first("put-batch-avg-time-ms")),
+        "commit_ms": _number(first("offset-commit-avg-time-ms")),
+        "commits_total": _whole(first("offset-commit-completion-total")),
+        "errors": {
+            "failed": _whole(first("total-record-errors")),
+            "skipped": _whole(first("total-records-skipped")),
+            "logged": _whole(first("total-errors-logged")),
+            "dead_lettered": _whole(first("deadletterqueue-produce-requests")),
+        },
+    }
+
+
+def _state(
+    metrics: MetricsRegistry, snapshot: Snapshot, current: CurrentMetrics, task: TaskId, now_s: float
+) -> dict[str, Json]:
+    state = task_state(snapshot, task)
+    found = progress_of(current, task, state, now_s, metrics.stall_s)
+    return {
+        "backlog_records": current.backlogs.get(task) if state is State.RUNNING else None,
+        "stalled": found.stalled,
+        "step_ms": _ms(found.step_s),
+        "last_batch_age_ms": _ms(found.batch_age_s),
+    }
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else round(value, 2)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None or not math.isfinite(value) else round(value)

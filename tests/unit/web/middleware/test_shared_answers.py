@@ -1,0 +1,98 @@
+"""Answers that requests share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from web.middleware import shared_answers
+from web.middleware.shared_answers import SharedAnswers
+
+
+class Made:
+    """Counts how often an answer was made; it is made when a test says so."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.goes_on = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def make(self) -> int:
+        self.count += 1
+        await self.goes_on.wait()
+        if self.error is not None:
+            raise self.error
+        return self.count
+
+
+def told(story: Callable[[SharedAnswers, Made], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(10):
+            await story(SharedAnswers(), Made())
+
+    asyncio.run(run())
+
+
+def test_requests_at_the_same_time_and_soon_after_share_an_answer() -> None:
+    async def story(shared: SharedAnswers, made: Made) -> None:
+        first, second = (asyncio.create_task(shared.get("x", made.make)) for _ in range(2))
+        other = asyncio.create_task(shared.get("y", made.make))
+        await asyncio.sleep(0)
+        made.goes_on.set()
+        assert (await first, await second, await other) == (1, 1, 2), "once for each key"
+        assert await shared.get("x", made.make) == 1
+        assert made.count == 2
+
+    told(story)
+
+
+def test_an_old_answer_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_answers, "KEEP_S", 0.0)
+
+    async def story(shared: SharedAnswers, made: Made) -> None:
+        slow = asyncio.create_task(shared.get("x", made.make))
+        await asyncio.sleep(0)
+        joined = asyncio.create_task(shared.get("x", made.make))
+        await asyncio.sleep(0)
+        made.goes_on.set()
+        assert (await slow, await joined) == (1, 1), "it was still under way"
+        assert await shared.get("x", made.make) == 2
+
+    told(story)
+
+
+def test_a_request_that_goes_away_takes_no_other_with_it() -> None:
+    async def story(shared: SharedAnswers, made: Made) -> None:
+        first, second = (asyncio.create_task(shared.get("x", made.make)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        made.goes_on.set()
+        assert await second == 1
+
+    told(story)
+
+
+def test_an_error_is_raised_to_all() -> None:
+    async def story(shared: SharedAnswers, made: Made) -> None:
+        made.error = KeyError("x")
+        made.goes_on.set()
+        found = await asyncio.gather(*(shared.get("x", made.make) for _ in range(2)), return_exceptions=True)
+        assert found == [made.error, made.error]
+
+    told(story)
+
+
+def test_the_number_of_shared_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_answers, "_MOST", 2)
+
+    async def story(shared: SharedAnswers, made: Made) -> None:
+        made.goes_on.set()
+        for key in (1, 2, 3, 3):
+            await shared.get(key, made.make)
+        assert made.count == 4, "the third is not shared"
+        await shared.get(1, made.make)
+        assert made.count == 4
+
+    told(story)

@@ -1,0 +1,385 @@
+"""`expand=progress` and `GET /connectors/{c}/series`: numbers of tasks, merged over the workers that run them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.core.ids import ConnectorName, State, TaskId, WorkerId
+from kraal.metrics.errors import ErrorCounts
+from kraal.metrics.series import RECENT, STEP_S
+from kraal.metrics.task import TaskMeter
+from kraal.metrics.windows import Windows
+from tests.unit.web.api import Api, document, status
+from tests.unit.web.openapi.test_document import matches
+from tests.unit.web.workers import Stranger, Worker
+from web.requests import ask_workers
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+C, D = ConnectorName("c"), ConnectorName("d")
+T0, T1 = TaskId(C, 0), TaskId(C, 1)
+SCHEMAS: Final = document(Settings(advertised_url="http://worker:8083/"))
+STATUS, LIST, SERIES = "/connectors/c/status", "/connectors", "/connectors/c/series"
+NOTHING: Final[list[float | None]] = [None] * RECENT
+callers: Iterator[int] = itertools.count()
+
+
+def meter_of(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
+    """Have a task run on this worker."""
+    api.metrics.started(task)
+    meter = TaskMeter(
+        task, is_source=is_source, time=api.clock, windows=Windows(), publish=api.metrics.publish
+    )
+    meter.state(State.RUNNING)
+    return meter
+
+
+def asked(api: Api, path: str, schema: str) -> Any:
+    """Return an answer that no other request has had; with the fields of its schema."""
+    code, text = api.request("GET", path, Authorization=str(next(callers)))
+    assert code == 200, text
+    found = json.loads(text)
+    each = list(found.values()) if schema == "ExpandedConnector" else [found]
+    assert all(matches(SCHEMAS["components"]["schemas"][schema], one, SCHEMAS) for one in each)
+    return found
+
+
+def of_status(api: Api, query: str = "?expand=progress") -> Any:
+    return asked(api, STATUS + query, "ConnectorStateInfo")["progress"]
+
+
+def test_the_numbers_of_a_source(api: Api) -> None:
+    api.herder.put("c", {}, tasks=1)
+    meter = meter_of(api, T0)
+    errors = ErrorCounts(errors=4, skipped=3, logged=2, dead_letters=1, failures=9)
+    meter.batch(records=40, read=44, duration_s=0.04567, poll_s=0.0125, errors=errors)
+    meter.committing()
+    api.clock.advance_to(0.5)
+    meter.committed()
+    api.clock.advance_to(STEP_S)
+    api.series.sample()
+    api.metrics.follow(T0)(busy=True)
+    api.clock.advance_to(7.0)
+    assert of_status(api) == {
+        "tasks": [
+            {
+                "id": 0, "worker_id": "worker:8083",
+                "records_per_second": 1.08, "records_total": 40, "read_total": 44,
+                "poll_ms": 12.5, "write_ms": 45.67, "commit_ms": 500.0, "commits_total": 1,
+                "errors": {"failed": 4, "skipped": 3, "logged": 2, "dead_lettered": 1},
+                "backlog_records": None, "stalled": False, "step_ms": 2000, "last_batch_age_ms": 7000,
+            }
+        ],
+        "recent_records_per_second": [*[None] * (RECENT - 1), 8.0],
+        "silent": [],
+    }  # fmt: skip
+
+
+def test_a_running_sink_has_a_backlog(api: Api) -> None:
+    api.herder.put("c", {}, tasks=1)
+    meter_of(api, T0, is_source=False).batch(records=1, duration_s=0.25, poll_s=0.0)
+    assert of_status(api)["tasks"][0]["backlog_records"] is None, "it has told nothing yet"
+    api.metrics.has_backlog(T0, 17)
+    [task] = of_status(api)["tasks"]
+    assert (task["backlog_records"], task["poll_ms"], task["write_ms"]) == (17, None, 250.0)
+    paused = ConnectorStatuses(connector=status(State.PAUSED), tasks={0: status(State.PAUSED)})
+    api.herder.put("c", {}, tasks=1, statuses=paused)
+    assert of_status(api)["tasks"][0]["backlog_records"] is None, "it does not read"
+
+
+def test_java_tasks_have_the_numbers_of_their_jvm(api: Api) -> None:
+    api.herder.put("c", {}, tasks=2)
+    for task in (T0, T1):
+        meter_of(api, task).batch(records=5, duration_s=60, poll_s=0, continuous=True)
+    api.java.tasks = {T0: None, T1: None}
+    api.java.tells = {
+        T1: {
+            "source-record-write-rate": 2.345678, "source-record-write-total": 90.0,
+            "source-record-poll-total": 91.0, "poll-batch-avg-time-ms": 3.5,
+            "offset-commit-avg-time-ms": float("nan"), "total-records-skipped": 1.0,
+        }
+    }  # fmt: skip
+    unknown, known = of_status(api)["tasks"]
+    numbers = ("records_per_second", "records_total", "read_total", "poll_ms", "write_ms", "commit_ms")
+    assert [unknown[name] for name in numbers] == [None] * 6
+    assert unknown["errors"] == dict.fromkeys(("failed", "skipped", "logged", "dead_lettered"))
+    assert [known[name] for name in numbers] == [2.35, 90, 91, 3.5, None, None]
+    assert known["errors"]["skipped"] == 1
+    assert api.java.asked == 1
+
+
+def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
+    api.herder.put("c", {}, tasks=1)
+    api.herder.put("d", {})
+    meter_of(api, T0).batch(records=5, duration_s=0, poll_s=0)
+    plain = json.loads(api.request("GET", f"{LIST}?expand=info&expand=status")[1])
+    alone = asked(api, f"{LIST}?expand=progress", "ExpandedConnector")
+    assert {name: list(parts) for name, parts in alone.items()} == {"c": ["progress"], "d": ["progress"]}
+    assert alone["c"]["progress"]["tasks"][0]["records_total"] == 5
+    assert alone["d"]["progress"] == {"tasks": [], "recent_records_per_second": NOTHING, "silent": []}
+    for parts in (["progress", "info", "status"], ["info", "progress", "status"]):
+        query = "&".join(f"expand={part}" for part in parts)
+        code, text = api.request("GET", f"{LIST}?{query}")
+        found = json.loads(text)
+        assert (code, [list(each) for each in found.values()]) == (200, [parts, parts])
+        assert {name: {key: each[key] for key in ("info", "status")} for name, each in found.items()} == plain
+
+
+@pytest.mark.parametrize("query", ["", "?expand=Progress", "?progress", "?expand="])
+def test_without_it_the_answers_are_connects(api: Api, query: str) -> None:
+    api.herder.put("c", {}, tasks=1)
+    meter_of(api, T0)
+    assert "records_total" not in api.request("GET", LIST + query)[1]
+    assert api.request("GET", STATUS + query) == api.request("GET", STATUS)
+    assert "progress" not in api.request("GET", STATUS)[1]
+
+
+def test_a_status_has_it_next_to_supervision(api: Api) -> None:
+    api.herder.put("c", {}, tasks=1)
+    meter_of(api, T0)
+    found = asked(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
+    plain = json.loads(api.request("GET", STATUS)[1])
+    assert list(found) == [*plain, "supervision", "progress"]
+    assert {name: found[name] for name in plain} == plain
+
+
+def test_answers_are_not_kept(api: Api) -> None:
+    api.herder.put("c", {}, tasks=1)
+    meter = meter_of(api, T0)
+    assert of_status(api)["tasks"][0]["records_total"] == 0
+    meter.batch(records=5, duration_s=0, poll_s=0)
+    assert of_status(api)["tasks"][0]["records_total"] == 5
+
+
+@pytest.mark.parametrize("path", [f"{STATUS}?expand=progress", SERIES])
+def test_an_unknown_connector_is_not_found(api: Api, path: str) -> None:
+    code, text = api.request("GET", path)
+    assert (code, json.loads(text)["error_code"]) == (404, 404)
+
+
+# -- series ------------------------------------------------------------------------------------------------
+
+
+def test_the_series_of_a_connector(api: Api) -> None:
+    api.herder.put("c", {}, tasks=1)
+    meter = meter_of(api, T0, is_source=False)
+    for number in (1, 2):
+        meter.batch(records=10 * number, duration_s=0.5, poll_s=0)
+        api.metrics.has_backlog(T0, number)
+        api.clock.advance_to(number * STEP_S)
+        api.series.sample()
+    whole = {
+        "step_ms": 5000,
+        "start_ms": 1_700_000_000_000,
+        "tasks": [
+            {
+                "id": 0, "records_per_second": [2.0, 4.0], "poll_ms": [None, None], "write_ms": [500.0, 500.0],
+                "commit_ms": [None, None], "backlog_records": [1, 2],
+            }
+        ],
+        "worker_ids": ["worker:8083"],
+        "silent": [],
+    }  # fmt: skip
+    assert asked(api, SERIES, "ConnectorSeries") == whole
+    later = asked(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
+    assert (later["start_ms"], later["tasks"][0]["backlog_records"]) == (1_700_000_005_000, [2])
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1" * 16, "%C2%B2"])
+def test_a_time_that_is_no_whole_number_is_refused(api: Api, text: str) -> None:
+    api.herder.put("c", {})
+    code, body = api.request("GET", f"{SERIES}?since_ms={text}")
+    assert code == 400
+    assert json.loads(body)["message"].startswith("Invalid value ")
+    assert json.loads(body)["message"].endswith(" for query parameter since_ms; expected a whole number")
+
+
+# -- several workers ---------------------------------------------------------------------------------------
+
+
+def in_group(workers: Mapping[int, Worker], more: Mapping[int, str] | None = None) -> list[TaskMeter]:
+    """Have one task of a connector run on each worker, and others where `more` says; return their meters."""
+    places = {number: urlsplit(one.url).netloc for number, one in workers.items()} | dict(more or {})
+    tasks = {
+        number: replace(status(State.RUNNING), worker_id=WorkerId(place)) for number, place in places.items()
+    }
+    statuses = ConnectorStatuses(connector=tasks[0], tasks=tasks)
+    meters = []
+    for number, one in workers.items():
+        one.api.herder.publish(worker_id=WorkerId(places[number]))
+        one.api.herder.put("c", {}, tasks=len(tasks), statuses=statuses)
+        for each in [each for each in one.api.metrics.current().living if isinstance(each, TaskId)]:
+            one.api.metrics.remove(each)
+        meters.append(meter_of(one.api, TaskId(C, number)))
+    return meters
+
+
+def ask(one: Worker, path: str, caller: str | None = None) -> Any:
+    answer = one.ask("GET", path, Authorization=caller or str(next(callers)))
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def sample(*workers: Worker) -> None:
+    """Take the next sample on each worker at the same time."""
+    now_s = (max(one.api.clock.now() for one in workers) // STEP_S + 1) * STEP_S
+    for one in workers:
+        one.api.clock.advance_to(now_s)
+        one.api.series.sample()
+
+
+def test_all_workers_of_a_connector_are_asked(
+    follower: Worker, leader: Worker, peer: tuple[str, Stranger]
+) -> None:
+    url, found = peer
+    ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
+    found.status, found.body = 200, b'{"c":{}}'
+    for meter in in_group({0: follower, 1: leader}, {2: java, 3: "no worker/at:1"}):
+        meter.batch(records=10, duration_s=0, poll_s=0)
+    sample(follower, leader)
+    for told in (
+        ask(follower, f"{STATUS}?expand=progress")["progress"],
+        ask(follower, f"{LIST}?expand=progress")["c"]["progress"],
+    ):
+        assert [(each["id"], each["worker_id"]) for each in told["tasks"]] == [(0, ours), (1, theirs)]
+        assert told["recent_records_per_second"][-1] == 4, "both tasks together"
+        assert told["silent"] == sorted([java, "no worker/at:1"])
+    assert [seen.target for seen in found.seen] == [
+        "/connectors/c/status?forward=false&expand=progress",
+        "/connectors?forward=false&expand=progress",
+    ]
+
+
+def test_a_worker_that_is_asked_by_another_tells_of_its_own_tasks_alone(
+    follower: Worker, leader: Worker
+) -> None:
+    in_group({0: follower, 1: leader})
+    leader.api.herder.put("d", {})
+    own = ask(leader, f"{LIST}?forward=false&expand=progress")
+    assert own["d"] == {}, "it runs elsewhere"
+    assert [each["id"] for each in own["c"]["progress"]["tasks"]] == [1]
+    assert own["c"]["progress"]["silent"] == []
+    assert ask(leader, f"{LIST}?expand=progress")["d"]["progress"]["tasks"] == []
+
+
+def test_series_are_merged_and_keep_what_a_task_did_elsewhere(
+    follower: Worker, leader: Worker, peer: tuple[str, Stranger]
+) -> None:
+    ours, theirs = (urlsplit(each).netloc for each in (follower.url, leader.url))
+    url, found = peer
+    found.status, found.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+    sample(follower, leader)
+    one, two = in_group({0: follower, 1: leader}, {2: urlsplit(url).netloc})
+    one.batch(records=5, duration_s=0, poll_s=0)
+    two.batch(records=10, duration_s=0, poll_s=0)
+    sample(follower, leader)
+    moved = meter_of(leader.api, T0)
+    follower.api.metrics.remove(T0)
+    moved.batch(records=15, duration_s=0, poll_s=0)
+    sample(follower, leader)
+    now_ms = follower.api.clock.wall_ms()
+    told = ask(follower, f"{SERIES}?since_ms={now_ms - 10_000}")
+    assert [(task["id"], task["records_per_second"]) for task in told["tasks"]] == [(0, [1, 3]), (1, [2, 0])]
+    assert (told["start_ms"], told["worker_ids"]) == (now_ms - 10_000, sorted([ours, theirs]))
+    assert told["silent"] == [urlsplit(url).netloc]
+    assert [seen.target for seen in found.seen] == [f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"]
+
+
+def test_requests_of_one_second_and_one_user_share_an_answer(
+    follower: Worker, peer: tuple[str, Stranger]
+) -> None:
+    url, found = peer
+    found.status, found.body = 200, b'{"c":{}}'
+    in_group({0: follower}, {1: urlsplit(url).netloc})
+    first = str(next(callers))
+    for path in (f"{LIST}?expand=progress", f"{STATUS}?expand=progress", SERIES):
+        found.seen.clear()
+        assert ask(follower, path, first) == ask(follower, path, first)
+        assert len(found.seen) == 1
+        ask(follower, path)
+        assert len(found.seen) == 2, "another user"
+
+
+def test_a_client_sees_its_own_change_at_once(api: Api) -> None:
+    api.herder.put("c", {})
+    query = f"{LIST}?expand=progress&expand=status"
+    assert json.loads(api.request("GET", query)[1])["c"]["status"]["connector"]["state"] == "RUNNING"
+    assert api.request("PUT", "/connectors/c/pause")[0] == 202
+    assert json.loads(api.request("GET", query)[1])["c"]["status"]["connector"]["state"] == "PAUSED"
+
+
+_SERIES = b'{"step_ms":5000,"start_ms":1700000000000,"tasks":[%s]}'
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        (500, b'{"error_code":500,"message":"x"}'),
+        (200, b"nonsense"),
+        (200, b"[]"),
+        (200, b'{"progress":7,"c":7}'),
+        (200, b'{"c":{"progress":{"tasks":[7],"recent_records_per_second":[]}}}'),
+        (200, b'{"progress":{"tasks":[{"id":1}],"recent_records_per_second":[1]}}'),
+        (200, b'{"progress":{"tasks":[{"id":1}],"recent_records_per_second":"%s"}}' % (b"x" * RECENT)),
+        (200, b'{"progress":{"tasks":[],"recent_records_per_second":[NaN%s]}}' % (b",1" * (RECENT - 1))),
+        (200, b'{"step_ms":1000,"start_ms":0,"tasks":[]}'),
+        (200, b""),
+        (204, b""),
+    ],
+)
+def test_a_worker_that_answers_oddly_is_silent(
+    follower: Worker, peer: tuple[str, Stranger], code: int, body: bytes
+) -> None:
+    url, found = peer
+    found.status, found.body = code, body
+    in_group({0: follower}, {1: urlsplit(url).netloc})
+    silent = [urlsplit(url).netloc]
+    assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == silent
+    assert ask(follower, f"{LIST}?expand=progress")["c"]["progress"]["silent"] == silent
+    assert ask(follower, SERIES)["silent"] == silent
+
+
+@pytest.mark.parametrize(
+    "task", [b"7", b'{"id":1}', b'{"id":1,"records_per_second":[%s]}' % b",".join([b"1"] * 121)]
+)
+def test_parts_of_a_series_that_are_odd_are_left_out(
+    follower: Worker, peer: tuple[str, Stranger], task: bytes
+) -> None:
+    url, found = peer
+    found.status, found.body = 200, _SERIES % task
+    in_group({0: follower}, {1: urlsplit(url).netloc})
+    sample(follower)
+    told = ask(follower, SERIES)
+    assert ([each["id"] for each in told["tasks"]], told["silent"]) == ([0], [])
+
+
+def test_samples_of_a_clock_that_is_far_away_are_left_out(
+    follower: Worker, peer: tuple[str, Stranger]
+) -> None:
+    url, found = peer
+    columns = b",".join(b'"%s":[1]' % name for name in (b"records_per_second", b"poll_ms", b"write_ms"))
+    task = b'{"id":1,%s,"commit_ms":[1],"backlog_records":[1]}' % columns
+    found.status, found.body = 200, (_SERIES % task).replace(b"1700000000000", b"999999999995000")
+    in_group({0: follower}, {1: urlsplit(url).netloc})
+    sample(follower)
+    told = ask(follower, SERIES)
+    assert len(told["tasks"][0]["poll_ms"]) == len(told["tasks"][1]["poll_ms"]) <= 120
+    assert set(told["tasks"][1]["records_per_second"]) == {None}
+
+
+def test_an_answer_that_is_too_large_is_not_read(
+    follower: Worker, leader: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_group({0: follower, 1: leader})
+    assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == []
+    monkeypatch.setattr(ask_workers, "MAX_BYTES", 100)
+    assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == [urlsplit(leader.url).netloc]

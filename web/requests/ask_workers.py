@@ -1,0 +1,93 @@
+"""Asks other workers for what only they know of their instances: the request as it came, for their own data alone.
+
+All are asked at once, with a short timeout and a limit of the size. A worker that does not answer, or not as a worker
+of Kraal does, is *silent*: stopped workers and Java workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.core.ids import State, WorkerId
+from kraal.peers import PeerFailed, PeerRefused
+from web.middleware.admission import Scarce
+from web.requests.forward import HOP, credentials
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from web.settings import Services
+
+PATIENCE_S: Final = 2.0
+MOST_WORKERS: Final = 100
+"""Maximum number of workers to ask; the others count as silent."""
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Maximum size of one answer."""
+_AUTHORITY: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}", re.ASCII)
+
+T = TypeVar("T")
+
+
+def workers_of(statuses: ConnectorStatuses) -> set[WorkerId]:
+    """Return the workers that run instances of a connector, or ran them when they failed."""
+    own = [] if statuses.connector is None else [statuses.connector]
+    return {each.worker_id for each in (*own, *statuses.tasks.values()) if each.state is not State.UNASSIGNED}
+
+
+def asks_others(services: Services, request: Request) -> bool:
+    """Whether to ask other workers: not in standalone mode, nor when one of them asks."""
+    return services.settings.distributed and HOP not in request.query_params
+
+
+async def ask_workers(
+    services: Services,
+    request: Request,
+    workers: Iterable[WorkerId],
+    query: str,
+    take: Callable[[object], T | None],
+) -> tuple[Sequence[tuple[WorkerId, T]], Sequence[WorkerId]]:
+    """Send a GET of the request's path to each worker, and return the answers and the silent workers, both sorted.
+
+    Args:
+        services: to send requests.
+        request: whose path and credentials are sent.
+        workers: whom to ask; this worker must not be among them.
+        query: the parameters to send, percent-encoded; `forward=false` precedes them.
+        take: returns the useful part of a JSON value, or None for one of another form.
+    """
+    others = sorted(workers)
+    asked = others[:MOST_WORKERS]
+    answers = await asyncio.gather(*(_ask(services, request, each, query, take) for each in asked))
+    found = [(worker, answer) for worker, answer in zip(asked, answers, strict=True) if answer is not None]
+    silent = [worker for worker, answer in zip(asked, answers, strict=True) if answer is None]
+    return found, [*silent, *others[MOST_WORKERS:]]
+
+
+async def _ask(
+    services: Services, request: Request, worker: WorkerId, query: str, take: Callable[[object], T | None]
+) -> T | None:
+    """Return the useful part of another worker's answer; None if it does not answer in time."""
+    settings, peers = services.settings, services.peers
+    if not _AUTHORITY.fullmatch(worker) or not services.admission.has_room(Scarce.WORKERS):
+        return None
+    url = f"{settings.advertised_url.partition('://')[0]}://{worker}/"
+    target = request.scope["raw_path"] + f"?{HOP}=false&{query}".encode("ascii")
+    try:
+        answer = await peers.ask(
+            "GET",
+            url,
+            target,
+            headers=credentials(request, url),
+            timeout_s=PATIENCE_S,
+            max_bytes=MAX_BYTES,
+        )
+    except (PeerRefused, PeerFailed):
+        return None
+    if answer.status != HTTPStatus.OK or not answer.body:
+        return None
+    return take(answer.value)

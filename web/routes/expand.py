@@ -1,0 +1,86 @@
+"""Parts that `expand` adds to Connect's answers and that a snapshot does not have: supervision and progress.
+
+Java ignores such values of `expand`. The answers are not cached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+
+from kraal.cluster.views import rest as view
+from web.rendering import JSON, json_answer, to_json
+from web.requests.paths import connector_of
+from web.resource import live_snapshot
+from web.routes.progress import PIECE, gathered_progress, progress_of_all, shared_answer
+from web.routes.supervision import gathered_supervision
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from starlette.requests import Request
+
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.metrics.progress import ProgressReports
+    from web.resource import Handler
+    from web.settings import Services
+
+_SUPERVISION: Final = "supervision"
+_PROGRESS: Final = "progress"
+
+
+def with_status_parts(status: Handler) -> Handler:
+    """Wrap the handler of GET /connectors/{c}/status to support `expand=supervision` and `expand=progress`."""
+
+    async def get(services: Services, request: Request) -> Response:
+        asked = request.query_params.getlist("expand")
+        stall_detection = services.stall_detection if _SUPERVISION in asked else None
+        reports = services.progress if _PROGRESS in asked else None
+        if stall_detection is None and reports is None:
+            return await status(services, request)
+        snapshot, name = await live_snapshot(services), connector_of(request)
+        body: dict[str, Any] = view.connector_status(snapshot, name)
+        parts: dict[str, Coroutine[Any, Any, Any]] = {}
+        if stall_detection is not None:
+            parts[_SUPERVISION] = gathered_supervision(services, request, stall_detection, snapshot, name)
+        if reports is not None:
+            parts[_PROGRESS] = gathered_progress(services, request, reports, snapshot, name)
+        made = await asyncio.gather(*parts.values())
+        return json_answer({**body, **dict(zip(parts, made, strict=True))})
+
+    return get
+
+
+async def _expanded(
+    services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, asked: Sequence[str]
+) -> bytes:
+    """Return the list with the parts asked for, in their order, encoded in pieces between other requests."""
+    progress = await progress_of_all(services, request, reports, snapshot)
+    expanded: dict[str, Any] = view.connectors_expanded(services.published.latest, asked)
+    pieces: list[bytes] = []
+    for name, known in expanded.items():
+        parts = {**known, _PROGRESS: progress[name]} if name in progress else known
+        shown = {part: parts[part] for part in asked if part in parts}
+        pieces.append(to_json(name) + b":" + to_json(shown))
+        if len(pieces) % PIECE == 0:
+            await asyncio.sleep(0)
+    return b"{" + b",".join(pieces) + b"}"
+
+
+def with_list_parts(connectors: Handler) -> Handler:
+    """Wrap the handler of GET /connectors to support `expand=progress`."""
+
+    async def get(services: Services, request: Request) -> Response:
+        asked = request.query_params.getlist("expand")
+        if services.progress is None or _PROGRESS not in asked:
+            return await connectors(services, request)
+        snapshot = await live_snapshot(services)
+        make = partial(_expanded, services, request, services.progress, snapshot, asked)
+        # Of the same snapshot, so that a client sees its own changes.
+        body = await shared_answer(services, request, ("list", snapshot.number, *asked), make)
+        return Response(body, headers={"Content-Type": JSON})
+
+    return get
