@@ -205,6 +205,8 @@ class Process(ABC, Generic[C]):
             progress=ProgressReports(assembly.metrics, assembly.series, java_metrics),
             admission=admission,
         )
+        assembly.journal.listen(apps.streams.note)
+        assembly.series.listen(lambda names: apps.streams.note_all("numbers", names))
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
         log.info(self.config.dashboard)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kraal.core.errors import NotFound
+from kraal.core.errors import BadRequest, NotFound
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.raw_paths import decoded, routed_path
 from web.errors import library_text
