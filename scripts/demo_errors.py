@@ -11,7 +11,8 @@ from typing import Final
 
 import confluent_kafka as ck
 
-from kraal.dead_letters.kafka import Kafka, Span
+from kraal.dead_letters.api import Span
+from kraal.dead_letters.kafka import Kafka
 from kraal.dead_letters.records import as_text
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running

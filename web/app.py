@@ -39,8 +39,10 @@ from web.routes import (
     tasks,
     topics,
 )
+from web.routes import dead_letters as letters_of
 from web.routes import loggers as loggers_of
 from web.routes import progress as numbers
+from web.routes.dead_letters import OpenKafka
 from web.routes.openapi import openapi_endpoint
 from web.settings import Services, Settings, Validate
 from web.streams import Broadcaster
@@ -88,6 +90,7 @@ def create_apps(
     stall_detection: StallDetection | None = None,
     progress: ProgressReports | None = None,
     admission: Admission | None = None,
+    dead_letters: OpenKafka | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers and middleware.
 
@@ -96,7 +99,7 @@ def create_apps(
     `loggers` are those that the herder changes; None: all of the process. `stall_detection` knows restarts and stalls;
     None: `expand=supervision` is ignored. `progress` knows the tasks' numbers; None: `expand=progress` is ignored, and
     there is no `/connectors/{c}/series`. `admission` counts requests and bodies, and metrics may share it; None: a new
-    one.
+    one. `dead_letters` connects to Kafka; None: dead letters are not served.
     """
     services = Services(
         herder=herder,
@@ -116,7 +119,7 @@ def create_apps(
     services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
     services.admission.watch(Scarce.STREAMS, lambda: services.streams.open)
 
-    main = _main_endpoints(services, scrape, gather)
+    main = [*_main_endpoints(services, scrape, gather), *letters_of.endpoints(services, dead_letters)]
     main.append(openapi_endpoint(settings, main))
     return _apps(services, main)
 

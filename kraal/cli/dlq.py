@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
@@ -17,13 +17,13 @@ from kraal.client.command import ClientGroup, NameType, asking, output_option
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
 from kraal.config.properties_file import read_properties
-from kraal.dead_letters.kafka import Kafka, Span
-from kraal.dead_letters.records import DeadLetter, Target, as_json, as_text, target_of
-from kraal.dead_letters.selection import Box, find_box, from_offset, last, not_yet, topics_of
+from kraal.dead_letters.kafka import Kafka
+from kraal.dead_letters.reading import latest, read_letters
+from kraal.dead_letters.records import DeadLetter, as_json, as_text
+from kraal.dead_letters.replay import replay as replayed
+from kraal.dead_letters.selection import Box, find_box, from_offset, not_yet, topics_of
 
 SHOWN: Final = 10
-AT_ONCE: Final = 500
-"""Number of letters that are written and then committed at a time."""
 
 _BOOTSTRAP: Final = "bootstrap.servers"
 
@@ -178,10 +178,10 @@ def show(
     spans = kafka.spans(box.topic)
     if place:
         letters: Iterable[DeadLetter] = islice(
-            _read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit
+            read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit
         )
     else:
-        letters = _latest(kafka, box, spans, limit)
+        letters = latest(functools.partial(read_letters, kafka, box), spans, limit).letters
     seen = 0
     for letter in letters:
         if is_json:
@@ -197,27 +197,6 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
     if (partition is None) != (offset is None):
         raise click.UsageError("Specify both --partition and --offset, or neither.")
     return None if partition is None or offset is None else (partition, offset)
-
-
-def _read_letters(kafka: Kafka, box: Box, spans: dict[int, Span]) -> Iterator[DeadLetter]:
-    return (letter for letter in kafka.read(box.topic, spans) if box.holds(letter))
-
-
-def _latest(kafka: Kafka, box: Box, spans: dict[int, Span], limit: int) -> Iterable[DeadLetter]:
-    """Return the latest letters; reads all of a topic if the connector has too few in its last records."""
-    wanted = last(spans, limit)
-    found = list(_read_letters(kafka, box, wanted))
-    if len(found) < limit and wanted != spans:
-        newest: deque[DeadLetter] = deque(maxlen=limit)
-        for number, span in spans.items():
-            kept = deque(_read_letters(kafka, box, {number: span}), maxlen=limit)
-            newest = deque(sorted([*newest, *kept], key=_by_time)[-limit:], maxlen=limit)
-        return newest
-    return sorted(found, key=_by_time)[-limit:]
-
-
-def _by_time(letter: DeadLetter) -> tuple[int, int, int]:
-    return letter.timestamp_ms or 0, letter.partition, letter.offset
 
 
 @dlq.command(
@@ -272,26 +251,13 @@ def replay(
         spans = not_yet(spans, kafka.committed(box.group, box.topic))
     remembers = place is None and not dry_run
     written: Counter[str] = Counter()
-    letters = (
-        (letter, target_of(letter, to, kafka.partitions)) for letter in _read_letters(kafka, box, spans)
-    )
-    chosen = islice(letters, limit)
-    while piece := list(islice(chosen, AT_ONCE)):
+    pieces = replayed(kafka, box, spans, to=to, limit=limit, write=not dry_run, remember=remembers)
+    for piece in pieces:
         if dry_run:
             for letter, target in piece:
                 say(f"{letter.place} -> {target}")
-        else:
-            kafka.write(piece)
-        if remembers:
-            kafka.commit(box.group, box.topic, _behind(piece))
         written.update(target.topic for _, target in piece)
-    if remembers and limit is None:
-        kafka.commit(box.group, box.topic, {number: span.end for number, span in spans.items()})
     _report_replay(box, written, dry_run=dry_run)
-
-
-def _behind(piece: Iterable[tuple[DeadLetter, Target]]) -> dict[int, int]:
-    return {letter.partition: letter.offset + 1 for letter, _ in piece}
 
 
 def _report_replay(box: Box, written: Counter[str], *, dry_run: bool) -> None:

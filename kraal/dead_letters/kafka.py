@@ -1,4 +1,4 @@
-"""Kafka client of `kraal dlq`: counts, reads and writes back dead letters.
+"""Kafka client that counts, reads and writes back dead letters.
 
 All calls block. Every failure raises a KafkaUnavailable with a message.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Self
 
@@ -15,7 +14,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
 
 from kraal.config.clients.librdkafka import librdkafka_options
-from kraal.core.errors import KraalError
+from kraal.dead_letters.api import KafkaUnavailable, Span
 from kraal.dead_letters.records import DeadLetter, Target
 from kraal.kafka.settings import LastClientError, client
 
@@ -28,31 +27,33 @@ _OURS: Final = frozenset(
 """Client configs that identify a program; ignored here."""
 
 
-class KafkaUnavailable(KraalError):
-    """Kafka did not respond, or rejected a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Range of offsets of one partition, `[first, end)`."""
-
-    first: int
-    end: int
-
-    @property
-    def count(self) -> int:
-        """Number of offsets; a compacted topic has fewer records."""
-        return max(0, self.end - self.first)
-
-
 class Kafka:
     """Connection to a Kafka cluster. Use as a context manager."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        """Create clients from Kafka client configs, which include `bootstrap.servers`. Raises ConfigInvalid."""
-        own = {key: value for key, value in settings.items() if key not in _OURS}
-        self.address = own["bootstrap.servers"]
-        self._options = librdkafka_options(own)
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        *,
+        producer: Mapping[str, str] | None = None,
+        admin: Mapping[str, str] | None = None,
+        ask_s: float | None = None,
+        write_s: float | None = None,
+    ) -> None:
+        """Create clients from Kafka client configs, which include `bootstrap.servers`. Raises ConfigInvalid.
+
+        Args:
+            settings: of the consumer, and of the other clients if they have none of their own.
+            producer: of the producer.
+            admin: of the admin client.
+            ask_s: time for each response, and for the next record of a partition. Default: 20 s.
+            write_s: time until written records are acknowledged. Default: 60 s.
+        """
+        self.address = settings["bootstrap.servers"]
+        self._of_consumer = _options(settings)
+        self._of_producer = self._of_consumer if producer is None else _options(producer)
+        self._of_admin = self._of_consumer if admin is None else _options(admin)
+        self._ask_s = ASK_S if ask_s is None else ask_s
+        self._write_s = WRITE_S if write_s is None else write_s
         self._last_error = LastClientError()
 
     def __enter__(self) -> Self:
@@ -68,7 +69,7 @@ class Kafka:
     def partitions(self) -> Mapping[str, int]:
         """Number of partitions by topic. Raises KafkaUnavailable."""
         try:
-            found = self._admin.list_topics(timeout=ASK_S)
+            found = self._admin.list_topics(timeout=self._ask_s)
         except ck.KafkaException as exc:
             raise self._to_error("failed to list topics", exc) from exc
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
@@ -78,7 +79,9 @@ class Kafka:
         consumer = self._consumer
         try:
             return {
-                number: Span(*consumer.get_watermark_offsets(ck.TopicPartition(topic, number), timeout=ASK_S))
+                number: Span(
+                    *consumer.get_watermark_offsets(ck.TopicPartition(topic, number), timeout=self._ask_s)
+                )
                 for number in range(self.partitions.get(topic, 0))
             }
         except (ck.KafkaException, TypeError) as exc:  # None after a timeout
@@ -100,8 +103,8 @@ class Kafka:
     def _of_group(self, ask: Any, group: str, places: Sequence[Any], what: str) -> Sequence[Any]:
         """Send a request for the offsets of a group without joining it."""
         try:
-            asked = ask([ck.ConsumerGroupTopicPartitions(group, list(places))], request_timeout=ASK_S)
-            found: Sequence[Any] = asked[group].result(ASK_S + 5).topic_partitions
+            asked = ask([ck.ConsumerGroupTopicPartitions(group, list(places))], request_timeout=self._ask_s)
+            found: Sequence[Any] = asked[group].result(self._ask_s + 5).topic_partitions
         except (ck.KafkaException, TimeoutError) as exc:
             raise self._to_error(what, exc) from exc
         for place in found:
@@ -119,14 +122,16 @@ class Kafka:
         consumer.unassign()
 
     def _one(self, consumer: Any, topic: str, number: int, span: Span) -> Iterator[DeadLetter]:
-        until_s = time.monotonic() + ASK_S
+        until_s = time.monotonic() + self._ask_s
         while True:
             message = consumer.poll(0.2)
             if message is None:
                 if time.monotonic() > until_s:
-                    raise self._to_error(f"returned no records of {topic}-{number} for {ASK_S:.0f} s", "")
+                    raise self._to_error(
+                        f"returned no records of {topic}-{number} for {self._ask_s:.0f} s", ""
+                    )
                 continue
-            until_s = time.monotonic() + ASK_S
+            until_s = time.monotonic() + self._ask_s
             if (error := message.error()) is not None:
                 if error.code() == ck.KafkaError._PARTITION_EOF:
                     return
@@ -163,16 +168,16 @@ class Kafka:
                     **where,
                     **stamp,
                 )
-            left = producer.flush(WRITE_S)
+            left = producer.flush(self._write_s)
         except (ck.KafkaException, BufferError) as exc:
             raise self._to_error("failed to write all letters", exc) from exc
         if failures or left:
-            cause = failures[0] if failures else f"{left} not acknowledged within {WRITE_S:.0f} s"
+            cause = failures[0] if failures else f"{left} not acknowledged within {self._write_s:.0f} s"
             raise self._to_error("failed to write all letters", cause)
 
     @cached_property
     def _producer(self) -> Any:
-        settings = client(self._options, _CLIENT_ID, self._last_error)
+        settings = client(self._of_producer, _CLIENT_ID, self._last_error)
         return self._make_client(
             ck.Producer,
             {**settings, "acks": "all", "enable.idempotence": "true", "partitioner": "murmur2_random"},
@@ -187,14 +192,15 @@ class Kafka:
             "enable.partition.eof": "true",
             "auto.offset.reset": "earliest",  # records deleted by retention are skipped
             "allow.auto.create.topics": "false",
+            "queued.max.messages.kbytes": "16384",
         }
         return self._make_client(
-            ck.Consumer, {**client(self._options, _CLIENT_ID, self._last_error), **fixed}
+            ck.Consumer, {**client(self._of_consumer, _CLIENT_ID, self._last_error), **fixed}
         )
 
     @cached_property
     def _admin(self) -> Any:
-        return self._make_client(AdminClient, client(self._options, _CLIENT_ID, self._last_error))
+        return self._make_client(AdminClient, client(self._of_admin, _CLIENT_ID, self._last_error))
 
     def _make_client(self, kind: Any, settings: Mapping[str, Any]) -> Any:
         try:
@@ -205,6 +211,10 @@ class Kafka:
     def _to_error(self, what: str, cause: object) -> KafkaUnavailable:
         reason = self._last_error.added_to(cause) if cause else ""
         return KafkaUnavailable(f"Kafka at {self.address} {what}" + (f": {reason}" if reason else ""))
+
+
+def _options(settings: Mapping[str, str]) -> dict[str, str]:
+    return librdkafka_options({key: value for key, value in settings.items() if key not in _OURS})
 
 
 def _letter(message: Any) -> DeadLetter:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from typing_extensions import override
@@ -53,6 +53,8 @@ class DeadLetter:
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
+    truncated: Mapping[str, int] = field(default_factory=dict)
+    """Sizes in bytes of the parts that `shortened` cut: `key`, `value`, `headers`, `error`."""
 
     @property
     def place(self) -> str:
@@ -122,6 +124,41 @@ def target_of(letter: DeadLetter, to: str | None, partitions: Mapping[str, int])
     partition = facts.get("partition") if to is None else None
     there = isinstance(partition, int) and partition < partitions[topic]
     return Target(topic, partition if there and isinstance(partition, int) else None)
+
+
+def shortened(letter: DeadLetter, most: int) -> DeadLetter:
+    """Return a letter with at most `most` bytes of its key, its value and each header, and of all own headers."""
+    truncated: dict[str, int] = {}
+
+    def cut(name: str, data: bytes | None) -> bytes | None:
+        if data is None or len(data) <= most:
+            return data
+        truncated[name] = truncated.get(name, 0) + len(data)
+        return _cut(data, most)
+
+    errors = {name: value for name, value in letter.headers if name.startswith(PREFIX)}
+    headers = [
+        (name, cut("error", errors[name])) for name in (PREFIX + fact for fact, _ in _FACTS) if name in errors
+    ]
+    left = most
+    for name, value in letter.own_headers:
+        size = len(name.encode()) + len(value or b"")
+        left -= size
+        if left >= 0:
+            headers.append((name, value))
+        else:
+            truncated["headers"] = truncated.get("headers", 0) + size
+    key, value = cut("key", letter.key), cut("value", letter.value)
+    return replace(letter, key=key, value=value, headers=headers, truncated=truncated)
+
+
+def _cut(data: bytes, most: int) -> bytes:
+    """Return the beginning; of text, it ends with a whole character."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data[:most]
+    return data[:most].decode(errors="ignore").encode()
 
 
 def as_json(letter: DeadLetter) -> dict[str, Any]:

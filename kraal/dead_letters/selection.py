@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.errors import KraalError
-from kraal.dead_letters.kafka import Kafka, Span
+from kraal.dead_letters.api import LettersKafka, Span
 from kraal.dead_letters.records import DeadLetter
 
 TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
@@ -45,7 +45,22 @@ def topics_of(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, topic
 
 
-def find_box(kafka: Kafka, name: str, config: Mapping[str, Any] | None, what: str = "Topic") -> Box:
+def topic_of(name: str, config: Mapping[str, Any]) -> str:
+    """Return the dead letter queue topic of a connector with this config. Raises NoDeadLetters."""
+    topic = str(config.get(TOPIC_KEY) or "").strip()
+    if not topic:
+        raise NoDeadLetters(
+            f"Connector {name} has no dead letter queue topic; its config does not set {TOPIC_KEY}."
+        )
+    if "${" in topic:
+        raise NoDeadLetters(
+            f"The dead letter queue topic of connector {name} is a reference, {topic};"
+            " `kraal dlq` takes the name of the topic itself."
+        )
+    return topic
+
+
+def find_box(kafka: LettersKafka, name: str, config: Mapping[str, Any] | None, what: str = "Topic") -> Box:
     """Return the box of a connector with this config, or of a topic if `config` is None; `what` names the latter.
 
     Raises NoDeadLetters, KafkaUnavailable.
@@ -54,15 +69,7 @@ def find_box(kafka: Kafka, name: str, config: Mapping[str, Any] | None, what: st
         if name not in kafka.partitions:
             raise NoDeadLetters(f"{what} {name} does not exist.")
         return Box(name)
-    topic = str(config.get(TOPIC_KEY) or "").strip()
-    if not topic:
-        raise NoDeadLetters(
-            f"Connector {name} has no dead letter queue topic; its config does not set {TOPIC_KEY}."
-        )
-    if "${" in topic:
-        raise NoDeadLetters(
-            f"The dead letter queue topic of connector {name} is a reference, {topic}; specify the topic itself."
-        )
+    topic = topic_of(name, config)
     if topic not in kafka.partitions:
         raise NoDeadLetters(
             f"The dead letter queue topic {topic} of connector {name} does not exist yet; there are no dead letters."

@@ -45,6 +45,7 @@ from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
+from kraal.worker.dead_letters import letters_kafka
 from kraal.worker.resources import keep_what_lives, open_as_many_as_allowed
 from kraal.worker.rest_settings import rest_settings
 from kraal.worker.spark import spark_engine
@@ -204,6 +205,9 @@ class Process(ABC, Generic[C]):
             stall_detection=StallDetection(assembly.metrics, self.config.auto_restart, engine.pools),
             progress=ProgressReports(assembly.metrics, assembly.series, java_metrics),
             admission=admission,
+            dead_letters=letters_kafka(self._worker_settings())
+            if self.config.dead_letters_endpoint
+            else None,
         )
         assembly.journal.listen(apps.streams.note)
         assembly.series.listen(lambda names: apps.streams.note_all("numbers", names))

@@ -36,6 +36,7 @@ class Scarce(StrEnum):
     BODIES = "bodies"
     INTERNAL_BODIES = "internal_bodies"
     STREAMS = "streams"
+    DEAD_LETTERS = "dead_letters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ _TEXTS: Final[Mapping[Scarce, str]] = {
     Scarce.BODIES: "the bodies of client requests take {} bytes",
     Scarce.INTERNAL_BODIES: "the bodies of worker requests take {} bytes",
     Scarce.STREAMS: "{} streams are open",
+    Scarce.DEAD_LETTERS: "{} requests are waiting for dead letters",
 }
 
 

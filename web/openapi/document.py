@@ -15,6 +15,7 @@ _TAGS: Final = {
     "tasks": "Tasks of connectors.",
     "topics": "Topics that connectors use (KIP-558).",
     "offsets": "Offsets of connectors (KIP-875).",
+    "dead letters": "Records that connectors could not process (KIP-298).",
     "plugins": "Installed plugins.",
     "loggers": "Log levels (KIP-495, KIP-976).",
     "worker": "The worker itself.",

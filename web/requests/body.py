@@ -30,6 +30,7 @@ _CREATE_FIELDS = ("name", "config", "initial_state")
 _TRIMMED = "".join(map(chr, range(0x21)))
 """Characters that Java's String.trim removes."""
 
+_REPLAY_FIELDS = ("limit", "dry_run")
 _OFFSETS_FIELDS = ("offsets",)
 _OFFSET_FIELDS = ("partition", "offset")
 _DEEPEST = 100
@@ -58,6 +59,14 @@ class CreateRequest:
     name: ConnectorName
     config: Config
     initial_state: TargetState | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest:
+    """The body of `POST /connectors/{c}/dead-letters/replay`."""
+
+    limit: int
+    dry_run: bool
 
 
 async def read_body(services: Services, request: Request) -> bytes:
@@ -149,6 +158,20 @@ def parse_offsets(body: bytes) -> list[Pair]:
         found = _record(each, what, _OFFSET_FIELDS)
         pairs.append((_fields(found, "partition", what), _fields(found, "offset", what)))
     return pairs
+
+
+def parse_replay(body: bytes, *, most: int) -> ReplayRequest:
+    """Parse the body of `POST /connectors/{c}/dead-letters/replay`. Raises BadRequest."""
+    fields = _record(parse_json(body), "the request body", _REPLAY_FIELDS)
+    limit, dry_run = fields.get("limit"), fields.get("dry_run")
+    if dry_run is not None and not isinstance(dry_run, bool):
+        raise BadRequest(f"Field dry_run must be a boolean, but is {_kind(dry_run)}")
+    if limit is None:
+        return ReplayRequest(limit=most, dry_run=bool(dry_run))
+    fits = isinstance(limit, _Number) and limit.isdecimal() and len(limit) <= len(str(most))
+    if not fits or not 1 <= int(limit) <= most:
+        raise BadRequest(f"Field limit must be a whole number from 1 to {most}")
+    return ReplayRequest(limit=int(limit), dry_run=bool(dry_run))
 
 
 def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:

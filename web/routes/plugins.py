@@ -6,13 +6,9 @@ Source: ConnectorPluginsResource (Kafka 4.3.0); KIP-769.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-from anyio import CapacityLimiter, fail_after, to_thread
+from typing import TYPE_CHECKING, Any, Final
 
 from kraal.cluster.views import rest as view
-from kraal.core.errors import TimedOut
 from kraal.plugins.connector_parts import parts_of
 from kraal.plugins.entries import PluginInfo
 from kraal.plugins.registry import Registry
@@ -20,7 +16,8 @@ from kraal.plugins.validation.validate import describe_plugin
 from web.middleware.admission import Scarce
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import TEXT, list_of, ref
-from web.rendering import json_answer, timeout_text
+from web.rendering import json_answer
+from web.requests.blocking_calls import BlockingCalls
 from web.requests.body import parse_config, read_body
 from web.requests.paths import connector_of, is_true, plugin_of
 from web.resource import Endpoint, endpoint, live_snapshot
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-T = TypeVar("T")
-
-
 _ALL: Final = "/connector-plugins"
 _RUNTIME: Final = "runtime"
 _CONFIG: Final = f"{_ALL}/{{plugin}}/config"
@@ -40,37 +34,11 @@ _CONFIG: Final = f"{_ALL}/{{plugin}}/config"
 
 def endpoints(services: Services) -> list[Endpoint]:
     """Return the endpoints of plugins, which share their threads."""
-    threads = PluginThreads(services)
+    threads = BlockingCalls(services, Scarce.PLUGINS, services.settings.validation_threads)
     return [_list(threads), _describe(threads), _validate(threads), _parts(threads)]
 
 
-class PluginThreads:
-    """Runs blocking calls. A call that times out is abandoned; its thread counts until it ends."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._limiter: CapacityLimiter | None = None
-        self._waiting = 0
-        services.admission.watch(Scarce.PLUGINS, lambda: self._waiting)
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run `work` with the request timeout. Raises TimedOut, with the stage but no final period; Unavailable."""
-        settings = self._services.settings
-        self._services.admission.enter(Scarce.PLUGINS)
-        self._waiting += 1
-        if self._limiter is None:  # requires a running event loop
-            self._limiter = CapacityLimiter(settings.validation_threads)
-        try:
-            with fail_after(settings.request_timeout_s):
-                return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
-        except TimeoutError as exc:
-            text = timeout_text(self._services.published.latest.stage)
-            raise TimedOut(text.removesuffix(".")) from exc
-        finally:
-            self._waiting -= 1
-
-
-def _list(threads: PluginThreads) -> Endpoint:
+def _list(threads: BlockingCalls) -> Endpoint:
     """Make GET /connector-plugins."""
 
     @endpoint(
@@ -121,7 +89,7 @@ def _plugin_info(plugin: PluginInfo) -> dict[str, Any]:
     return {"class": plugin.name, "type": str(plugin.kind), **version}
 
 
-def _describe(threads: PluginThreads) -> Endpoint:
+def _describe(threads: BlockingCalls) -> Endpoint:
     """Make GET /connector-plugins/{p}/config."""
 
     @endpoint(
@@ -151,7 +119,7 @@ def _describe(threads: PluginThreads) -> Endpoint:
     return get
 
 
-def _validate(threads: PluginThreads) -> Endpoint:
+def _validate(threads: BlockingCalls) -> Endpoint:
     """Make PUT /connector-plugins/{p}/config/validate: 200 even when the config has errors."""
 
     @endpoint(
@@ -175,7 +143,7 @@ def _validate(threads: PluginThreads) -> Endpoint:
     return put
 
 
-def _parts(threads: PluginThreads) -> Endpoint:
+def _parts(threads: BlockingCalls) -> Endpoint:
     """Make GET /connectors/{c}/plugins. Kraal's own."""
 
     @endpoint(

@@ -233,6 +233,10 @@ _KRAAL = [
     worker_key(UI_READ_ONLY, _BOOLEAN, _LOW,
          "Whether the dashboard hides and refuses all actions. The REST API is not limited by it.",
          default=False, source="Kraal"),
+    worker_key("rest.dead.letters.enabled", _BOOLEAN, _LOW,
+         "Whether to serve GET /connectors/NAME/dead-letters, which shows records, and POST "
+         "/connectors/NAME/dead-letters/replay, which writes them.",
+         default=True, source="Kraal"),
     worker_key(WAITING_MAX, _INT, _LOW,
          "Maximum number of REST requests that wait for one part of the worker; further requests are "
          "answered with 503 and Retry-After. Health, metrics and responses from memory never wait.",

@@ -132,6 +132,13 @@ _CONFIGS = [
     ask("create one that does nothing", "POST /connectors", idle("plain")),
     ask("it is there", "GET /connectors/plain", until=status(200)),
     ask("its config", "GET /connectors/plain/config"),
+    ask("its dead letters", "GET /connectors/plain/dead-letters", None, whole("dead-letters", 404, 404)),
+    ask(
+        "its dead letters again",
+        "POST /connectors/plain/dead-letters/replay",
+        {"limit": 1},
+        whole("dead-letters", 404, 404),
+    ),
     ask("the plugins it names", "GET /connectors/plain/plugins", None, whole("plugins-it-names", 404, 200)),
     ask("its tasks", "GET /connectors/plain/tasks"),
     ask("its status", "GET /connectors/plain/status", until=states("STOPPED")),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from kraal.dead_letters.kafka import KafkaUnavailable, Span
+from kraal.dead_letters.api import KafkaUnavailable, Span
 from kraal.dead_letters.records import PREFIX, DeadLetter, Target
 
 
@@ -42,10 +42,10 @@ class MemoryKafka:
         self.letters: defaultdict[str, list[DeadLetter]] = defaultdict(list)
         self.groups: dict[str, dict[int, int]] = {}
         self.written: list[tuple[DeadLetter, Target]] = []
-        self.settings: Mapping[str, str] = {}
+        self.settings: Mapping[str, str | None] = {}
         self.refuses = False
 
-    def __call__(self, settings: Mapping[str, str]) -> Self:
+    def __call__(self, settings: Mapping[str, str | None]) -> Self:
         """Be made, as the real one is."""
         self.settings = dict(settings)
         return self

@@ -28,6 +28,7 @@ from kraal.testing._simulation.engine import FakeEngine, Outside
 from kraal.testing._simulation.group_offsets import FakeGroupOffsets
 from kraal.testing._simulation.metrics import scrape_of
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry, loggers_of_its_own
+from tests.fakes.kafka.dead_letters import MemoryKafka
 from web.app import create_apps
 from web.middleware.admission import Admission, Limits
 from web.server import HttpServer, Listener
@@ -124,4 +125,5 @@ def _app(
         progress=ProgressReports(assembly.metrics, assembly.series),
         loggers=loggers,
         admission=admission,
+        dead_letters=MemoryKafka(),
     ).main

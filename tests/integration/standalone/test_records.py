@@ -174,6 +174,8 @@ def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written
     see_and_replay(worker, kafka, name, dead)
     worker.wait_until("it failed again", lambda: metric(worker, name, "total_records_skipped") == 2)
     check_replayed(messages(kafka, dead, 2))
+    see_and_replay_over_rest(worker, name, dead)
+    assert [letter.value() for letter in messages(kafka, name, 6)[4:]] == [b"{no json", b"{no json"]
 
 
 def check_replayed(letters: Sequence[Any]) -> None:
@@ -184,6 +186,17 @@ def check_replayed(letters: Sequence[Any]) -> None:
     headers = [dict(letter.headers()) for letter in letters]
     assert [each.pop("__connect.errors.offset") for each in headers] == [b"1", b"4"]
     assert len(again.headers()) == len(first.headers()) == 11
+
+
+def see_and_replay_over_rest(worker: WorkerProcess, name: str, dead: str) -> None:
+    """Have the worker show both letters, of which `kraal dlq` has replayed the first, and replay the second."""
+    path = f"/connectors/{name}/dead-letters"
+    found = worker.get(path).body
+    assert [(each["offset"], each["error"]["offset"]) for each in found["shown"]] == [(1, 4), (0, 1)]
+    assert (found["letters"], found["left_to_replay"], found["shown"][0]["value"]) == (2, 1, "{no json")
+    replayed = worker.post(f"{path}/replay", {"limit": 1}).body
+    assert replayed["targets"] == [{"partition": 0, "offset": 1, "to_topic": name, "to_partition": 0}]
+    assert (replayed["topic"], replayed["written"]) == (dead, {name: 1})
 
 
 def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -> None:

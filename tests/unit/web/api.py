@@ -40,6 +40,7 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.validation.infos import ConfigInfos
 from kraal.protocol.status_records import Status
 from kraal.testing._simulation.scheduler import VirtualClock
+from tests.fakes.kafka.dead_letters import MemoryKafka
 from web.app import create_apps
 from web.middleware.admission import Admission
 from web.settings import Settings
@@ -231,6 +232,7 @@ class Api:
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
         self.before_validation: Callable[[], object] = lambda: None
+        self.kafka = MemoryKafka()
         self.apps = create_apps(
             self.address,
             self.published,
@@ -242,6 +244,7 @@ class Api:
             stall_detection=StallDetection(self.metrics, AutoRestart(most=5), lambda: self.pools),
             progress=ProgressReports(self.metrics, self.series, self.java),
             admission=admission,
+            dead_letters=self.kafka,
         )
         self.app: Starlette = self.apps.main
         self.client = TestClient(self.app, headers={"Accept": "*/*"})

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 ROOT = make_authority("root")
 SERVER = ROOT.vouch_for("server", address="127.0.0.1")
 ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
+LETTERS = "/connectors/{connector}/dead-letters"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
@@ -130,7 +131,9 @@ def test_listeners_passwords_and_headers_are_what_the_file_says(tmp_path: Path) 
             assert answer.headers["X-Frame-Options"] == "DENY"
             assert answer.headers["Vary"] == (None if each.admin else "Origin")
         document = get(bound[0].port, "/openapi.json", https=False, Authorization=ANN)
-        assert json.loads(document.body)["servers"] == [{"url": process.config.advertised_url.rstrip("/")}]
+        described = json.loads(document.body)
+        assert described["servers"] == [{"url": process.config.advertised_url.rstrip("/")}]
+        assert LETTERS in described["paths"]
     assert list((tmp_path / "offsets.kraal" / "scratch").iterdir()) == []
 
 
@@ -162,9 +165,10 @@ def test_without_admin_listeners_the_main_ones_have_it_all(tmp_path: Path) -> No
         assert not process._settings().admin_apart
         (main,) = process._server.bound
         assert get(main.port, "/connectors", https=False).status == 200
-    with running({**raw, "admin.listeners": " "}) as process:
+    with running({**raw, "admin.listeners": " ", "rest.dead.letters.enabled": "false"}) as process:
         assert process._settings().admin_apart
         (main,) = process._server.bound
+        assert LETTERS not in json.loads(get(main.port, "/openapi.json", https=False).body)["paths"]
         assert get(main.port, "/admin/loggers", https=False).status == 404
 
 

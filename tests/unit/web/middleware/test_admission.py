@@ -77,6 +77,7 @@ def test_bodies_count_as_they_come_and_until_they_are_answered() -> None:
         "bodies": 1,
         "internal_bodies": 0,
         "streams": 0,
+        "dead_letters": 0,
     }
 
 

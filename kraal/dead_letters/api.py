@@ -1,0 +1,50 @@
+"""What reading and replaying dead letters needs of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kraal.core.errors import KraalError
+from kraal.dead_letters.records import DeadLetter, Target
+
+
+class KafkaUnavailable(KraalError):
+    """Kafka did not respond, or rejected a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Range of offsets of one partition, `[first, end)`."""
+
+    first: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """Number of offsets; a compacted topic has fewer records."""
+        return max(0, self.end - self.first)
+
+
+class LettersKafka(Protocol):
+    """Connection to a Kafka cluster, of one thread. Every call blocks, and may raise KafkaUnavailable."""
+
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """Number of partitions by topic."""
+
+    def spans(self, topic: str) -> dict[int, Span]:
+        """Return the offsets of each partition of a topic; empty if there is no topic."""
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Return the committed offsets of a group by partition."""
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Commit offsets of a group."""
+
+    def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
+        """Yield the records of the spans in order, one partition after the other."""
+
+    def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
+        """Write letters back without the error headers and wait until all are acknowledged."""

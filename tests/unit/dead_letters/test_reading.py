@@ -1,0 +1,94 @@
+"""The latest dead letters: how far a search looks back, and what is cut from a letter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from kraal.dead_letters.api import Span
+from kraal.dead_letters.reading import Found, OutOfBounds, latest
+from kraal.dead_letters.records import PREFIX, DeadLetter, as_json, shortened
+from tests.fakes.kafka.dead_letters import letter
+
+
+class Topic:
+    """A topic of 5,000 offsets in which only some letters are the connector's; notes what was read."""
+
+    def __init__(self, *offsets: int, most: int | None = None) -> None:
+        self.letters = [letter(number) for number in offsets]
+        self.read_counts: list[int] = []
+        self.most = most
+
+    def read(self, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
+        self.read_counts.append(spans[0].count)
+        if self.most is not None and spans[0].count > self.most:
+            raise OutOfBounds
+        return (each for each in self.letters if spans[0].first <= each.offset < spans[0].end)
+
+    def latest(self, limit: int, most: int | None = None) -> Found:
+        return latest(self.read, {0: Span(0, 5_000)}, limit, most=most)
+
+
+def offsets(found: Found) -> list[int]:
+    return [each.offset for each in found.letters]
+
+
+def test_a_search_ends_when_it_has_found_enough() -> None:
+    topic = Topic(10, 4_950, 4_991, 4_992, 4_999)
+    found = topic.latest(3)
+    assert (offsets(found), found.searched, topic.read_counts) == ([4_991, 4_992, 4_999], 30, [3, 30])
+
+
+def test_a_search_ends_at_the_beginning_of_the_topic() -> None:
+    topic = Topic(10, 4_991)
+    found = topic.latest(3)
+    assert (offsets(found), found.searched, topic.read_counts) == (
+        [10, 4_991],
+        5_000,
+        [3, 30, 300, 3_000, 5_000],
+    )
+
+
+def test_a_search_looks_back_no_further_than_it_may() -> None:
+    topic = Topic(10, 4_991)
+    found = topic.latest(3, most=300)
+    assert (offsets(found), found.searched) == ([4_991], 300)
+
+
+def test_a_search_that_is_out_of_bounds_gives_what_the_one_before_found() -> None:
+    found = Topic(10, 4_991, most=100).latest(3)
+    assert (offsets(found), found.searched) == ([4_991], 30)
+    with pytest.raises(OutOfBounds):
+        Topic(10, most=1).latest(3)
+
+
+def test_the_latest_of_several_partitions_are_the_latest_by_time() -> None:
+    letters = [
+        replace(letter(number), partition=number % 2, timestamp_ms=100 - number) for number in range(10)
+    ]
+    spans = {0: Span(0, 10), 1: Span(0, 10)}
+    found = latest(lambda _: iter(letters), spans, 2)
+    assert (offsets(found), found.searched) == ([1, 0], 4)
+
+
+def test_a_small_letter_is_not_cut() -> None:
+    assert as_json(shortened(letter(1), 100)) == as_json(letter(1))
+    assert shortened(letter(1), 100).truncated == {}
+
+
+def test_large_parts_are_cut_and_their_sizes_told() -> None:
+    errors = letter(1, {"exception.stacktrace": "s" * 50, "exception.message": "m" * 40}).headers
+    large = replace(letter(1), key=b"\xff" * 30, value="ü".encode() * 20, headers=[*errors, ("h", b"x" * 30)])
+    found = shortened(large, 21)
+    assert (found.key, found.value) == (b"\xff" * 21, "ü".encode() * 10), "text ends with a whole character"
+    assert found.truncated == {"key": 30, "value": 40, "headers": 31, "error": 90}
+    assert found.own_headers == [("own", b"\x01")]
+    shown = as_json(found)["error"]
+    assert (shown["stacktrace"], shown["message"], shown["offset"]) == ("s" * 21, "m" * 21, 101)
+
+
+def test_of_equal_error_headers_the_last_stays() -> None:
+    twice = replace(letter(1), headers=[(PREFIX + "topic", b"x" * 99), *letter(1).headers])
+    assert shortened(twice, 30).facts == letter(1).facts

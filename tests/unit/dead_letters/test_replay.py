@@ -1,0 +1,113 @@
+"""A replay: what is written in which order, and what is remembered when."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from typing_extensions import override
+
+from kraal.dead_letters import replay as module
+from kraal.dead_letters.api import KafkaUnavailable
+from kraal.dead_letters.records import CannotReplay, DeadLetter, Target
+from kraal.dead_letters.replay import replay
+from kraal.dead_letters.selection import Box, not_yet
+from tests.fakes.kafka.dead_letters import MemoryKafka, letter
+
+BOX = Box("dead", "orders-sink")
+
+
+class Kafka(MemoryKafka):
+    """Notes writes and commits in one list, in their order."""
+
+    def __init__(self, *letters: DeadLetter) -> None:
+        super().__init__()
+        self.letters["dead"] = list(letters)
+        self.done: list[str] = []
+
+    @override
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        assert (group, topic) == ("kraal-dlq-replay/dead/orders-sink", "dead")
+        super().commit(group, topic, offsets)
+        self.done.append(f"commit {offsets}")
+
+    @override
+    def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
+        super().write(letters)
+        self.done.append("write " + " ".join(str(each.offset) for each, _ in letters))
+
+    def replay(self, limit: int | None = None, *, until_s: float = math.inf, only_look: bool = False) -> int:
+        left = not_yet(self.spans("dead"), self.committed(BOX.group, "dead"))
+        does = not only_look
+        pieces = replay(self, BOX, left, limit=limit, until_s=until_s, write=does, remember=does)
+        return sum(len(piece) for piece in pieces)
+
+
+def test_each_piece_is_committed_after_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    kafka = Kafka(*map(letter, range(5)))
+    assert kafka.replay() == 5
+    assert kafka.done == [
+        "write 0 1", "commit {0: 2}", "write 2 3", "commit {0: 4}", "write 4", "commit {0: 5}"
+    ]  # fmt: skip
+    assert kafka.replay() == 0
+
+
+def test_a_piece_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE_BYTES", 100)
+    kafka = Kafka(*(replace(letter(number), value=b"x" * 48) for number in range(5)))
+    assert kafka.replay() == 5
+    assert [each for each in kafka.done if each.startswith("write")] == ["write 0 1", "write 2 3", "write 4"]
+
+
+def test_a_limit_goes_on_where_it_ended() -> None:
+    kafka = Kafka(*map(letter, range(3)))
+    assert [kafka.replay(2), kafka.replay(2), kafka.replay(2)] == [2, 1, 0]
+    assert [each.offset for each, _ in kafka.written] == [0, 1, 2]
+
+
+def test_letters_of_others_are_passed_and_not_read_again() -> None:
+    kafka = Kafka(letter(0), letter(1, connector="other"), letter(2, connector="other"))
+    assert kafka.replay(10) == 1
+    assert kafka.groups == {BOX.group: {0: 3}}
+
+
+def test_what_could_not_be_written_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    kafka = Kafka(*map(letter, range(3)))
+    assert kafka.replay(2) == 2
+    kafka.refuses = True
+    with pytest.raises(KafkaUnavailable):
+        kafka.replay()
+    assert kafka.groups == {BOX.group: {0: 2}}
+
+
+def test_a_letter_without_a_target_stops_before_anything_of_its_piece_is_written() -> None:
+    kafka = Kafka(letter(0), letter(1, {"topic": "gone"}))
+    with pytest.raises(CannotReplay):
+        kafka.replay()
+    assert kafka.done == []
+
+
+def test_nothing_more_is_written_when_time_is_over() -> None:
+    kafka = Kafka(*map(letter, range(3)))
+    assert kafka.replay(until_s=time.monotonic() - 1) == 0
+    assert kafka.done == []
+
+
+def test_when_time_is_over_what_was_passed_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter((1.0, 2.0, 3.0))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    kafka = Kafka(letter(0), letter(1, connector="other"), letter(2))
+    assert kafka.replay(until_s=2.0) == 1
+    assert kafka.done == ["write 0", "commit {0: 2}"], "no longer than to where it has read"
+
+
+def test_a_dry_run_writes_and_remembers_nothing() -> None:
+    kafka = Kafka(*map(letter, range(3)))
+    assert kafka.replay(only_look=True) == 3
+    assert (kafka.done, kafka.groups) == ([], {})

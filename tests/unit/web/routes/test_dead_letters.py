@@ -1,0 +1,275 @@
+"""`/connectors/{c}/dead-letters`: what is shown and written, and every error. Kafka is in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+from typing_extensions import override
+
+from kraal.core.secrets import secrets
+from kraal.dead_letters.api import KafkaUnavailable
+from kraal.dead_letters.records import DeadLetter, Target
+from kraal.dead_letters.selection import NoDeadLetters
+from kraal.plugins.registry import Registry
+from tests.fakes.kafka.dead_letters import MemoryKafka, letter
+from tests.unit.web.api import Api
+from web.app import create_apps
+from web.routes import dead_letters
+from web.settings import Settings
+
+PATH = "/connectors/orders-sink/dead-letters"
+GROUP = "kraal-dlq-replay/dead/orders-sink"
+CONFIG = {"topics": "orders", "errors.deadletterqueue.topic.name": "dead"}
+
+
+@pytest.fixture
+def sink(api: Api) -> Api:
+    """An API with a connector with three dead letters, and one of another connector between them."""
+    api.herder.put("orders-sink", CONFIG)
+    api.kafka.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
+    return api
+
+
+def ask(api: Api, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    status, text = api.request(method, path, None if body is None else json.dumps(body))
+    return status, json.loads(text)
+
+
+def replay(api: Api, **body: Any) -> tuple[int, Any]:
+    return ask(api, "POST", f"{PATH}/replay", body)
+
+
+def test_shows_the_latest_letters_and_counts_all(sink: Api) -> None:
+    status, found = ask(sink, "GET", f"{PATH}?limit=2")
+    assert (status, [each["offset"] for each in found["shown"]]) == (200, [3, 2])
+    assert {key: value for key, value in found.items() if key != "shown"} == {
+        "topic": "dead", "letters": 4, "left_to_replay": 4, "searched": 2
+    }  # fmt: skip
+    assert found["shown"][0] == {
+        "topic": "dead", "partition": 0, "offset": 3, "timestamp": 1700000000003, "key": "k3", "value": "bad 3",
+        "headers": [{"key": "own", "value": "\x01"}],
+        "error": {
+            "topic": "orders", "partition": 1, "offset": 103, "connector": "orders-sink", "task": 0,
+            "stage": "VALUE_CONVERTER", "class": "JsonConverter", "exception": "DataException",
+            "message": "no\nJSON", "stacktrace": "DataException\n\tat x",
+        },
+        "truncated": {},
+    }  # fmt: skip
+    assert [each["offset"] for each in ask(sink, "GET", PATH)[1]["shown"]] == [3, 2, 0], (
+        "another's is not shown"
+    )
+    assert sink.kafka.settings == {**CONFIG, "name": "orders-sink"}
+
+
+def test_a_topic_that_does_not_exist_yet_has_no_letters(api: Api) -> None:
+    api.herder.put("new", {**CONFIG, "errors.deadletterqueue.topic.name": "later"})
+    nothing = {"topic": "later", "letters": 0, "left_to_replay": 0, "searched": 0, "shown": []}
+    assert ask(api, "GET", "/connectors/new/dead-letters") == (200, nothing)
+    assert ask(api, "POST", "/connectors/new/dead-letters/replay", {}) == (
+        200, {"topic": "later", "dry_run": False, "written": {}, "targets": [], "left_to_replay": 0}
+    )  # fmt: skip
+
+
+def test_large_letters_are_cut_and_the_answer_is_bounded(sink: Api) -> None:
+    huge = replace(letter(0), value=b"x" * 1_000_000, key=b"\x00" * 5_000)
+    sink.kafka.letters["dead"] = [replace(huge, offset=number) for number in range(100)]
+    answer = sink.client.get(f"{PATH}?limit=100")
+    assert len(answer.content) < 1.1 * 1024 * 1024
+    shown = answer.json()["shown"]
+    assert len(shown) < 100
+    assert shown[0]["offset"] == 99
+    assert (len(shown[0]["value"]), shown[0]["truncated"]) == (4_096, {"key": 5_000, "value": 1_000_000})
+
+
+def test_too_much_to_read_is_a_clear_refusal(sink: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "_READ_BYTES", 10)
+    status, error = ask(sink, "GET", PATH)
+    assert status == 503
+    assert error["message"].endswith("more than 10 bytes; set a smaller limit.")
+    assert ask(sink, "GET", f"{PATH}?limit=1")[0] == 200, "one fits"
+
+
+def test_secrets_in_errors_are_hidden(sink: Api) -> None:
+    secrets.add("hunter2-hunter2")
+    sink.kafka.letters["dead"] = [letter(0, {"exception.message": "at hunter2-hunter2"})]
+    (shown,) = ask(sink, "GET", PATH)[1]["shown"]
+    assert shown["error"]["message"] == "at [hidden]"
+
+
+def test_replays_once_and_goes_on(sink: Api) -> None:
+    first = {"partition": 0, "offset": 0, "to_topic": "orders", "to_partition": 1}
+    assert replay(sink, limit=1) == (
+        200, {"topic": "dead", "dry_run": False, "written": {"orders": 1}, "targets": [first], "left_to_replay": 3}
+    )  # fmt: skip
+    status, found = replay(sink)
+    assert (status, found["written"], found["left_to_replay"]) == (200, {"orders": 2}, 0)
+    assert replay(sink)[1]["written"] == {}
+    assert [each.offset for each, _ in sink.kafka.written] == [0, 2, 3]
+    assert sink.kafka.groups == {GROUP: {0: 4}}, "the group of `kraal dlq replay`"
+    assert ask(sink, "GET", PATH)[1]["left_to_replay"] == 0
+
+
+def test_a_dry_run_tells_what_a_replay_would_do(sink: Api) -> None:
+    status, found = replay(sink, dry_run=True, limit=2)
+    assert (status, found["dry_run"], found["written"], found["left_to_replay"]) == (
+        200,
+        True,
+        {"orders": 2},
+        4,
+    )
+    assert [each["offset"] for each in found["targets"]] == [0, 2]
+    assert (sink.kafka.written, sink.kafka.groups) == ([], {})
+
+
+def test_not_all_targets_are_listed(sink: Api) -> None:
+    sink.kafka.letters["dead"] = [letter(number) for number in range(150)]
+    found = replay(sink)[1]
+    assert (found["written"], len(found["targets"])) == ({"orders": 150}, 100)
+
+
+def test_letters_that_cannot_be_replayed_are_a_conflict(sink: Api) -> None:
+    sink.kafka.letters["dead"] = [letter(0, connector=None)]
+    status, error = replay(sink)
+    assert (status, error["message"]) == (
+        409,
+        (
+            "The original topic of dead-0@0 is unknown because it has no header __connect.errors.topic"
+            " (errors.deadletterqueue.context.headers.enable was false); specify --to TOPIC to `kraal dlq replay`"
+        ),
+    )
+    sink.kafka.letters["dead"] = [letter(0, {"topic": "gone"})]
+    assert replay(sink, dry_run=True)[1]["message"] == "The original topic gone of dead-0@0 does not exist"
+
+
+def test_a_connector_without_a_topic_is_not_found(api: Api) -> None:
+    api.herder.put("plain", {})
+    api.herder.put("hidden", {"errors.deadletterqueue.topic.name": "${env:TOPIC}"})
+    asked: list[tuple[str, str, Any]] = [("GET", "dead-letters", None), ("POST", "dead-letters/replay", {})]
+    for method, path, body in asked:
+        assert ask(api, method, f"/connectors/nobody/{path}", body) == (
+            404, {"error_code": 404, "message": "Connector nobody not found"}
+        )  # fmt: skip
+        assert ask(api, method, f"/connectors/plain/{path}", body)[1]["message"] == (
+            "Connector plain has no dead letter queue topic; its config does not set errors.deadletterqueue.topic.name."
+        )
+        assert (
+            "is a reference, ${env:TOPIC};"
+            in ask(api, method, f"/connectors/hidden/{path}", body)[1]["message"]
+        )
+
+
+class Elsewhere(MemoryKafka):
+    """Cannot be asked."""
+
+    @override
+    def __call__(self, settings: Any) -> Any:
+        raise NoDeadLetters("The connector reads elsewhere.")
+
+
+class Away(MemoryKafka):
+    """Does not answer."""
+
+    @override
+    def spans(self, topic: str) -> Any:
+        raise KafkaUnavailable("Kafka at k:1 failed to list offsets of topic dead: timed out")
+
+
+def served_by(api: Api, kafka: MemoryKafka | None) -> Api:
+    apps = create_apps(
+        api.address, api.published, Registry.of({}), api.validate, Settings(advertised_url="http://worker:8083/"),
+        dead_letters=kafka,
+    )  # fmt: skip
+    api.client = TestClient(apps.main)
+    return api
+
+
+def test_other_brokers_are_not_found_and_a_kafka_that_is_away_is_unavailable(sink: Api) -> None:
+    for asked in (ask(served_by(sink, Elsewhere()), "GET", PATH), replay(sink)):
+        assert asked == (404, {"error_code": 404, "message": "The connector reads elsewhere."})
+    away = served_by(sink, Away()).client
+    for answer in (away.get(PATH), away.post(f"{PATH}/replay", json={})):
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        assert answer.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
+
+
+def test_nothing_is_remembered_when_kafka_refuses(sink: Api) -> None:
+    sink.kafka.refuses = True
+    assert replay(sink)[0] == 503
+    assert sink.kafka.groups == {}
+
+
+def test_without_kafka_the_paths_are_unknown(sink: Api) -> None:
+    served_by(sink, None)
+    for asked in (ask(sink, "GET", PATH), replay(sink)):
+        assert asked == (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+
+
+@pytest.mark.parametrize("limit", ["0", "101", "-1", "1.5", "x", "٣", ""])
+def test_rejects_an_invalid_limit(sink: Api, limit: str) -> None:
+    answer = sink.client.get(PATH, params={"limit": limit})
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        f"Invalid limit '{limit}'; allowed are whole numbers from 1 to 100.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("", "The request body is empty; it must be a JSON object"),
+        ("[]", "The request body must be a JSON object, but is an array"),
+        ('{"limit": 0}', "Field limit must be a whole number from 1 to 10000"),
+        ('{"limit": 10001}', "Field limit must be a whole number from 1 to 10000"),
+        ('{"limit": "3"}', "Field limit must be a whole number from 1 to 10000"),
+        ('{"limit": 1.0}', "Field limit must be a whole number from 1 to 10000"),
+        ('{"dry_run": "yes"}', "Field dry_run must be a boolean, but is a string"),
+        ('{"to": "x"}', 'Unknown field "to" in the request body; its fields are limit, dry_run'),
+    ],
+)
+def test_rejects_an_invalid_body(sink: Api, body: str, text: str) -> None:
+    status, error = sink.request("POST", f"{PATH}/replay", body)
+    assert (status, json.loads(error)["message"]) == (400, text)
+    assert sink.kafka.written == []
+
+
+class Slow(MemoryKafka):
+    """Writes when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing, self.let = threading.Event(), threading.Event()
+
+    @override
+    def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
+        self.writing.set()
+        assert self.let.wait(20)
+        super().write(letters)
+
+
+def test_letters_that_are_being_replayed_are_not_replayed_a_second_time(sink: Api) -> None:
+    slow = Slow()
+    slow.letters = sink.kafka.letters
+    app = served_by(sink, slow).client.app
+
+    async def story() -> None:
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://worker:8083") as client:
+            first = asyncio.create_task(client.post(f"{PATH}/replay", json={}))
+            await asyncio.to_thread(slow.writing.wait, 20)
+            second = await client.post(f"{PATH}/replay", json={})
+            assert (second.status_code, second.headers["Retry-After"]) == (409, "1")
+            assert (await client.post(f"{PATH}/replay", json={"dry_run": True})).status_code == 200
+            slow.let.set()
+            assert (await first).json()["written"] == {"orders": 3}
+            assert (await client.post(f"{PATH}/replay", json={})).json()["written"] == {}
+
+    asyncio.run(story())
+    assert len(slow.written) == 3

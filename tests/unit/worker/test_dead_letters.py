@@ -1,0 +1,67 @@
+"""How a worker connects to dead letters: with its own settings, and not for connectors with other brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraal.dead_letters.api import KafkaUnavailable
+from kraal.dead_letters.selection import NoDeadLetters
+from kraal.worker import dead_letters
+from kraal.worker.dead_letters import letters_kafka
+
+WORKER = {
+    "bootstrap.servers": "here:1",
+    "security.protocol": "SSL",
+    "ssl.truststore.location": "/trust.pem",
+    "producer.linger.ms": "7",
+    "consumer.fetch.max.wait.ms": "8",
+    "admin.request.timeout.ms": "9",
+    "admin.listeners": "",
+    "group.id": "workers",
+}
+SECURITY = {"security.protocol": "SSL", "ssl.truststore.location": "/trust.pem"}
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    found: list[Any] = []
+    monkeypatch.setattr(
+        dead_letters, "Kafka", lambda consumer, **others: found.append({"consumer": consumer, **others})
+    )
+    return found
+
+
+def test_each_client_has_the_workers_settings_for_its_kind(made: list[Any]) -> None:
+    letters_kafka(WORKER)({"producer.override.linger.ms": "100"})
+    assert made == [
+        {
+            "consumer": {**SECURITY, "bootstrap.servers": "here:1", "fetch.max.wait.ms": "8"},
+            "producer": {**SECURITY, "bootstrap.servers": "here:1", "linger.ms": "7"},
+            "admin": {**SECURITY, "bootstrap.servers": "here:1", "request.timeout.ms": "9"},
+            "ask_s": 5.0,
+            "write_s": 20.0,
+        }
+    ]
+
+
+@pytest.mark.parametrize("client", ["producer", "consumer"])
+def test_a_connector_with_other_brokers_is_refused(made: list[Any], client: str) -> None:
+    key = f"{client}.override.bootstrap.servers"
+    with pytest.raises(NoDeadLetters, match=rf"there:1 \({key}\)"):
+        letters_kafka(WORKER)({key: "there:1"})
+    letters_kafka(WORKER)({key: "here:1"})
+    with pytest.raises(NoDeadLetters):
+        letters_kafka({**WORKER, "producer.bootstrap.servers": "there:1"})({})
+    assert len(made) == 1
+
+
+def test_a_kafka_that_is_away_is_not_waited_for_as_long_as_by_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dead_letters, "_ASK_S", 0.2)
+    away = letters_kafka({"bootstrap.servers": "127.0.0.1:1"})({})
+    failed = r"^Kafka at 127\.0\.0\.1:1 failed to list topics: "
+    with away as kafka, pytest.raises(KafkaUnavailable, match=failed):
+        _ = kafka.partitions

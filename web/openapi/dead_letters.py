@@ -1,0 +1,81 @@
+"""Schemas of dead letters, inline because a worker may not serve them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from web.openapi.operation import Schema
+from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object_of
+
+MOST_SHOWN: Final = 100
+MOST_REPLAYED: Final = 10_000
+
+_BASE64: Final[Schema] = {"type": "string", "contentEncoding": "base64"}
+_HEADER: Final = object_of(
+    {"key": TEXT, "value": MAYBE_TEXT, "value_base64": _BASE64}, optional=("value", "value_base64")
+)
+_ERROR: Final[Schema] = {
+    "type": ["object", "null"],
+    "description": "Connect's error headers by name; null: the letter has none.",
+    "additionalProperties": {"type": ["string", "integer", "null"]},
+}
+_LETTER: Final = object_of(
+    {
+        "topic": TEXT,
+        "partition": NUMBER,
+        "offset": NUMBER,
+        "timestamp": {
+            "type": ["integer", "null"],
+            "description": "Of the record that failed, in milliseconds.",
+        },
+        "key": MAYBE_TEXT,
+        "key_base64": _BASE64,
+        "value": MAYBE_TEXT,
+        "value_base64": _BASE64,
+        "headers": list_of(_HEADER),
+        "error": _ERROR,
+        "truncated": {
+            **map_of(NUMBER),
+            "description": "Full sizes in bytes of the parts that are cut: `key`, `value`, `headers`, `error`.",
+        },
+    },
+    optional=("key", "key_base64", "value", "value_base64"),
+    about="A dead letter; bytes that are no text are in a field `…_base64`.",
+)
+
+SHOWN: Final[Schema] = object_of(
+    {
+        "topic": TEXT,
+        "letters": {**NUMBER, "description": "Offsets of the whole topic, which connectors may share."},
+        "left_to_replay": {**NUMBER, "description": "Offsets that no replay has passed yet."},
+        "searched": {**NUMBER, "description": "Offsets that were searched, the latest of each partition."},
+        "shown": {**list_of(_LETTER), "description": "Letters of the connector, the latest first."},
+    }
+)
+REPLAY: Final[Schema] = object_of(
+    {
+        "limit": {"type": "integer", "minimum": 1, "maximum": MOST_REPLAYED, "default": MOST_REPLAYED},
+        "dry_run": {"type": "boolean", "default": False, "description": "Write nothing."},
+    },
+    optional=("limit", "dry_run"),
+)
+_TARGET: Final = object_of(
+    {
+        "partition": NUMBER,
+        "offset": NUMBER,
+        "to_topic": TEXT,
+        "to_partition": {"type": ["integer", "null"], "description": "Null: by the key."},
+    }
+)
+REPLAYED: Final[Schema] = object_of(
+    {
+        "topic": TEXT,
+        "dry_run": {"type": "boolean"},
+        "written": {**map_of(NUMBER), "description": "Number of letters by the topic that they went to."},
+        "targets": {
+            **list_of(_TARGET),
+            "description": f"The first {MOST_SHOWN} letters and where they went.",
+        },
+        "left_to_replay": {**NUMBER, "description": "Offsets that no replay has passed yet."},
+    }
+)

@@ -1,0 +1,274 @@
+"""`/connectors/{c}/dead-letters`: records that a connector could not process, and their replay. Kraal's own.
+
+Any worker answers, from Kafka: with its own client settings, on two threads, and within bounds. A replay writes letters
+and then commits its progress, as `kraal dlq replay` does, to the same consumer group.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.cluster.views import rest as view
+from kraal.core.errors import BadRequest, Conflict, Momentary, NotFound, Unavailable
+from kraal.core.ids import Config
+from kraal.core.secrets import secrets
+from kraal.dead_letters.api import KafkaUnavailable, LettersKafka, Span
+from kraal.dead_letters.reading import Found, OutOfBounds, latest
+from kraal.dead_letters.records import CannotReplay, DeadLetter, as_json, shortened
+from kraal.dead_letters.replay import replay
+from kraal.dead_letters.selection import Box, NoDeadLetters, not_yet, topic_of
+from web.middleware.admission import Scarce
+from web.openapi.dead_letters import MOST_REPLAYED, MOST_SHOWN, REPLAY, REPLAYED, SHOWN
+from web.openapi.operation import Operation, Query
+from web.rendering import json_answer, to_json
+from web.requests.blocking_calls import BlockingCalls
+from web.requests.body import parse_replay, read_body
+from web.requests.paths import connector_of
+from web.resource import Endpoint, endpoint, live_snapshot
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+OpenKafka = Callable[[Config], AbstractContextManager[LettersKafka]]
+"""Connects to the Kafka cluster of a connector with this config. Raises NoDeadLetters if it uses another one."""
+
+THREADS: Final = 2
+_SHOWN: Final = 10
+_MOST_BYTES: Final = 4_096
+"""Of a key, a value and a header that are shown."""
+_BODY_BYTES: Final = 1024 * 1024
+"""Of all letters that are shown."""
+_SEARCHED: Final = 10_000
+"""Offsets of each partition that are searched for letters of a connector that shares its topic."""
+_READ_BYTES: Final = 256 * 1024 * 1024
+_READ_S: Final = 20.0
+"""Bounds of reading the letters to show."""
+_REPLAY_S: Final = 60.0
+"""Time after which a replay writes no further letters."""
+_RETRY_S: Final = 5
+_PATH: Final = "/connectors/{connector}/dead-letters"
+
+
+def endpoints(services: Services, kafka: OpenKafka | None) -> list[Endpoint]:
+    """Return the endpoints, which share their threads; none without `kafka`, so that the paths are unknown."""
+    if kafka is None:
+        return []
+    calls, letters = BlockingCalls(services, Scarce.DEAD_LETTERS, THREADS), _Letters(kafka)
+    return [_show(calls, letters), _replay(calls, letters)]
+
+
+def _show(calls: BlockingCalls, letters: _Letters) -> Endpoint:
+    """Make GET /connectors/{c}/dead-letters."""
+
+    @endpoint(
+        "GET",
+        _PATH,
+        Operation(
+            name="listDeadLetters",
+            tag="dead letters",
+            summary="Count the dead letters of a connector and show the latest ones",
+            query=(
+                Query(
+                    name="limit",
+                    about="Maximum number of letters to show.",
+                    schema={"type": "integer", "minimum": 1, "maximum": MOST_SHOWN, "default": _SHOWN},
+                ),
+            ),
+            answers={200: SHOWN},
+            errors=(400, 503),
+        ),
+    )
+    async def get(services: Services, request: Request) -> Response:
+        limit = _limit(request.query_params.get("limit"))
+        name = connector_of(request)
+        config = view.connector_config(await live_snapshot(services), name)
+        return json_answer(await calls.run(lambda: letters.show(name, _texts(config), limit)))
+
+    return get
+
+
+def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
+    """Make POST /connectors/{c}/dead-letters/replay."""
+
+    @endpoint(
+        "POST",
+        f"{_PATH}/replay",
+        Operation(
+            name="replayDeadLetters",
+            tag="dead letters",
+            summary="Write dead letters back to their topics",
+            about="Continues after the letters that were replayed before, over REST or by `kraal dlq`. A request "
+            "writes for a minute at most: `left_to_replay` says whether there are more.",
+            body=REPLAY,
+            answers={200: REPLAYED},
+            errors=(409, 503),
+        ),
+    )
+    async def post(services: Services, request: Request) -> Response:
+        name = connector_of(request)
+        wanted = parse_replay(await read_body(services, request), most=MOST_REPLAYED)
+        config = view.connector_config(await live_snapshot(services), name)
+        replayed = await calls.run(
+            lambda: letters.replay(name, _texts(config), wanted.limit, dry_run=wanted.dry_run)
+        )
+        return json_answer(replayed)
+
+    return post
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return _SHOWN
+    if (
+        text.isascii()
+        and text.isdecimal()
+        and len(text) <= len(str(MOST_SHOWN))
+        and 1 <= int(text) <= MOST_SHOWN
+    ):
+        return int(text)
+    raise BadRequest(f"Invalid limit '{text}'; allowed are whole numbers from 1 to {MOST_SHOWN}.")
+
+
+def _texts(config: Mapping[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in config.items() if isinstance(value, str)}
+
+
+class _Letters:
+    """Reads and replays on the caller's thread; several threads at a time."""
+
+    def __init__(self, kafka: OpenKafka) -> None:
+        self._open = kafka
+        self._lock = threading.Lock()
+        self._replaying: set[str] = set()
+        """Groups whose letters are being replayed."""
+
+    def show(self, name: str, config: Config, limit: int) -> dict[str, Any]:
+        """Return the answer to GET. Raises NotFound, Unavailable."""
+        with _answered(), self._open(config) as kafka:
+            box = Box(topic_of(name, config), name)
+            spans, left = _spans(kafka, box)
+            bounds = _Bounds()
+            found = latest(lambda window: bounds.read(kafka, box, window), spans, limit, most=_SEARCHED)
+        return {
+            "topic": box.topic,
+            "letters": sum(span.count for span in spans.values()),
+            "left_to_replay": _count(left),
+            "searched": found.searched,
+            "shown": list(_fitting(found)),
+        }
+
+    def replay(self, name: str, config: Config, limit: int, *, dry_run: bool) -> dict[str, Any]:
+        """Return the answer to POST. Raises NotFound, Unavailable, Conflict."""
+        until_s = time.monotonic() + _REPLAY_S
+        written: Counter[str] = Counter()
+        targets: list[dict[str, Any]] = []
+        with _answered(), self._open(config) as kafka:
+            box = Box(topic_of(name, config), name)
+            with self._alone(box, dry_run=dry_run):
+                _, left = _spans(kafka, box)
+                pieces = replay(
+                    kafka, box, left, limit=limit, write=not dry_run, remember=not dry_run, until_s=until_s
+                )
+                for piece in pieces:
+                    for letter, target in piece:
+                        written[target.topic] += 1
+                        if len(targets) < MOST_SHOWN:
+                            place = {"partition": letter.partition, "offset": letter.offset}
+                            targets.append(
+                                {**place, "to_topic": target.topic, "to_partition": target.partition}
+                            )
+                _, left = _spans(kafka, box)
+        return {
+            "topic": box.topic,
+            "dry_run": dry_run,
+            "written": dict(sorted(written.items())),
+            "targets": targets,
+            "left_to_replay": _count(left),
+        }
+
+    @contextmanager
+    def _alone(self, box: Box, *, dry_run: bool) -> Iterator[None]:
+        """Refuse a second replay of the same letters: it would write them again."""
+        if dry_run:
+            yield
+            return
+        with self._lock:
+            if box.group in self._replaying:
+                raise Momentary(
+                    f"The dead letters of connector {box.connector} are being replayed; retry later."
+                )
+            self._replaying.add(box.group)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._replaying.discard(box.group)
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Raise what goes wrong as the error of an answer."""
+    try:
+        yield
+    except NoDeadLetters as exc:
+        raise NotFound(str(exc)) from exc
+    except CannotReplay as exc:
+        hint = " to `kraal dlq replay`" if "--to" in str(exc) else ""
+        raise Conflict(f"{exc}{hint}") from exc
+    except KafkaUnavailable as exc:
+        raise Unavailable(str(exc), retry_after_s=_RETRY_S) from exc
+    except OutOfBounds as exc:
+        text = f"Reading the dead letters took longer than {_READ_S:.0f} s or more than {_READ_BYTES} bytes"
+        raise Unavailable(f"{text}; set a smaller limit.", retry_after_s=_RETRY_S) from exc
+
+
+def _spans(kafka: LettersKafka, box: Box) -> tuple[dict[int, Span], dict[int, Span]]:
+    """Return the offsets of a topic, and those that are left to replay; none before the topic exists."""
+    if box.topic not in kafka.partitions:
+        return {}, {}
+    spans = kafka.spans(box.topic)
+    return spans, not_yet(spans, kafka.committed(box.group, box.topic))
+
+
+def _count(spans: Mapping[int, Span]) -> int:
+    return sum(span.count for span in spans.values())
+
+
+class _Bounds:
+    """What may be read for one answer."""
+
+    def __init__(self) -> None:
+        self._until_s = time.monotonic() + _READ_S
+        self._bytes_left = _READ_BYTES
+
+    def read(self, kafka: LettersKafka, box: Box, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
+        """Yield the letters of a box, shortened. Raises OutOfBounds, KafkaUnavailable."""
+        for letter in kafka.read(box.topic, spans):
+            self._bytes_left -= len(letter.key or b"") + len(letter.value or b"")
+            if self._bytes_left < 0 or time.monotonic() > self._until_s:
+                raise OutOfBounds
+            if box.holds(letter):
+                yield shortened(letter, _MOST_BYTES)
+
+
+def _fitting(found: Found) -> Iterator[dict[str, Any]]:
+    """Yield letters, the latest first, as long as they fit."""
+    left = _BODY_BYTES
+    for letter in reversed(found.letters):
+        shown = {**as_json(letter), "truncated": dict(letter.truncated)}
+        if shown["error"]:
+            shown["error"] = {
+                name: secrets.scrub(value) if isinstance(value, str) else value
+                for name, value in shown["error"].items()
+            }
+        left -= len(to_json(shown))
+        if left < 0:
+            return
+        yield shown
