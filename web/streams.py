@@ -56,7 +56,7 @@ class Broadcaster:
         """The snapshot at the latest change; None while nothing is kept."""
         self._compared_s = 0.0
         self._forget: asyncio.TimerHandle | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a garbage collection within may log, and logging may note
         # Guarded by the lock:
         self._noted: dict[str, Names] | None = None
         """What was noted since the latest change; None while nothing is kept."""

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from kraal.cluster.decisions.offsets import NOTHING_GIVEN, Pair
@@ -163,15 +164,13 @@ def parse_offsets(body: bytes) -> list[Pair]:
 def parse_replay(body: bytes, *, most: int) -> ReplayRequest:
     """Parse the body of `POST /connectors/{c}/dead-letters/replay`. Raises BadRequest."""
     fields = _record(parse_json(body), "the request body", _REPLAY_FIELDS)
-    limit, dry_run = fields.get("limit"), fields.get("dry_run")
-    if dry_run is not None and not isinstance(dry_run, bool):
+    limit, dry_run = fields.get("limit", _Number(most)), fields.get("dry_run", False)
+    if not isinstance(dry_run, bool):
         raise BadRequest(f"Field dry_run must be a boolean, but is {_kind(dry_run)}")
-    if limit is None:
-        return ReplayRequest(limit=most, dry_run=bool(dry_run))
-    fits = isinstance(limit, _Number) and limit.isdecimal() and len(limit) <= len(str(most))
-    if not fits or not 1 <= int(limit) <= most:
+    number = Decimal(limit) if isinstance(limit, _Number) else Decimal()
+    if not 1 <= number <= most or number != int(number):
         raise BadRequest(f"Field limit must be a whole number from 1 to {most}")
-    return ReplayRequest(limit=int(limit), dry_run=bool(dry_run))
+    return ReplayRequest(limit=int(number), dry_run=dry_run)
 
 
 def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import web.streams
-from kraal.cluster.views.changes import Changes, changes
+from kraal.cluster.views.changes import Changes, Names, add, changes
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import WorkerId
 from tests.unit.web.api import FakeHerder
@@ -221,6 +221,24 @@ def test_closing_wakes_all_and_aborts_those_that_take_nothing(monkeypatch: pytes
                 assert herder.streams.closed
             await stuck.wait()
         assert not ends.is_set()
+
+    told(story)
+
+
+def test_a_note_within_a_note_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(herder: Herder) -> None:
+        def logging(found: dict[str, Names], kind: str, names: Names) -> None:
+            if kind == "states":
+                herder.streams.note("logs", "b")  # as by a destructor that runs now and logs
+            add(found, kind, names)
+
+        with herder.streams.reading(nothing) as reader:
+            monkeypatch.setattr(web.streams, "add", logging)
+            thread = threading.Thread(target=herder.streams.note, args=("states", "a"), daemon=True)
+            thread.start()
+            thread.join(10)
+            assert not thread.is_alive()
+            assert await heard(herder, reader) == {"logs": {"b"}, "states": {"a"}}
 
     told(story)
 

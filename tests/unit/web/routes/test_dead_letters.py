@@ -229,7 +229,10 @@ def test_rejects_an_invalid_limit(sink: Api, limit: str) -> None:
         ('{"limit": 0}', "Field limit must be a whole number from 1 to 10000"),
         ('{"limit": 10001}', "Field limit must be a whole number from 1 to 10000"),
         ('{"limit": "3"}', "Field limit must be a whole number from 1 to 10000"),
-        ('{"limit": 1.0}', "Field limit must be a whole number from 1 to 10000"),
+        ('{"limit": 1.5}', "Field limit must be a whole number from 1 to 10000"),
+        ('{"limit": 1e999999}', "Field limit must be a whole number from 1 to 10000"),
+        ('{"limit": null}', "Field limit must be a whole number from 1 to 10000"),
+        ('{"dry_run": null}', "Field dry_run must be a boolean, but is null"),
         ('{"dry_run": "yes"}', "Field dry_run must be a boolean, but is a string"),
         ('{"to": "x"}', 'Unknown field "to" in the request body; its fields are limit, dry_run'),
     ],
@@ -238,6 +241,13 @@ def test_rejects_an_invalid_body(sink: Api, body: str, text: str) -> None:
     status, error = sink.request("POST", f"{PATH}/replay", body)
     assert (status, json.loads(error)["message"]) == (400, text)
     assert sink.kafka.written == []
+
+
+@pytest.mark.parametrize("limit", ["2", "2.0", "2e0", "0.2E1"])
+def test_a_limit_is_a_number_as_json_writes_it(sink: Api, limit: str) -> None:
+    assert json.loads(sink.request("POST", f"{PATH}/replay", f'{{"limit": {limit}}}')[1])["written"] == {
+        "orders": 2
+    }
 
 
 class Slow(MemoryKafka):
