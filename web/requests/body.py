@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from kraal.cluster.decisions.offsets import NOTHING_GIVEN, Pair
@@ -167,8 +166,8 @@ def parse_replay(body: bytes, *, most: int) -> ReplayRequest:
     limit, dry_run = fields.get("limit", _Number(most)), fields.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise BadRequest(f"Field dry_run must be a boolean, but is {_kind(dry_run)}")
-    number = Decimal(limit) if isinstance(limit, _Number) else Decimal()
-    if not 1 <= number <= most or number != int(number):
+    number = float(limit) if isinstance(limit, _Number) else 0.0
+    if not 1 <= number <= most or not number.is_integer():
         raise BadRequest(f"Field limit must be a whole number from 1 to {most}")
     return ReplayRequest(limit=int(number), dry_run=dry_run)
 
