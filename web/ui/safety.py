@@ -29,11 +29,12 @@ _POLICY: Final = (
 HEADERS: Final = (
     (b"content-security-policy", _POLICY.encode("ascii")),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+"""Headers of every answer. With `no-referrer` browsers would send `Origin: null` with forms of the same origin."""
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
@@ -88,7 +89,11 @@ def refusal(
 
 
 def _same_origin(headers: Mapping[str, str], host: str) -> bool:
-    """Whether a page of this very server sent the request. The scheme may differ: TLS may end before the worker."""
+    """Whether a page of this very server sent the request.
+
+    Fetch metadata is the browser's own verdict. Without it hosts are compared, but not schemes, because TLS may end
+    before the worker.
+    """
     site = headers.get("sec-fetch-site")
     if site is not None and site != "same-origin":
         return False

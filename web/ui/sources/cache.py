@@ -48,6 +48,8 @@ class AnswerCache:
 
     async def _fly(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         found = await ask()
+        if self._flights.get(key) is not asyncio.current_task():
+            return found  # forgotten: something changed since the request was sent
         known = self._answers.pop(key, None)
         if known is not None and known.body == found.body:
             found = known

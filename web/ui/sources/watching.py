@@ -93,9 +93,8 @@ class Watch:
         self._away = change if change.word is Word.AWAY else None
         self._heard(change)
         for queue in self._listeners:
-            if queue.qsize() >= _MOST_WAITING:
-                while not queue.empty():
-                    queue.get_nowait()
-                if change.word is Word.CHANGED:
-                    change = Change(Word.CHANGED)
-            queue.put_nowait(change)
+            overflows = queue.qsize() >= _MOST_WAITING
+            while overflows and not queue.empty():
+                queue.get_nowait()
+            # What was dropped is part of "anything".
+            queue.put_nowait(Change(Word.CHANGED) if overflows and change.word is Word.CHANGED else change)

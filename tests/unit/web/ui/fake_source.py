@@ -1,0 +1,90 @@
+"""Dashboards of clusters in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from web.ui.app import DashboardApp, standalone
+from web.ui.features import Features
+from web.ui.options import DashboardOptions
+from web.ui.pages import PAGES
+from web.ui.sources.api import Answer, Caller, Change, Query, Refused, Source, Word
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from kraal.core.ids import Json
+    from web.ui.routing import Page
+
+CALLER = Caller()
+_NO_FEATURES = Features()
+
+
+class FakeSource(Source):
+    """A worker whose answers are set by the test: by path, or by path and query; an exception is raised."""
+
+    def __init__(
+        self, answers: Mapping[str, Any] | None = None, features: Features | Exception = _NO_FEATURES
+    ) -> None:
+        self.answers: dict[str, Any] = dict(answers or {})
+        self.known = features
+        self.asked: list[tuple[str, str]] = []
+        self.sent: list[object] = []
+        self.callers: list[Caller] = []
+        self.feed: asyncio.Queue[Change | Exception] = asyncio.Queue()
+        self.streams = 0
+        self.closed = False
+
+    @override
+    async def ask(
+        self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
+    ) -> Answer:
+        path = "/" + "/".join(segments)
+        expand = "&".join(f"{key}={value}" for key, value in query)
+        full = f"{path}?{expand}" if expand else path
+        self.asked.append((method, full))
+        self.sent.append(body)
+        self.callers.append(caller)
+        await asyncio.sleep(0)
+        found = self.answers.get(full, self.answers.get(path))
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            raise Refused(404, "HTTP 404 Not Found")
+        return Answer(200, json.dumps(found).encode())
+
+    @override
+    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+        self.streams += 1
+        yield Change(Word.HELLO)
+        while True:
+            found = await self.feed.get()
+            if isinstance(found, Exception):
+                raise found
+            yield found
+
+    @override
+    async def features(self, caller: Caller) -> Features:
+        if isinstance(self.known, Exception):
+            raise self.known
+        return self.known
+
+    @override
+    async def close(self) -> None:
+        self.closed = True
+
+
+def dashboard(
+    source: Source | None = None,
+    options: DashboardOptions | None = None,
+    *,
+    pages: Sequence[Page] = PAGES,
+) -> Starlette:
+    """Return a dashboard that is served alone, as by `kraal ui`."""
+    chosen = options or DashboardOptions(worker="worker:8083")
+    return standalone(DashboardApp(source or FakeSource(), chosen, pages=pages))

@@ -1,0 +1,137 @@
+"""Answers that browsers share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.web.ui.fake_source import CALLER, FakeSource
+from web.ui.sources.api import Answer, Away
+from web.ui.sources.cache import AnswerCache
+from web.ui.sources.shared import Shared
+
+LIST: dict[str, Any] = {"/connectors?expand=status": {"a": {}}, "/connectors/a/status": {}}
+QUERY = (("expand", "status"),)
+
+
+async def test_requests_at_the_same_time_are_one() -> None:
+    source = FakeSource(LIST)
+    shared = Shared(source)
+    answers = await asyncio.gather(
+        *(shared.ask("GET", "connectors", query=QUERY, caller=CALLER) for _ in range(5))
+    )
+    assert len(source.asked) == 1
+    assert len({id(answer) for answer in answers}) == 1
+
+
+async def test_an_answer_that_did_not_change_is_parsed_once() -> None:
+    shared = Shared(FakeSource(LIST))
+    first = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+    again = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+    assert again.value is first.value
+
+
+async def test_another_answer_replaces_it() -> None:
+    source = FakeSource(LIST)
+    shared = Shared(source)
+    await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+    source.answers["/connectors?expand=status"] = {"b": {}}
+    assert (await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)).value == {"b": {}}
+
+
+@pytest.mark.parametrize(("keep_s", "asked"), [(0.0, 2), (60.0, 1)])
+async def test_an_answer_is_kept_for_as_long_as_the_source_wants(keep_s: float, asked: int) -> None:
+    source = FakeSource(LIST)
+    shared = Shared(source, keep_s=keep_s)
+    for _ in range(2):
+        await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+        await asyncio.sleep(0)
+    assert len(source.asked) == asked
+
+
+async def test_an_action_makes_later_requests_ask_anew() -> None:
+    source = FakeSource(LIST | {"/connectors/a/pause": {}})
+    shared = Shared(source, keep_s=60)
+    await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+    await shared.ask("PUT", "connectors", "a", "pause", caller=CALLER)
+    await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+    assert [method for method, _ in source.asked] == ["GET", "PUT", "GET"]
+
+
+async def test_a_request_that_was_sent_before_a_change_does_not_answer_one_after_it() -> None:
+    cache = AnswerCache(keep_s=60)
+    gates = [asyncio.Event(), asyncio.Event()]
+    sent = [asyncio.Event(), asyncio.Event()]
+    asked = 0
+
+    async def ask() -> Answer:
+        nonlocal asked
+        number, asked = asked, asked + 1
+        sent[number].set()
+        await gates[number].wait()
+        return Answer(200, b"%d" % number)
+
+    before = asyncio.create_task(cache.get(("x",), ask))
+    await sent[0].wait()
+    cache.forget()
+    after = asyncio.create_task(cache.get(("x",), ask))
+    await sent[1].wait()
+    gates[1].set()
+    assert (await after).body == b"1"
+    gates[0].set()
+    assert (await before).body == b"0"
+    assert (await cache.get(("x",), ask)).body == b"1"
+
+
+async def test_an_error_reaches_all_who_wait_and_is_not_kept() -> None:
+    source = FakeSource({"/connectors": Away("gone")})
+    shared = Shared(source, keep_s=60)
+    results = await asyncio.gather(
+        *(shared.ask("GET", "connectors", caller=CALLER) for _ in range(3)), return_exceptions=True
+    )
+    assert [str(each) for each in results] == ["gone"] * 3
+    source.answers["/connectors"] = []
+    assert (await shared.ask("GET", "connectors", caller=CALLER)).value == []
+
+
+async def test_a_browser_that_leaves_does_not_take_the_answer_from_others() -> None:
+    gate = asyncio.Event()
+
+    async def ask() -> Answer:
+        await gate.wait()
+        return Answer(200, b"1")
+
+    cache = AnswerCache()
+    leaving = asyncio.create_task(cache.get(("x",), ask))
+    staying = asyncio.create_task(cache.get(("x",), ask))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    gate.set()
+    assert (await staying).body == b"1"
+
+
+async def test_what_concerns_one_connector_is_not_shared() -> None:
+    source = FakeSource(LIST)
+    shared = Shared(source, keep_s=60)
+    for _ in range(2):
+        await shared.ask("GET", "connectors", "a", "status", caller=CALLER)
+    assert len(source.asked) == 2
+
+
+async def test_few_answers_are_kept() -> None:
+    cache = AnswerCache(keep_s=60)
+    asked = 0
+
+    async def ask() -> Answer:
+        nonlocal asked
+        asked += 1
+        return Answer(200, b"x" * (20 * 1024 * 1024))
+
+    for name in ("a", "b", "c", "d", "d"):
+        await cache.get((name,), ask)
+        await asyncio.sleep(0)
+    assert asked == 4
+    await cache.get(("a",), ask)
+    assert asked == 5

@@ -1,0 +1,160 @@
+"""Calls of a worker's own REST API without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.web.api import Api
+from web.settings import Settings
+from web.ui.sources.api import Away, Caller, Change, Refused, Word
+from web.ui.sources.in_process import InProcess
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+CALLER = Caller("Basic abc", "10.0.0.9")
+
+
+class Echo:
+    """Answers with what it was asked."""
+
+    def __init__(self, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        self.status = status
+        self.headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive()
+        found = {
+            "method": scope["method"],
+            "raw_path": scope["raw_path"].decode(),
+            "query": scope["query_string"].decode(),
+            "headers": {name.decode(): value.decode() for name, value in scope["headers"]},
+            "client": scope["client"][0],
+            "body": message["body"].decode(),
+        }
+        await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
+        text = json.dumps(found).encode()
+        await send({"type": "http.response.body", "body": text[:10], "more_body": True})
+        await send({"type": "http.response.body", "body": text[10:]})
+
+
+def source_of(app: ASGIApp, admin: ASGIApp | None = None) -> InProcess:
+    source = InProcess()
+    source.bind(app, admin)
+    return source
+
+
+async def test_a_request_has_the_callers_credentials_address_and_raw_path() -> None:
+    answer = await source_of(Echo()).ask(
+        "PUT", "connectors", "a/b ..", "config", query=(("x", "1&2"),), body={"k": "ü"}, caller=CALLER
+    )
+    assert answer.value == {
+        "method": "PUT",
+        "raw_path": "/connectors/a%2Fb%20../config",
+        "query": "x=1%262",
+        "headers": {
+            "accept": "application/json",
+            "host": "localhost",
+            "content-type": "application/json",
+            "authorization": "Basic abc",
+        },
+        "client": "10.0.0.9",
+        "body": '{"k": "\\u00fc"}',
+    }
+
+
+async def test_a_name_of_dots_is_no_way_up() -> None:
+    answer = await source_of(Echo()).ask("GET", "connectors", "..", "status", caller=Caller())
+    assert answer.value["raw_path"] == "/connectors/%2E%2E/status"
+    assert "authorization" not in answer.value["headers"]
+
+
+async def test_admin_paths_go_to_the_application_of_the_admin_listeners() -> None:
+    source = source_of(Echo(404), Echo())
+    assert (await source.ask("GET", "admin", "assignments", caller=CALLER)).status == 200
+    with pytest.raises(Refused):
+        await source.ask("GET", "connectors", caller=CALLER)
+
+
+async def test_an_error_has_connects_message_and_retry_after() -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = [(b"Retry-After", b"3")]
+        await send({"type": "http.response.start", "status": 409, "headers": headers})
+        await send({"type": "http.response.body", "body": b'{"error_code":409,"message":"rebalance"}'})
+
+    with pytest.raises(Refused) as found:
+        await source_of(app).ask("GET", "x", caller=CALLER)
+    assert (found.value.status, found.value.text, found.value.retry_after) == (409, "rebalance", "3")
+
+
+async def test_before_the_applications_exist_the_worker_is_away() -> None:
+    with pytest.raises(Away, match="not ready"):
+        await InProcess().ask("GET", caller=CALLER)
+
+
+async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+    """Send two changes, and note when the reader leaves."""
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for piece in (
+        b'event: hello\ndata: {"boot":"b"}\n\nevent: cha',
+        b'nged\ndata: {"connectors":["a"],"kinds":[]}\n\n',
+    ):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await receive()
+    scope["state"]["left"].set()
+
+
+async def test_changes_are_read_as_they_arrive_and_the_stream_ends_with_the_reader() -> None:
+    left = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await stream({**scope, "state": {"left": left}}, receive, send)
+        finally:
+            left.set()
+
+    changes: AsyncIterator[Change] = source_of(app).changes(CALLER)
+    assert await anext(changes) == Change(Word.HELLO, boot="b")
+    assert await anext(changes) == Change(Word.CHANGED, names=("a",))
+    await changes.aclose()  # type: ignore[attr-defined]
+    await asyncio.wait_for(left.wait(), 5)
+
+
+async def test_a_refused_stream_is_an_error() -> None:
+    changes = source_of(Echo(503)).changes(CALLER)
+    with pytest.raises(Refused) as found:
+        await anext(changes)
+    assert found.value.status == 503
+
+
+@pytest.mark.parametrize("apart", [False, True])
+async def test_a_worker_tells_its_features(*, apart: bool) -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", admin_apart=apart))
+    source = source_of(api.apps.main, api.apps.admin if apart else None)
+    found = await source.features(Caller())
+    told: dict[str, Any] = {
+        name: getattr(found, name) for name in ("kraal", "assignments", "loggers", "changes")
+    }
+    assert told == {"kraal": True, "assignments": True, "loggers": True, "changes": True}
+    assert found.supervision
+    assert found.version == "4.3.0"
+
+
+async def test_a_change_of_a_worker_arrives() -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/"))
+    changes = source_of(api.app).changes(Caller())
+    async with asyncio.timeout(10):
+        assert (await anext(changes)).word is Word.HELLO
+        api.herder.put("orders", {})
+        change = await anext(changes)
+    assert change.names == ("orders",)
+    assert "configs" in change.kinds
+    api.apps.streams.close()
+    async with asyncio.timeout(10):
+        assert [each.word async for each in changes] == [Word.BYE]

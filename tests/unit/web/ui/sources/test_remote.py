@@ -1,0 +1,162 @@
+"""A worker elsewhere: retries, errors, streams, and that no credentials go astray."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable
+
+import httpx2
+import pytest
+from typing_extensions import override
+
+from tests.unit.web.ui.fake_source import CALLER
+from tests.unit.web.workers import Worker
+from web.ui.sources.api import Away, Caller, Change, Refused, Word
+from web.ui.sources.remote import Remote, RemoteWorker
+
+Handler = Callable[[httpx2.Request], httpx2.Response]
+
+
+def remote(handler: Handler, *, retry_s: float = 0.0) -> Remote:
+    worker = RemoteWorker(url="http://worker:8083", auth=("ann", "secret"), retry_s=retry_s)
+    return Remote(worker, transport=httpx2.MockTransport(handler))
+
+
+async def test_it_sends_the_targets_credentials_and_never_the_browsers() -> None:
+    asked: list[httpx2.Request] = []
+
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        return httpx2.Response(200, json={})
+
+    caller = Caller("Basic browser", "10.0.0.1")
+    await remote(handler).ask("PUT", "connectors", "a/b", query=(("x", "y z"),), body=["ü"], caller=caller)
+    assert str(asked[0].url) == "http://worker:8083/connectors/a%2Fb?x=y+z"
+    assert asked[0].headers["authorization"].startswith("Basic ")
+    assert "browser" not in asked[0].headers["authorization"]
+    assert asked[0].content == b'["\\u00fc"]'
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        assert request.url.host == "worker"
+        return httpx2.Response(307, headers={"Location": "http://evil/"})
+
+    with pytest.raises(Refused) as found:
+        await remote(handler).ask("GET", caller=CALLER)
+    assert found.value.status == 307
+
+
+@pytest.mark.parametrize(("method", "asked"), [("GET", 2), ("POST", 1)])
+async def test_only_a_get_is_repeated_during_a_rebalance(method: str, asked: int) -> None:
+    count = 0
+
+    def handler(_request: httpx2.Request) -> httpx2.Response:
+        nonlocal count
+        count += 1
+        if count == 1:
+            return httpx2.Response(409, json={"message": "rebalance"}, headers={"Retry-After": "0"})
+        return httpx2.Response(200, json={})
+
+    source = remote(handler, retry_s=30)
+    if method == "GET":
+        assert (await source.ask(method, caller=CALLER)).value == {}
+    else:
+        with pytest.raises(Refused) as found:
+            await source.ask(method, caller=CALLER)
+        assert found.value.retry_after == "0"
+    assert count == asked
+
+
+async def test_a_worker_that_is_not_there_is_away() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        source = Remote(RemoteWorker(url=url))
+        with pytest.raises(Away, match="does not answer"):
+            await source.ask("GET", caller=CALLER)
+        await source.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (httpx2.Response(500, html="<html>broken</html>"), "HTTP 500 Internal Server Error"),
+        (httpx2.Response(502, text="bad gateway\n"), "bad gateway"),
+        (httpx2.Response(400, json={"error_code": 400, "message": "no\nname"}), "no\nname"),
+        (httpx2.Response(404, json={"message": None}), "HTTP 404 Not Found"),
+        (httpx2.Response(999), "HTTP 999"),
+        (httpx2.Response(500, text="x" * 10_000), "x" * 500),
+    ],
+)
+async def test_an_error_has_a_text(answer: httpx2.Response, text: str) -> None:
+    with pytest.raises(Refused) as found:
+        await remote(lambda _: answer).ask("GET", caller=CALLER)
+    assert found.value.text == text
+
+
+async def test_an_answer_that_is_not_json_is_told_when_it_is_used() -> None:
+    answer = await remote(lambda _: httpx2.Response(200, text="<html>")).ask("GET", caller=CALLER)
+    with pytest.raises(Away, match="not JSON"):
+        _ = answer.value
+
+
+async def test_a_java_worker_is_known_by_having_no_openapi_document() -> None:
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/":
+            return httpx2.Response(200, json={"version": "4.3.0", "commit": "c", "kafka_cluster_id": "k"})
+        return httpx2.Response(404, json={"error_code": 404, "message": "HTTP 404 Not Found"})
+
+    found = await remote(handler).features(CALLER)
+    assert (found.kraal, found.version) == (False, "4.3.0")
+
+
+async def test_another_kind_of_worker_may_answer_after_one_was_away() -> None:
+    version = "4.2.0"
+
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/away":
+            raise httpx2.ReadError("gone")
+        return httpx2.Response(200, json={"version": version, "paths": {}})
+
+    source = remote(handler)
+    assert (await source.features(CALLER)).version == "4.2.0"
+    version = "4.3.0"
+    assert (await source.features(CALLER)).version == "4.2.0"
+    with pytest.raises(Away):
+        await source.ask("GET", "away", caller=CALLER)
+    assert (await source.features(CALLER)).version == "4.3.0"
+
+
+class Pieces(httpx2.AsyncByteStream):
+    """A stream that goes on after the worker said that it stops."""
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b'event: hello\ndata: {"boot":"b"}\n\n'
+        yield b"event: bye\ndata: {}\n\nevent: hello\ndata: {}\n\n"
+
+
+async def test_the_stream_of_a_worker_that_stops_just_ends() -> None:
+    """`bye` of the worker is not the end of the dashboard, which watches on."""
+    source = remote(lambda _: httpx2.Response(200, stream=Pieces()))
+    assert [change async for change in source.changes(CALLER)] == [Change(Word.HELLO, boot="b")]
+
+
+async def test_a_stream_that_breaks_is_away() -> None:
+    def handler(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ReadError("reset")
+
+    with pytest.raises(Away, match="reset"):
+        await anext(remote(handler).changes(CALLER))
+
+
+async def test_it_reads_a_real_worker(follower: Worker) -> None:
+    follower.api.herder.put("orders", {"connector.class": "x"}, tasks=1)
+    source = Remote(RemoteWorker(url=follower.url.rstrip("/")))
+    try:
+        found = await source.ask("GET", "connectors", query=(("expand", "status"),), caller=CALLER)
+        assert found.value["orders"]["status"]["tasks"][0]["state"] == "RUNNING"
+        assert (await source.features(CALLER)).kraal
+    finally:
+        await source.close()

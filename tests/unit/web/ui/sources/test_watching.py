@@ -1,0 +1,167 @@
+"""One stream of changes for all browsers, and workers that have none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.web.ui.fake_source import CALLER, FakeSource
+from web.ui.features import Features
+from web.ui.sources.api import Away, Change, Refused, Word
+from web.ui.sources.polling import difference, polled
+from web.ui.sources.watching import Watch
+
+HELLO = Change(Word.HELLO)
+ORDERS = Change(Word.CHANGED, frozenset({"states"}), ("orders",))
+STREAMING = Features(kraal=True, changes=True)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - sources of tests have no events
+            await asyncio.sleep(0)
+
+
+async def close(stream: AsyncIterator[Change]) -> None:
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def first(stream: AsyncIterator[Change], word: Word) -> Change:
+    async with asyncio.timeout(10):
+        while True:
+            change = await anext(stream)
+            if change.word is word:
+                return change
+
+
+async def test_all_browsers_share_one_stream_that_ends_with_the_last_of_them() -> None:
+    source = FakeSource(features=STREAMING)
+    heard: list[Change] = []
+    watch = Watch(source, heard.append)
+    one, other = watch.listen(CALLER), watch.listen(CALLER)
+    assert [await anext(one), await anext(other)] == [HELLO, HELLO]
+    source.feed.put_nowait(ORDERS)
+    assert await first(one, Word.CHANGED) == await first(other, Word.CHANGED) == ORDERS
+    assert heard[-1] == ORDERS
+    assert source.streams == 1
+    await close(one)
+    source.feed.put_nowait(ORDERS)
+    assert await first(other, Word.CHANGED) == ORDERS
+    await close(other)
+    assert watch.listeners == 0
+    again = watch.listen(CALLER)
+    assert await anext(again) == HELLO
+    await until(lambda: source.streams == 2)
+    await close(again)
+
+
+@pytest.mark.parametrize("error", [Away("no answer"), Refused(503, "busy"), RuntimeError("bug")])
+async def test_a_worker_that_is_away_is_told_once_and_asked_again_until_it_is_back(error: Exception) -> None:
+    source = FakeSource(features=error)
+    watch = Watch(source, lambda _: None, again_s=0)
+    stream = watch.listen(CALLER)
+    assert (await first(stream, Word.AWAY)).reason
+    late = watch.listen(CALLER)
+    assert (await anext(late)).word is Word.AWAY
+    source.known = STREAMING
+    async with asyncio.timeout(10):
+        assert await anext(stream) == HELLO
+        assert await anext(late) == HELLO
+    await close(stream)
+    await close(late)
+
+
+async def test_a_stream_that_breaks_is_begun_again() -> None:
+    source = FakeSource(features=STREAMING)
+    watch = Watch(source, lambda _: None, again_s=0)
+    stream = watch.listen(CALLER)
+    await anext(stream)
+    source.feed.put_nowait(Away("broken"))
+    assert (await first(stream, Word.AWAY)).reason == "broken"
+    assert await first(stream, Word.HELLO) == HELLO
+    assert source.streams == 2
+    await close(stream)
+
+
+async def test_a_browser_that_does_not_read_learns_that_anything_changed() -> None:
+    source = FakeSource(features=STREAMING)
+    watch = Watch(source, lambda _: None)
+    slow, quick = watch.listen(CALLER), watch.listen(CALLER)
+    assert [await anext(slow), await anext(quick)] == [HELLO, HELLO]
+    for _ in range(150):
+        source.feed.put_nowait(ORDERS)
+        assert await first(quick, Word.CHANGED) == ORDERS
+    await watch.close()
+    waiting = [change async for change in slow]
+    assert Change(Word.CHANGED) in waiting
+    assert len(waiting) < 100
+
+
+async def test_closing_ends_all_streams_and_later_ones() -> None:
+    watch = Watch(FakeSource(features=STREAMING), lambda _: None)
+    stream = watch.listen(CALLER)
+    await anext(stream)
+    await watch.close()
+    async with asyncio.timeout(10):
+        assert [each.word async for each in stream][-1] is Word.BYE
+        assert [each.word async for each in watch.listen(CALLER)] == [Word.BYE]
+
+
+async def test_the_end_of_the_workers_own_process_ends_the_streams() -> None:
+    source = FakeSource(features=STREAMING)
+    watch = Watch(source, lambda _: None)
+    stream = watch.listen(CALLER)
+    source.feed.put_nowait(Change(Word.BYE))
+    async with asyncio.timeout(10):
+        assert [each.word async for each in stream][-1] is Word.BYE
+
+
+def statuses(**states: str) -> dict[str, Any]:
+    return {name: {"status": {"connector": {"state": state}}} for name, state in states.items()}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (statuses(a="RUNNING"), statuses(a="RUNNING"), None),
+        (statuses(a="RUNNING", b="X"), statuses(a="FAILED", b="X"), (("a",), {"states"})),
+        (statuses(a="RUNNING"), statuses(b="RUNNING"), (("a", "b"), {"states", "configs", "cluster"})),
+        (
+            {},
+            statuses(**{f"c{number}": "RUNNING" for number in range(101)}),
+            (None, {"states", "configs", "cluster"}),
+        ),
+    ],
+)
+def test_two_polls_differ_in_connectors(
+    before: Any, after: Any, expected: tuple[Any, set[str]] | None
+) -> None:
+    change = difference(before, after)
+    if expected is None:
+        assert change is None
+    else:
+        assert change == Change(Word.CHANGED, frozenset(expected[1]), expected[0])
+
+
+async def test_a_worker_without_a_stream_is_polled() -> None:
+    source = FakeSource({"/connectors?expand=status": statuses(a="RUNNING")})
+    stream = polled(source, CALLER, every_s=0)
+    async with asyncio.timeout(10):
+        assert await anext(stream) == HELLO
+        source.answers["/connectors?expand=status"] = statuses(a="FAILED")
+        assert await anext(stream) == Change(Word.CHANGED, frozenset({"states"}), ("a",))
+    source.answers["/connectors?expand=status"] = Away("gone")
+    with pytest.raises(Away):
+        await anext(stream)
+
+
+async def test_the_poll_is_used_where_there_is_no_stream() -> None:
+    source = FakeSource({"/connectors?expand=status": {}}, features=Features())
+    stream = Watch(source, lambda _: None).listen(CALLER)
+    await first(stream, Word.HELLO)
+    await until(lambda: ("GET", "/connectors?expand=status") in source.asked)
+    assert source.streams == 0
+    await close(stream)

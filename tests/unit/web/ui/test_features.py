@@ -1,0 +1,61 @@
+"""What a worker can tell: Kraal's by its OpenAPI document, Java's by having none."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from tests.unit.web.api import document
+from web.settings import Settings
+from web.ui.features import Features, features_of
+
+ROOT = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "k"}
+KRAAL = document(Settings(advertised_url="http://w:1/"))
+
+
+def test_a_kraal_worker_tells_more() -> None:
+    found = features_of(ROOT, KRAAL)
+    assert (found.kraal, found.supervision, found.assignments, found.versions, found.changes) == (True,) * 5
+    assert (found.version, found.commit, found.kafka_cluster_id) == ("4.3.0", "abc", "k")
+
+
+def test_a_java_worker_has_loggers_and_topics_and_nothing_else() -> None:
+    found = features_of(ROOT, None)
+    flags = {each.name for each in fields(Features) if getattr(found, each.name) is True}
+    assert flags == {"loggers", "topics"}
+
+
+def test_admin_paths_that_other_listeners_serve_are_not_documented() -> None:
+    apart = document(Settings(advertised_url="http://w:1/", admin_apart=True))
+    assert not features_of(ROOT, apart).assignments
+    assert features_of(ROOT, apart, admin=True).assignments
+
+
+@pytest.mark.parametrize(
+    "feature", ["history", "configs", "logs", "dead_letters", "events", "series", "changes"]
+)
+def test_a_path_that_is_documented_is_a_feature(feature: str) -> None:
+    path = {
+        "history": "/connectors/{connector}/history",
+        "configs": "/connectors/{connector}/configs",
+        "logs": "/connectors/{connector}/logs",
+        "dead_letters": "/connectors/{connector}/dead-letters",
+        "events": "/events",
+        "series": "/connectors/{connector}/series",
+        "changes": "/changes",
+    }[feature]
+    assert getattr(features_of(ROOT, {"paths": {path: {}}}), feature)
+    assert not getattr(features_of(ROOT, {"paths": {}}), feature)
+
+
+@pytest.mark.parametrize("schema", [{"items": {"enum": ["status", "progress"]}}, {"enum": ["progress"]}])
+def test_progress_is_a_value_of_expand(schema: dict[str, Any]) -> None:
+    paths = {"/connectors": {"get": {"parameters": [{"name": "x"}, {"name": "expand", "schema": schema}]}}}
+    assert features_of(ROOT, {"paths": paths}).progress
+
+
+@pytest.mark.parametrize("odd", [[], "text", {"paths": []}, {"paths": {"/connectors": []}}, {"paths": None}])
+def test_an_odd_answer_is_no_error(odd: object) -> None:
+    assert not features_of(odd, odd).progress

@@ -1,0 +1,144 @@
+"""What a page of another site must not do, and the headers of every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.unit.web.api import Api
+from tests.unit.web.ui.fake_source import dashboard
+from web.settings import Settings
+from web.ui.options import DashboardOptions
+from web.ui.safety import HEADERS, refusal
+
+HOST = "worker:8083"
+FORM = {"host": HOST, "content-type": "application/x-www-form-urlencoded", "content-length": "10"}
+OPTIONS = DashboardOptions(worker=HOST)
+
+
+def status(method: str, headers: Mapping[str, str], options: DashboardOptions = OPTIONS) -> int:
+    found = refusal(method, headers, options)
+    return 200 if found is None else int(found[0])
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_reading_needs_no_origin(method: str) -> None:
+    assert status(method, {"host": HOST}) == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"origin": f"http://{HOST}"}, 200),
+        ({"origin": f"https://{HOST}"}, 200),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "same-origin", "origin": f"http://{HOST}"}, 200),
+        ({}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://evil:8083"}, 403),
+        ({"origin": "http://worker"}, 403),
+        ({"origin": "http://worker:8084"}, 403),
+        ({"origin": f"http://user@{HOST}"}, 403),
+        ({"origin": f"file://{HOST}"}, 403),
+        ({"origin": f"http://{HOST}, http://evil"}, 403),
+        ({"origin": ""}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": f"http://{HOST}"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "none"}, 403),
+        ({"sec-fetch-site": "same-origin, cross-site"}, 403),
+        ({"sec-fetch-site": "same-origin", "origin": "https://proxy-that-changes-host"}, 200),
+    ],
+)
+def test_only_a_page_of_the_same_origin_may_post(headers: dict[str, str], expected: int) -> None:
+    assert status("POST", FORM | headers) == expected
+
+
+def test_a_post_without_host_is_refused_although_its_origin_is_empty_too() -> None:
+    assert status("POST", FORM | {"host": "", "origin": "http://"}) == 403
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "POSTS"])
+def test_forms_only_post(method: str) -> None:
+    assert status(method, FORM | {"origin": f"http://{HOST}"}) == 405
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"content-type": "application/x-www-form-urlencoded; charset=utf-8"}, 200),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "multipart/form-data; boundary=x"}, 415),
+        ({"content-type": "application/json"}, 415),
+        ({"content-type": ""}, 415),
+        ({"content-length": "1000000"}, 200),
+        ({"content-length": "1000001"}, 413),
+        ({"content-length": "-1"}, 413),
+    ],
+)
+def test_a_form_has_one_content_type_and_a_largest_size(headers: dict[str, str], expected: int) -> None:
+    assert status("POST", FORM | {"origin": f"http://{HOST}"} | headers) == expected
+
+
+def test_a_read_only_dashboard_refuses_posts_of_its_own_pages() -> None:
+    options = DashboardOptions(worker=HOST, read_only=True)
+    assert status("POST", FORM | {"origin": f"http://{HOST}"}, options) == 403
+    assert status("GET", {"host": HOST}, options) == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost:8090", 200),
+        ("LOCALHOST:8090", 200),
+        ("localhost", 200),
+        ("localhost.:8090", 200),
+        ("127.0.0.1:8090", 200),
+        ("[::1]:8090", 200),
+        ("[::1]", 200),
+        ("evil.example:8090", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("", 421),
+        ("localhost, evil", 421),
+    ],
+)
+def test_a_name_that_was_rebound_is_refused_even_for_reading(host: str, expected: int) -> None:
+    options = DashboardOptions(worker=HOST, hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
+    assert status("GET", {"host": host}, options) == expected
+
+
+@pytest.mark.parametrize(
+    "path", ["/ui/", "/ui/connectors?part=list", "/ui/connectors/none", "/ui/nothing", "/ui/stream"]
+)
+def test_every_answer_has_the_security_headers(path: str) -> None:
+    answer = Api(Settings(advertised_url="http://worker:8083/")).client.head(path)
+    assert {name.decode(): value.decode() for name, value in HEADERS}.items() <= dict(answer.headers).items()
+    assert answer.headers["cache-control"] == "no-store"
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in policy
+
+
+def test_browsers_send_the_origin_with_forms() -> None:
+    """With `no-referrer` it would be `null` for a form of the same origin, which is refused above."""
+    assert dict(HEADERS)[b"referrer-policy"] == b"same-origin"
+
+
+def test_a_refusal_has_them_too_and_does_not_reach_the_page() -> None:
+    client = TestClient(dashboard())
+    answer = client.post("/ui/connectors", headers={"Origin": "http://evil"})
+    assert answer.status_code == HTTPStatus.FORBIDDEN
+    assert answer.headers["x-frame-options"] == "DENY"
+
+
+def test_repeated_headers_do_not_pass_for_one() -> None:
+    client = TestClient(dashboard())
+    headers = [
+        ("Origin", "http://testserver"),
+        ("Origin", "http://evil"),
+        ("Content-Type", FORM["content-type"]),
+    ]
+    assert client.post("/ui/connectors", headers=headers).status_code == HTTPStatus.FORBIDDEN
