@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -17,7 +16,6 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Match, Mount, Route
 from typing_extensions import override
 
-from kraal.core.errors import KraalError, NotFound
 from kraal.core.raw_paths import routed_path
 from web.ui.options import PREFIX, DashboardOptions
 from web.ui.pages import PAGES
@@ -53,7 +51,7 @@ class DashboardApp:
         pages: Sequence[Page] = PAGES,
     ) -> None:
         """Answers that browsers share are valid for `keep_s` seconds unless something changes."""
-        self._source = Shared(source, keep_s=keep_s)
+        self.source = Shared(source, keep_s=keep_s)
         static = StaticFiles()
         rendering = Rendering(
             static.url,
@@ -66,15 +64,11 @@ class DashboardApp:
                 "keys": KEYS,
             },
         )
-        dashboard = Dashboard(self._source, options, rendering)
+        dashboard = Dashboard(self.source, options, rendering)
         streams = Streams(dashboard)
 
         async def on_http_exception(request: Request, error: Exception) -> Response:
-            text = error.detail if isinstance(error, HTTPException) else ""
-            found = NotFound("There is no such page.")
-            if not isinstance(error, HTTPException) or error.status_code != HTTPStatus.NOT_FOUND:
-                found = KraalError(text)  # type: ignore[assignment]
-            return error_page(dashboard, request, found)
+            return error_page(dashboard, request, error)
 
         routes: list[BaseRoute] = [
             Route("/static/{hash}/{name:path}", static.answer),
@@ -100,11 +94,11 @@ class DashboardApp:
     def end_streams(self) -> None:
         """End the streams of all browsers, so that a server can stop without waiting for them. Any thread."""
         if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._source.end_streams(), self._loop).result(_PATIENCE_S)
+            asyncio.run_coroutine_threadsafe(self.source.end_streams(), self._loop).result(_PATIENCE_S)
 
     async def close(self) -> None:
         """End all streams and close the source."""
-        await self._source.close()
+        await self.source.close()
 
 
 class DashboardMount(Mount):

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
@@ -187,8 +188,7 @@ def caller_of(request: Request) -> Caller:
 
 def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Response:
     """Return a page, or for a part its text only, that tells an error."""
-    text = str(error) if isinstance(error, KraalError) else "The dashboard failed; see the worker's log."
-    status = error.status if isinstance(error, KraalError) else HTTPStatus.INTERNAL_SERVER_ERROR
+    status, text = _told(error)
     values = {
         "features": Features(),
         "nav": "",
@@ -201,6 +201,19 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
     }
     template = "parts/error.html" if PART in request.query_params else "pages/error.html"
     return _rendered(dashboard, request, template, values, status)
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    """Return status and text of an error; nothing of an unexpected one."""
+    match error:
+        case KraalError():
+            return error.status, str(error)
+        case HTTPException(status_code=HTTPStatus.NOT_FOUND):
+            return HTTPStatus.NOT_FOUND, "There is no such page."
+        case HTTPException():
+            return error.status_code, error.detail
+        case _:
+            return HTTPStatus.INTERNAL_SERVER_ERROR, "The dashboard failed; see the worker's log."
 
 
 def _common(visit: Visit, found: Page) -> dict[str, Any]:

@@ -48,6 +48,11 @@ class Shared(Source):
     async def features(self, caller: Caller) -> Features:
         return await self._source.features(caller)
 
+    @property
+    def listeners(self) -> int:
+        """Number of browsers that listen."""
+        return self._watch.listeners
+
     async def end_streams(self) -> None:
         """End the streams of all browsers; later ones end at once."""
         await self._watch.close()

@@ -51,12 +51,12 @@ class Choice:
 
     def query(self, **changes: str | int) -> dict[str, str | int]:
         """Return the query of a URL, with changes; any change but of the page leads to page 1."""
+        page = self.page if not changes else 1
         found: dict[str, str | int] = {
             "state": self.state, "type": self.type, "q": self.q, "worker": self.worker, "sort": self.sort,
+            "page": page, **changes,
         }  # fmt: skip
-        found |= changes
-        page = changes.get("page", self.page if not changes else 1)
-        return {key: value for key, value in found.items() if value} | ({} if page == 1 else {"page": page})
+        return {key: value for key, value in found.items() if value and (key, value) != ("page", 1)}
 
     def sorted_by(self, key: str) -> str:
         """Return the sort of a column's link: ascending, or the other way round if it is already chosen."""

@@ -1,0 +1,157 @@
+"""Templates: hostile names are text, and nothing in a page is code."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from jinja2 import UndefinedError
+from typing_extensions import override
+
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.core.ids import State
+from tests.unit.web.api import Api, status
+from web.settings import Settings
+from web.ui.rendering import Rendering, etag, name_of_segment, shown, url
+
+TEMPLATES = sorted((Path(__file__).parents[4] / "web" / "ui" / "templates").rglob("*.html"))
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"onmouseover="alert(1)',
+    "'><img src=x onerror=alert(1)>",
+    "../",
+    "..",
+    ".",
+    "~.",
+    "a%2Fb",
+    "a/b?c#d",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "\u202egnp.exe\u2066",
+    "line\nbreak\ttab\x00\x1b[31m",
+    "</pre></td></textarea>-->]]>",
+    "x" * 8192,
+    "ü 漢字 \U0001f600",
+    "&lt;b&gt;",
+]
+
+
+class Reader(HTMLParser):
+    """Collects the elements of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: set[tuple[str, ...]] = set()
+        """Tags with the names of their attributes."""
+        self.links: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.add((tag, *(name for name, _ in attrs)))
+        found = dict(attrs)
+        self.links += [value for name in ("href", "action", "hx-get", "src") if (value := found.get(name))]
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def page(api: Api, path: str) -> Reader:
+    answer = api.client.get(path)
+    assert answer.status_code == 200, answer.text[:500]
+    return Reader(answer.text)
+
+
+def hostile(api: Api, name: str) -> None:
+    """Put a connector that is hostile wherever users choose texts."""
+    api.herder.put(
+        name,
+        {"connector.class": name, "topics": name},
+        tasks=1,
+        topics=frozenset({name}),
+        statuses=ConnectorStatuses(
+            connector=status(State.FAILED, name), tasks={0: status(State.FAILED, f"{name}\n\tat {name}")}
+        ),
+    )
+
+
+def pages(api: Api, name: str) -> list[Reader]:
+    """Return all pages that show a hostile connector, and the list with hostile choices."""
+    hostile(api, name)
+    chosen = url("connectors", q=name, sort=name, worker=name, type=name, state=name)
+    return [page(api, path) for path in ("/ui/connectors", "/ui/cluster", url("connectors", name), chosen)]
+
+
+@pytest.fixture(scope="module")
+def harmless() -> list[Reader]:
+    return pages(Api(Settings(advertised_url="http://worker:8083/")), "shop.orders")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_text(api: Api, harmless: list[Reader], name: str) -> None:
+    for found, expected in zip(pages(api, name), harmless, strict=True):
+        assert found.elements <= expected.elements
+        assert all(link.startswith(("/ui/", "#")) for link in found.links), found.links
+        text = "".join(found.text)
+        assert not set("\u202e\u2066\x00\x1b") & set(text)
+        assert str(shown(name)) in text
+    assert not [
+        each for each in harmless[0].elements if any(name.startswith(("on", "style")) for name in each)
+    ]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_link_leads_to_the_connector_of_that_name(api: Api, name: str) -> None:
+    hostile(api, name)
+    links = [link for link in page(api, "/ui/connectors").links if link.startswith("/ui/connectors/")]
+    assert links == [url("connectors", name)]
+    assert str(shown(name)) in "".join(page(api, links[0]).text)
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "~", "~~x", "", "...", "%2e%2e"])
+def test_no_name_is_a_way_up_in_a_url(name: str) -> None:
+    segments = urlsplit(url("connectors", name, "config")).path.split("/")
+    assert segments[:3] == ["", "ui", "connectors"]
+    assert len(segments) == 5
+    assert segments[3].lower().replace("%2e", ".") not in (".", "..")
+
+
+@pytest.mark.parametrize("name", [".", "..", "~", "~.", "~~", "plain", "a~"])
+def test_a_segment_stands_for_one_name(name: str) -> None:
+    segment = unquote(url("connectors", name).rpartition("/")[2])
+    assert name_of_segment(segment) == name
+
+
+def test_a_query_leaves_out_what_is_not_chosen() -> None:
+    assert url("connectors", q="a&b=ü", page=None, state="") == "/ui/connectors?q=a%26b%3D%C3%BC"
+    assert url() == "/ui/"
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_has_code_or_trusts_a_text(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "|safe" not in text.replace(" ", "")
+    assert "autoescape" not in text
+    assert not re.search(
+        r"""\son\w+=["']|\sstyle=["']|<style|javascript:|hx-on|hx-vals|hx-vars|hx-headers|hx-ext""", text
+    )
+    assert not re.search(r"<script(?![^>]*\ssrc=)", text)
+    assert not re.search(r'hx-trigger="[^"]*\[', text)
+    assert not re.search(r"=\{\{", text), "an attribute without quotes"
+
+
+def test_a_missing_value_is_an_error() -> None:
+    rendering = Rendering(str, {})
+    with pytest.raises(UndefinedError):
+        rendering.render("parts/error.html", {})
+
+
+def test_entity_tags_depend_on_the_content() -> None:
+    assert etag(b"a") != etag(b"b")
+    assert etag(b"a") == etag(b"a")
+    assert etag(b"a").startswith('W/"')

@@ -1,0 +1,66 @@
+"""Files that pages load: cached for ever, compressed, licensed, few bytes, and in the wheel."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.unit.web.ui.fake_source import dashboard
+from web.ui.static import StaticFiles
+
+ROOT = Path(__file__).parents[4]
+FOLDER = ROOT / "web" / "ui" / "static"
+VENDORED = FOLDER / "vendored"
+FILES = StaticFiles()
+
+
+@pytest.mark.parametrize("name", sorted(FILES.files))
+def test_a_file_is_cached_for_ever_under_the_hash_of_its_content(name: str) -> None:
+    client = TestClient(dashboard())
+    answer = client.get(FILES.url(name), headers={"Accept-Encoding": "gzip"})
+    assert answer.content == (FOLDER / name).read_bytes()
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    plain = client.get(FILES.url(name), headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert sha256(plain.content).hexdigest().startswith(FILES.url(name).split("/")[3])
+
+
+@pytest.mark.parametrize(
+    "path", ["0/kraal.css", "{hash}/nothing.css", "{hash}/../app.js", "{hash}/..%2f..%2fapp.py", "{hash}/"]
+)
+def test_nothing_else_is_a_file(path: str) -> None:
+    known = FILES.files["kraal.css"].hash
+    assert TestClient(dashboard()).get("/ui/static/" + path.format(hash=known)).status_code == 404
+
+
+def test_vendored_files_are_those_that_the_licences_name() -> None:
+    text = (VENDORED / "LICENSES.md").read_text(encoding="utf-8")
+    named = dict(re.findall(r"^\| `([\w.]+)` \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
+    found = {
+        path.name: sha256(path.read_bytes()).hexdigest()
+        for path in VENDORED.iterdir()
+        if path.name != "LICENSES.md"
+    }
+    assert named == found
+    assert {"htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css"} == named.keys()
+
+
+def test_scripts_and_styles_of_a_first_visit_are_small() -> None:
+    total = sum(len(each.gzipped) for each in FILES.files.values())
+    assert total < 60_000
+    assert all(gzip.decompress(each.gzipped) == each.body for each in FILES.files.values())
+
+
+@pytest.mark.parametrize("name", ["app.js"])
+def test_scripts_evaluate_no_text(name: str) -> None:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    assert not re.search(
+        r"\beval\b|new Function|innerHTML|insertAdjacentHTML|document\.write|outerHTML", text
+    )

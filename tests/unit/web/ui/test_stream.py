@@ -1,0 +1,95 @@
+"""The stream of one browser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from tests.unit.web.ui.fake_source import FakeSource
+from web.ui.app import DashboardApp
+from web.ui.features import Features
+from web.ui.options import DashboardOptions
+from web.ui.rendering import Rendering
+from web.ui.routing import Dashboard
+from web.ui.sources.api import Change, Source, Word
+from web.ui.stream import Streams, event_of
+
+STREAMING = Features(kraal=True, changes=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "data"),
+    [
+        (Change(Word.HELLO, boot="b"), "hello", {"boot": "b"}),
+        (
+            Change(Word.CHANGED, frozenset({"b", "a"}), ("x",)),
+            "changed",
+            {"kinds": ["a", "b"], "names": ["x"]},
+        ),
+        (Change(Word.CHANGED), "changed", {"kinds": [], "names": None}),
+        (Change(Word.AWAY, reason="gone"), "away", {"reason": "gone"}),
+        (Change(Word.BYE), "bye", {}),
+    ],
+)
+def test_an_event_is_one_line_of_json(change: Change, name: str, data: object) -> None:
+    lines = event_of(change).decode("ascii").split("\n")
+    assert lines[0] == f"event: {name}"
+    assert json.loads(lines[1].removeprefix("data: ")) == data
+    assert lines[2:] == ["", ""]
+
+
+def test_a_name_cannot_end_its_event() -> None:
+    event = event_of(Change(Word.CHANGED, names=("a\n\nevent: bye\r\ndata: {}\u2028",)))
+    assert event.count(b"\n") == 3
+
+
+async def events(source: Source, *, ping_s: float = 15.0) -> AsyncIterator[bytes]:
+    """Return the body of an answer to `GET /stream`."""
+    dashboard = Dashboard(source, DashboardOptions(worker="w:1"), Rendering(str, {}))
+    request = Request({"type": "http", "method": "GET", "headers": [], "client": ("127.0.0.1", 1)})
+    answer = await Streams(dashboard, ping_s=ping_s).answer(request)
+    assert isinstance(answer, StreamingResponse)
+    assert answer.media_type == "text/event-stream"
+    body = answer.body_iterator
+    try:
+        async for piece in body:
+            yield piece.encode() if isinstance(piece, str) else bytes(piece)
+    finally:
+        await body.aclose()  # type: ignore[attr-defined]
+
+
+async def test_changes_become_events_until_the_end() -> None:
+    source = FakeSource(features=STREAMING)
+    app = DashboardApp(source, DashboardOptions(worker="w:1"))
+    for change in (Change(Word.CHANGED, names=("a",)), Change(Word.BYE)):
+        source.feed.put_nowait(change)
+    async with asyncio.timeout(10):
+        found = b"".join([piece async for piece in events(app.source)])
+    assert found.startswith(b"retry: 1000\n\nevent: hello\n")
+    assert b'event: changed\ndata: {"kinds": [], "names": ["a"]}' in found
+    assert found.endswith(b"event: bye\ndata: {}\n\n")
+
+
+async def test_a_quiet_stream_pings_so_that_closed_connections_are_found() -> None:
+    stream = events(FakeSource(features=STREAMING), ping_s=0.01)
+    async with asyncio.timeout(10):
+        async for piece in stream:
+            if piece == b": ping\n\n":
+                break
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_browser_that_leaves_ends_its_stream() -> None:
+    app = DashboardApp(FakeSource(features=STREAMING), DashboardOptions(worker="w:1"))
+    stream = events(app.source)
+    async with asyncio.timeout(10):
+        assert await anext(stream) == b"retry: 1000\n\n"
+        await anext(stream)
+        assert app.source.listeners == 1
+        await stream.aclose()  # type: ignore[attr-defined]
+    assert app.source.listeners == 0

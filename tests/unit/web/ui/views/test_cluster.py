@@ -1,0 +1,81 @@
+"""The cluster by the leader's answer, and by statuses where the worker tells no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from web.ui.views.cluster import Cluster, cluster_of, worker_id
+from web.ui.views.states import Shown
+from web.ui.views.statuses import connector_status
+
+A, B = "10.0.0.1:8083", "10.0.0.2:8083"
+STATUSES = [
+    connector_status(
+        "orders-1",
+        {
+            "connector": {"state": "RUNNING", "worker_id": A},
+            "tasks": [
+                {"id": 0, "state": "RUNNING", "worker_id": B},
+                {"id": 1, "state": "UNASSIGNED", "worker_id": B},
+                {"id": 2, "state": "FAILED", "worker_id": B},
+            ],
+        },
+    )
+]
+ASSIGNMENTS: dict[str, Any] = {
+    "protocol": "sessioned",
+    "generation": 7,
+    "leader": f"http://{A}/",
+    "note": None,
+    "rebalance": {"completed_ms": 5, "reason": "a worker left", "delay_ms": 300_000},
+    "workers": [
+        {"url": f"http://{A}/", "kind": "wildcard", "connectors": ["orders-1"], "tasks": []},
+        {
+            "url": "http://10.0.0.3:8083/",
+            "kind": "static",
+            "connectors": [],
+            "tasks": ["orders-1-0", "orders-1-12"],
+        },
+    ],
+    "waiting": [{"connector": "orders-1", "task": None, "state": "lost", "reason": "Its worker was lost."}],
+}
+
+
+def workers(cluster: Cluster) -> dict[str, dict[str, list[int | None]]]:
+    return {each.id: dict(each.connectors) for each in cluster.workers}
+
+
+def test_a_worker_of_java_tells_workers_by_statuses() -> None:
+    found = cluster_of(None, STATUSES)
+    assert not found.known
+    assert workers(found) == {A: {"orders-1": [None]}, B: {"orders-1": [0, 2]}}
+    assert (found.workers[1].tasks, found.workers[1].instances) == (2, 0)
+    assert found.workers[1].counts == [(Shown.FAILED, 1), (Shown.RUNNING, 1)]
+
+
+def test_the_leader_tells_assignments_and_what_waits() -> None:
+    found = cluster_of(ASSIGNMENTS, STATUSES)
+    assert (found.generation, found.leader, found.reason, found.delay_ms) == (
+        7, f"http://{A}/", "a worker left", 300_000,
+    )  # fmt: skip
+    assert workers(found)["10.0.0.3:8083"] == {"orders-1": [0, 12]}
+    assert [(each.id, each.leader, each.static) for each in found.workers] == [
+        (A, True, False), (B, False, False), ("10.0.0.3:8083", False, True),
+    ]  # fmt: skip
+    assert found.waiting[0].reason == "Its worker was lost."
+    assert found.waiting[0].task is None
+
+
+def test_a_standalone_worker_has_no_group() -> None:
+    alone = {**ASSIGNMENTS, "protocol": None, "rebalance": None, "waiting": [], "workers": [{"url": None}]}
+    found = cluster_of(alone, ())
+    assert (found.protocol, found.rebalanced_ms, list(found.waiting)) == ("", None, [])
+
+
+def test_odd_answers_are_no_error() -> None:
+    assert cluster_of({"workers": 7, "waiting": [1], "rebalance": [], "leader": 3}, ()).workers == []
+
+
+def test_a_workers_id_is_its_host_and_port() -> None:
+    assert worker_id("https://h:1/") == "h:1"
+    assert worker_id("h:1") == "h:1"

@@ -1,0 +1,100 @@
+"""The page of one connector, from a Kraal worker with everything and from a Java worker with statuses alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from web.ui.features import Features
+from web.ui.views.connector import connector_page
+from web.ui.views.navigation import Entry, available
+from web.ui.views.states import Shown
+
+JAVA: dict[str, Any] = {
+    "name": "orders",
+    "connector": {"state": "RUNNING", "worker_id": "10.0.0.1:8083"},
+    "tasks": [
+        {"id": 0, "state": "RUNNING", "worker_id": "10.0.0.1:8083"},
+        {"id": 1, "state": "FAILED", "worker_id": "10.0.0.2:8083", "trace": "E: why\n\tat x"},
+    ],
+    "type": "sink",
+}
+RESTARTS = {
+    "worker_id": "10.0.0.1:8083", "supervised": True, "restarts": 3, "restarts_in_window": 2, "last_restart_ms": 5,
+    "next_restart_ms": 9, "given_up": None, "why": None,
+}  # fmt: skip
+KRAAL = {
+    **JAVA,
+    "supervision": {
+        "policy": {"restart": "task", "max": 5, "window_ms": 600_000, "backoff_ms": 1000},
+        "connector": RESTARTS,
+        "tasks": [
+            {
+                "id": 0,
+                **RESTARTS,
+                "stalled": True,
+                "step_ms": 400_000,
+                "last_batch_age_ms": 500,
+                "last_batch_way": "w",
+            },
+            {"id": 1, **RESTARTS, "given_up": "budget", "why": "5 of 5 restarts are used.", "stalled": False},
+        ],
+        "silent": ["10.0.0.3:8083"],
+    },
+    "progress": {
+        "tasks": [
+            {"id": 0, "records_per_second": 3, "backlog_records": 4, "stalled": True, "step_ms": 400_001}
+        ],
+        "silent": ["10.0.0.3:8083", "10.0.0.4:8083"],
+    },
+}
+TOPICS = {"orders": {"topics": ["b", "a"]}}
+
+
+def test_a_java_worker_tells_states_and_traces() -> None:
+    found = connector_page("orders", JAVA, {"connector.class": "a.b.C"}, TOPICS)
+    assert found.state is Shown.FAILED
+    assert [row.instance.task for row in found.tasks] == [1, 0]
+    assert found.tasks[0].instance.cause == "E: why"
+    assert (found.supervised, found.numbers, found.policy, found.silent) == (False, False, "", [])
+    assert (found.plugin_name, found.plugin_package, found.topics) == ("C", "a.b", ["a", "b"])
+
+
+def test_a_kraal_worker_tells_restarts_stalls_and_numbers() -> None:
+    found = connector_page("orders", KRAAL, {}, None)
+    assert found.policy == "Failures are restarted automatically (task): at most 5 times in 10 min."
+    failed, stalled = found.tasks
+    assert stalled.instance.state is Shown.STALLED
+    assert (stalled.step_ms, stalled.batch_age_ms, stalled.batch_way) == (400_000, 500, "w")
+    assert failed.restarts is not None
+    assert (failed.restarts.given_up, failed.restarts.why) == (True, "5 of 5 restarts are used.")
+    assert failed.progress is None
+    assert stalled.progress is not None
+    assert found.progress.backlog == 4
+    assert found.silent == ["10.0.0.3:8083", "10.0.0.4:8083"]
+    assert (found.supervised, found.numbers) == (True, True)
+
+
+def test_a_stall_is_known_from_numbers_alone() -> None:
+    found = connector_page("orders", {**JAVA, "progress": KRAAL["progress"]}, None, None)
+    assert [row.instance.state for row in found.tasks] == [Shown.FAILED, Shown.STALLED]
+    assert found.tasks[1].step_ms == 400_001
+
+
+def test_no_restarts_is_said() -> None:
+    status = {
+        **JAVA,
+        "supervision": {"policy": {"restart": "none", "max": 5, "window_ms": 1, "backoff_ms": 1}},
+    }
+    assert connector_page("orders", status, [], []).policy == "No automatic restarts."
+
+
+def test_odd_answers_are_no_error() -> None:
+    status = {"supervision": [], "progress": 7, "tasks": None}
+    found = connector_page("orders", status, 7, {"orders": {"topics": None}})
+    assert (found.state, list(found.tasks), found.topics, found.plugin) == (Shown.UNKNOWN, [], [], "")
+
+
+def test_tabs_and_entries_that_the_worker_cannot_fill_are_left_out() -> None:
+    entries = (Entry("", "Overview"), Entry("logs", "Logs", needs="logs"), Entry("edit", "Edit", writes=True))
+    assert [each.key for each in available(entries, Features(), read_only=False)] == ["", "edit"]
+    assert [each.key for each in available(entries, Features(logs=True), read_only=True)] == ["", "logs"]

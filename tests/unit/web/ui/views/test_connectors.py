@@ -1,0 +1,160 @@
+"""The list of connectors: order, filters, pages, and numbers where there are any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from web.ui.views.connectors import PER_PAGE, Choice, Listing, listing, rows_of
+from web.ui.views.progress import progress_of, spark_path
+from web.ui.views.states import Shown
+
+
+def connector(*states: str, type: str = "sink", own: str = "RUNNING", trace: str = "") -> dict[str, Any]:  # noqa: A002
+    """Return a status of Connect, as both workers answer it."""
+    return {
+        "name": "any",
+        "connector": {"state": own, "worker_id": "10.0.0.1:8083"},
+        "tasks": [
+            {
+                "id": number,
+                "state": state,
+                "worker_id": f"10.0.0.{number + 1}:8083",
+                **({"trace": trace} if state == "FAILED" else {}),
+            }
+            for number, state in enumerate(states)
+        ],
+        "type": type,
+    }
+
+
+STATUSES = {
+    "runs": connector("RUNNING", "RUNNING"),
+    "paused": connector("PAUSED", own="PAUSED"),
+    "stopped": connector(own="STOPPED", type="source"),
+    "a task failed": connector("RUNNING", "FAILED", trace="E: why\n\tat"),
+    "itself failed": connector(own="FAILED", type="source"),
+    "stalls": connector("RUNNING"),
+    "restarts": connector("RESTARTING"),
+    "waits": connector("UNASSIGNED"),
+    "new": {},
+}
+PROGRESS = {
+    "stalls": {"tasks": [{"id": 0, "stalled": True, "records_per_second": 0, "backlog_records": 7}]},
+    "runs": {
+        "tasks": [
+            {"id": 0, "records_per_second": 2.5, "backlog_records": 1},
+            {"id": 1, "records_per_second": 1.5, "backlog_records": None},
+        ],
+        "recent_records_per_second": [None, 0, 4],
+    },
+}
+INFOS = {"runs": {"config": {"connector.class": "io.Debezium$Mongo"}}, "paused": {"config": None}}
+
+
+def listed(**choice: Any) -> Listing:
+    rows = rows_of(STATUSES, INFOS, PROGRESS)
+    return listing(rows, Choice(**choice), numbers=True)
+
+
+def names(found: Listing) -> list[str]:
+    return [row.name for row in found.rows]
+
+
+def test_what_needs_attention_comes_first_and_each_by_name() -> None:
+    assert names(listed()) == [
+        "a task failed", "itself failed", "stalls", "restarts", "waits", "new", "paused", "stopped", "runs",
+    ]  # fmt: skip
+
+
+def test_a_failed_task_tells_its_cause() -> None:
+    row = listed().rows[0]
+    assert row.status.causes == ("E: why",)
+    assert row.status.tasks_by_state == [(Shown.FAILED, 1), (Shown.RUNNING, 1)]
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({"state": "failed"}, ["a task failed", "itself failed"]),
+        ({"state": "stalled"}, ["stalls"]),
+        ({"state": "nonsense"}, []),
+        ({"type": "source"}, ["itself failed", "stopped"]),
+        ({"q": "FAIL"}, ["a task failed", "itself failed"]),
+        ({"q": "debezium$"}, ["runs"]),
+        ({"q": "nothing"}, []),
+        ({"worker": "10.0.0.2:8083"}, ["a task failed", "runs"]),
+        ({"sort": "name", "type": "source"}, ["itself failed", "stopped"]),
+        ({"sort": "-name", "type": "source"}, ["stopped", "itself failed"]),
+        ({"sort": "-rate", "q": "s"}, ["runs"]),
+        ({"sort": "-backlog"}, ["stalls"]),
+        ({"sort": "nonsense"}, ["a task failed"]),
+    ],
+)
+def test_filters_and_sorts_apply(choice: dict[str, str], expected: list[str]) -> None:
+    found = names(listed(**choice))
+    assert found[: len(expected)] == expected
+    if "sort" not in choice:
+        assert found == expected
+
+
+def test_counts_are_of_everything_but_the_chosen_state() -> None:
+    found = listed(state="failed", q="failed")
+    assert found.counts == {Shown.FAILED: 2}
+    assert (found.total, found.found) == (9, 2)
+    assert list(listed(state="paused").counts)[:2] == [Shown.FAILED, Shown.STALLED]
+
+
+def test_numbers_are_sums_of_those_that_are_known() -> None:
+    runs = next(row for row in listed().rows if row.name == "runs")
+    assert (runs.progress.records_per_s, runs.progress.backlog) == (4.0, 1)
+    assert next(row for row in listed().rows if row.name == "paused").progress.records_per_s is None
+
+
+def test_a_page_has_fifty_rows() -> None:
+    rows = rows_of({f"c{number:03d}": connector("RUNNING") for number in range(120)}, {}, {})
+    found = listing(rows, Choice(page=3), numbers=False)
+    assert (found.page, found.pages, len(found.rows), found.found) == (3, 3, 20, 120)
+    assert names(listing(rows, Choice(page=1), numbers=False))[0] == "c000"
+    assert len(listing(rows, Choice(page=1), numbers=False).rows) == PER_PAGE
+    for page in (0, 4, 999):
+        assert listing(rows, Choice(page=page), numbers=False).page == min(max(page, 1), 3)
+    assert listing((), Choice(page=2), numbers=False).page == 1
+
+
+def test_a_link_keeps_the_choice_and_begins_at_the_first_page() -> None:
+    choice = Choice(state="failed", q="x", page=4)
+    assert choice.query() == {"state": "failed", "q": "x", "page": 4}
+    assert choice.query(state="") == {"q": "x"}
+    assert choice.query(page=2) == {"state": "failed", "q": "x", "page": 2}
+    assert choice.query(page=1) == {"state": "failed", "q": "x"}
+    assert (choice.sorted_by("name"), Choice(sort="name").sorted_by("name")) == ("name", "-name")
+
+
+@pytest.mark.parametrize(
+    "odd", [None, [], "x", 7, {"tasks": {}}, {"tasks": [1, {"id": "0"}]}, {"connector": []}]
+)
+def test_an_odd_answer_is_an_unknown_state_and_no_error(odd: object) -> None:
+    found = listing(rows_of({"a": odd}, {"a": odd}, {"a": odd}), Choice(), numbers=True)
+    assert found.rows[0].state is Shown.UNKNOWN
+
+
+def test_a_sparkline_has_gaps_and_its_highest_value_on_top() -> None:
+    assert spark_path([0, 2, None, 1, 1]) == "M0.0,19.0L24.0,1.0M72.0,10.0L96.0,10.0"
+    assert spark_path([None, None]) == ""
+    assert spark_path([1]) == ""
+    assert spark_path("no list") == ""
+
+
+def test_numbers_of_a_task_that_are_no_numbers_are_unknown() -> None:
+    odd = {"tasks": [{"id": 0, "records_per_second": float("nan"), "backlog_records": True, "errors": []}]}
+    task = progress_of(odd).tasks[0]
+    assert (task.records_per_s, task.backlog, task.errors) == (None, None, ())
+
+
+def test_errors_of_records_are_told_by_kind() -> None:
+    task = progress_of(
+        {"tasks": [{"id": 0, "errors": {"failed": 2, "skipped": 0, "dead_lettered": 3}}]}
+    ).tasks[0]
+    assert task.errors == (("failed", 2), ("dead-lettered", 3))

@@ -1,0 +1,96 @@
+"""States, root causes, numbers and times as the dashboard shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from web.ui.views.formats import duration, iso, number, utc
+from web.ui.views.states import RANK, Shown, shown_state, worst
+from web.ui.views.traces import root_cause
+
+JAVA = """org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.
+\tat org.apache.kafka.connect.runtime.WorkerSinkTask.deliverMessages(WorkerSinkTask.java:636)
+Caused by: java.lang.IllegalStateException: pool is closed
+\tat a.B.c(B.java:1)
+Caused by: java.net.ConnectException: Connection refused
+\t... 12 more
+"""
+PYTHON = """Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+    raise KeyError("x")
+KeyError: 'x'
+"""
+
+
+def test_what_needs_attention_comes_first() -> None:
+    order = ["failed", "stalled", "restarting", "unassigned", "unknown", "paused", "stopped", "running"]
+    assert [state.value for state in sorted(Shown, key=RANK.__getitem__)] == order
+
+
+@pytest.mark.parametrize(
+    ("state", "stalled", "expected"),
+    [
+        ("RUNNING", False, Shown.RUNNING),
+        ("RUNNING", True, Shown.STALLED),
+        ("FAILED", True, Shown.FAILED),
+        ("PAUSED", True, Shown.PAUSED),
+        ("RESTARTING", False, Shown.RESTARTING),
+        ("DESTROYED", False, Shown.UNKNOWN),
+        ("STALLED?", False, Shown.UNKNOWN),
+        (None, False, Shown.UNKNOWN),
+        (["RUNNING"], False, Shown.UNKNOWN),
+    ],
+)
+def test_a_state_is_connects_or_stalled(state: object, *, stalled: bool, expected: Shown) -> None:
+    assert shown_state(state, stalled=stalled) is expected
+
+
+def test_the_worst_state_counts() -> None:
+    assert worst([Shown.RUNNING, Shown.PAUSED, Shown.STALLED]) is Shown.STALLED
+    assert worst([]) is Shown.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("trace", "cause"),
+    [
+        (JAVA, "java.net.ConnectException: Connection refused"),
+        (PYTHON, "KeyError: 'x'"),
+        ("OSError: disk is full\n  more", "OSError: disk is full"),
+        ("\n\n  one line  ", "one line"),
+        ("", ""),
+        (None, ""),
+        (7, ""),
+        ("x" * 1000, "x" * 399 + "…"),
+    ],
+)
+def test_the_root_cause_is_one_line(trace: object, cause: str) -> None:
+    assert root_cause(trace) == cause
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "\N{EN DASH}"), (0, "0"), (0.25, "0.25"), (7.5, "7.5"), (7.0, "7"), (123.4, "123"), (9999, "9999"),
+        (10_000, "10k"), (12_345, "12.3k"), (1_500_000, "1.5M"), (2e9, "2G"), (-12_345, "-12.3k"),
+    ],
+)  # fmt: skip
+def test_numbers_are_short(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (None, "\N{EN DASH}"), (0, "0 ms"), (850, "850 ms"), (1500, "1.5 s"), (2000, "2 s"), (40_000, "40 s"),
+        (119_000, "119 s"), (240_000, "4 min"), (3 * 3_600_000, "3 h"), (3 * 86_400_000, "3 d"),
+    ],
+)  # fmt: skip
+def test_durations_have_one_unit(ms: float | None, text: str) -> None:
+    assert duration(ms) == text
+
+
+def test_times_are_utc_until_a_script_knows_the_readers_zone() -> None:
+    assert iso(1_763_769_600_123) == "2025-11-22T00:00:00.123Z"
+    assert utc(1_763_769_600_123) == "2025-11-22 00:00:00 UTC"
+    assert iso(1e300) == "9999-12-31T23:59:59.000Z"
+    assert iso(-5) == "1970-01-01T00:00:00.000Z"
