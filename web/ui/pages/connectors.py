@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from web.ui.routing import Model, Page, Visit, page
-from web.ui.sources.requests import expanded
 from web.ui.views.connectors import Choice, listing, rows_of
 
 _TEMPLATE: Final = "pages/connectors.html"
@@ -16,14 +14,15 @@ _PARTS: Final = {"list": "parts/connector_list.html"}
 
 async def _connectors(visit: Visit) -> Model:
     """Ask for all connectors at once; filters apply here, so every page of the list has the same answers."""
-    numbers = visit.features.progress
-    statuses, infos, progress = await asyncio.gather(
-        expanded(visit.source, visit.caller, "status"),
-        expanded(visit.source, visit.caller, "info"),
-        expanded(visit.source, visit.caller, "progress") if numbers else _nothing(),
+    parts = ("status", "info", *(("progress",) if visit.features.progress else ()))
+    statuses, *others = await asyncio.gather(
+        *(
+            visit.source.ask("GET", "connectors", query=(("expand", part),), caller=visit.caller)
+            for part in parts
+        )
     )
-    rows = rows_of(statuses, infos, progress)
-    return {"listing": listing(rows, choice_of(visit), numbers=numbers)}
+    rows = statuses.derive(rows_of, *others)
+    return {"listing": listing(rows, choice_of(visit), numbers=visit.features.progress)}
 
 
 def choice_of(visit: Visit) -> Choice:
@@ -36,10 +35,6 @@ def choice_of(visit: Visit) -> Choice:
         page=visit.number("page", 1),
         worker=visit.text("worker"),
     )
-
-
-async def _nothing() -> Mapping[str, Any]:
-    return {}
 
 
 PAGES: Final[tuple[Page, ...]] = tuple(

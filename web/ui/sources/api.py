@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from http import HTTPStatus
-from typing import Any, Protocol
+from operator import is_
+from typing import Any, Protocol, TypeVar, cast
 
 from kraal.core.errors import KraalError
 from kraal.core.ids import Json
 from web.ui.features import Features
 
+T = TypeVar("T")
 Query = Sequence[tuple[str, str]]
 
 
@@ -54,6 +56,9 @@ class Answer:
 
     status: int
     body: bytes
+    _derived: dict[object, tuple[tuple[Answer, ...], Any]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def value(self) -> Any:
@@ -66,6 +71,15 @@ class Answer:
             raise Away(
                 "The worker's answer is not JSON; check that the URL is that of a Connect worker"
             ) from exc
+
+    def derive(self, compute: Callable[..., T], *others: Answer) -> T:
+        """Return what a pure function computes from this value and others, once for the same answers."""
+        known = self._derived.get(compute)
+        if known is not None and len(known[0]) == len(others) and all(map(is_, known[0], others)):
+            return cast("T", known[1])
+        found = compute(self.value, *(each.value for each in others))
+        self._derived[compute] = (others, found)
+        return found
 
 
 class Word(StrEnum):

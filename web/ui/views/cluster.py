@@ -71,6 +71,11 @@ class Cluster:
     workers: Sequence[Worker] = ()
     waiting: Sequence[Waiting] = ()
 
+    @property
+    def leader_id(self) -> str:
+        """The leader as statuses name it."""
+        return worker_id(self.leader)
+
 
 def cluster_of(assignments: object, statuses: Iterable[ConnectorStatus]) -> Cluster:
     """Return the cluster from `GET /admin/assignments` (None: not known) and the statuses."""

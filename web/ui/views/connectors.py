@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from web.ui.views.json_values import mapping, text
 from web.ui.views.progress import NO_PROGRESS, Progress, progress_of
 from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus, connector_status
@@ -90,34 +91,32 @@ SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
 }
 
 
-def rows_of(
-    statuses: Mapping[str, Any], infos: Mapping[str, Any], progress: Mapping[str, Any]
-) -> tuple[Row, ...]:
-    """Return all connectors, from the parts of `GET /connectors?expand=…` by their names."""
-    return tuple(_row(name, status, infos.get(name), progress.get(name)) for name, status in statuses.items())
+def rows_of(statuses: object, infos: object, progress: object = None) -> tuple[Row, ...]:
+    """Return all connectors, from the answers to `GET /connectors?expand=…`: `status`, `info` and `progress`."""
+    configs, numbers = mapping(infos), mapping(progress)
+    return tuple(
+        _row(name, mapping(parts).get("status"), mapping(configs.get(name)), mapping(numbers.get(name)))
+        for name, parts in mapping(statuses).items()
+    )
 
 
-def _row(name: str, status: object, info: object, numbers: object) -> Row:
-    progress = NO_PROGRESS if numbers is None else progress_of(numbers)
+def _row(name: str, status: object, info: Mapping[str, Any], numbers: Mapping[str, Any]) -> Row:
+    progress = progress_of(numbers["progress"]) if "progress" in numbers else NO_PROGRESS
     found = connector_status(name, status, progress.stalled)
-    match info:
-        case {"config": {"connector.class": str(plugin)}}:
-            pass
-        case _:
-            plugin = ""
-    return Row(found, found.state, plugin, progress)
+    config = mapping(mapping(info.get("info")).get("config"))
+    return Row(found, found.state, text(config, "connector.class"), progress)
 
 
 def listing(rows: Iterable[Row], choice: Choice, *, numbers: bool) -> Listing:
     """Return the page that the reader chose."""
     everything = list(rows)
-    text = choice.q.casefold()
+    part = choice.q.casefold()
     near = [
         row
         for row in everything
         if (not choice.type or row.status.type == choice.type)
         and (not choice.worker or choice.worker in row.status.workers)
-        and (not text or text in row.name.casefold() or text in row.plugin.casefold())
+        and (not part or part in row.name.casefold() or part in row.plugin.casefold())
     ]
     matching = [row for row in near if not choice.state or row.state.value == choice.state]
     matching.sort(key=lambda row: (RANK[row.state], row.name))

@@ -33,6 +33,22 @@ async def test_an_answer_that_did_not_change_is_parsed_once() -> None:
     assert again.value is first.value
 
 
+def test_what_is_computed_from_answers_is_computed_once_for_the_same_answers() -> None:
+    calls = 0
+
+    def joined(*values: list[int]) -> list[int]:
+        nonlocal calls
+        calls += 1
+        return [number for value in values for number in value]
+
+    one, two, other = Answer(200, b"[1]"), Answer(200, b"[2]"), Answer(200, b"[2]")
+    assert [one.derive(joined, two), one.derive(joined, two)] == [[1, 2], [1, 2]]
+    assert calls == 1
+    assert one.derive(joined, other) == [1, 2]
+    assert one.derive(joined) == [1]
+    assert calls == 3
+
+
 async def test_another_answer_replaces_it() -> None:
     source = FakeSource(LIST)
     shared = Shared(source)

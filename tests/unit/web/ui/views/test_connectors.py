@@ -53,8 +53,13 @@ PROGRESS = {
 INFOS = {"runs": {"config": {"connector.class": "io.Debezium$Mongo"}}, "paused": {"config": None}}
 
 
+def all_of(part: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to `GET /connectors?expand=…`."""
+    return {name: {part: value} for name, value in found.items()}
+
+
 def listed(**choice: Any) -> Listing:
-    rows = rows_of(STATUSES, INFOS, PROGRESS)
+    rows = rows_of(all_of("status", STATUSES), all_of("info", INFOS), all_of("progress", PROGRESS))
     return listing(rows, Choice(**choice), numbers=True)
 
 
@@ -113,7 +118,7 @@ def test_numbers_are_sums_of_those_that_are_known() -> None:
 
 
 def test_a_page_has_fifty_rows() -> None:
-    rows = rows_of({f"c{number:03d}": connector("RUNNING") for number in range(120)}, {}, {})
+    rows = rows_of(all_of("status", {f"c{number:03d}": connector("RUNNING") for number in range(120)}), {})
     found = listing(rows, Choice(page=3), numbers=False)
     assert (found.page, found.pages, len(found.rows), found.found) == (3, 3, 20, 120)
     assert names(listing(rows, Choice(page=1), numbers=False))[0] == "c000"
@@ -136,8 +141,11 @@ def test_a_link_keeps_the_choice_and_begins_at_the_first_page() -> None:
     "odd", [None, [], "x", 7, {"tasks": {}}, {"tasks": [1, {"id": "0"}]}, {"connector": []}]
 )
 def test_an_odd_answer_is_an_unknown_state_and_no_error(odd: object) -> None:
-    found = listing(rows_of({"a": odd}, {"a": odd}, {"a": odd}), Choice(), numbers=True)
+    parts = [all_of(part, {"a": odd}) for part in ("status", "info", "progress")]
+    found = listing(rows_of(*parts), Choice(), numbers=True)
     assert found.rows[0].state is Shown.UNKNOWN
+    assert rows_of({"a": odd}, {"a": odd}, {"a": odd})[0].state is Shown.UNKNOWN
+    assert rows_of(odd, odd, odd) == () or isinstance(odd, dict)
 
 
 def test_a_sparkline_has_gaps_and_its_highest_value_on_top() -> None:
