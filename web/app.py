@@ -47,7 +47,7 @@ from web.routes.openapi import openapi_endpoint
 from web.settings import Services, Settings, Validate
 from web.streams import Broadcaster
 from web.ui.app import DashboardApp, DashboardMount
-from web.ui.options import DashboardOptions
+from web.ui.options import PREFIX, DashboardOptions
 from web.ui.sources.in_process import InProcess
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _apps(services: Services, main: Sequence[Endpoint]) -> Apps:
     dashboard = _dashboard(settings, source) if settings.ui else None
     pages = [] if dashboard is None else [DashboardMount(dashboard)]
     apart = settings.admin_apart
-    cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors)]
+    cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors, except_for=PREFIX)]
     # Admin listeners do not share the cache of the main listeners.
     theirs = replace(services, rendered=ResponseCache())
     apps = Apps(

@@ -53,18 +53,19 @@ class CorsRules:
 
 
 class CrossOrigin:
-    """Adds the headers that let a browser show answers to pages of other origins."""
+    """Adds the headers that let pages of other origins read answers, except below the path `except_for`."""
 
-    def __init__(self, app: ASGIApp, rules: CorsRules) -> None:
+    def __init__(self, app: ASGIApp, rules: CorsRules, except_for: str) -> None:
         self._app = app
         self._rules = rules
+        self._except_for = except_for
         self._methods = (b"access-control-allow-methods", rules.methods.encode("latin-1"))
         self._known: dict[bytes, bool] = {}
         self._limiter: CapacityLimiter | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request and add headers to its answer."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or f"{scope['path']}/".startswith(f"{self._except_for}/"):
             await self._app(scope, receive, send)
             return
         added = await self._headers(scope)

@@ -46,6 +46,14 @@ def test_an_answer_names_an_allowed_origin_and_varies_by_it(path: str) -> None:
     assert ask(api("*"), "GET", path, origin=None) == {"vary": "Origin"}
 
 
+@pytest.mark.parametrize("path", ["/ui", "/ui/", "/ui/connectors", "/ui/stream", "/ui/nothing"])
+def test_no_other_origin_may_read_the_dashboard(path: str) -> None:
+    for method in ("HEAD", "OPTIONS"):
+        found = ask(api("*"), method, path, Access_Control_Request_Method="POST")
+        assert not [name for name in found if name.startswith(CORS)]
+    assert "access-control-allow-origin" in ask(api("*"), "GET", "/uix")
+
+
 @pytest.mark.parametrize(
     ("rules", "origin", "allowed"),
     [

@@ -7,14 +7,17 @@ from starlette.testclient import TestClient
 from typing_extensions import override
 
 from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.config.values import Password
+from kraal.config.worker.basic_auth import BasicAuth
 from kraal.core.ids import State
 from tests.unit.web.api import Api, status
+from tests.unit.web.ui.fake_source import FakeSource, dashboard
 from web.settings import Settings
 from web.ui.app import DashboardApp, standalone
-from web.ui.features import Features
+from web.ui.features import Features, features_of
 from web.ui.options import DashboardOptions
 from web.ui.routing import Model, Visit, page
-from web.ui.sources.api import Caller
+from web.ui.sources.api import Away, Caller
 from web.ui.sources.in_process import InProcess
 
 URL = "http://worker:8083/"
@@ -119,4 +122,98 @@ def test_without_ui_enabled_there_is_no_dashboard() -> None:
 
 def test_admin_listeners_alone_serve_the_dashboard() -> None:
     api = Api(Settings(advertised_url=URL, admin_apart=True))
+    api.herder.put("orders", {"connector.class": "x"})
     assert get(api, "/ui/")[0] == 404
+    admin = TestClient(api.apps.admin)
+    assert "/ui/connectors/orders" in admin.get("/ui/").text
+    assert "worker:8083" in admin.get("/ui/cluster").text
+
+
+def test_passwords_of_the_worker_hold() -> None:
+    auth = BasicAuth({"ann": Password("secret")})
+    api = Api(Settings(advertised_url=URL, basic_auth=auth))
+    api.herder.put("orders", {"connector.class": "x"})
+    for path in ("/ui/", "/ui/connectors/orders", "/ui/stream", "/ui/static/0/app.js"):
+        answer = api.client.get(path)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith("Basic")
+        assert "orders" not in answer.text
+    assert "/ui/connectors/orders" in api.client.get("/ui/", auth=("ann", "secret")).text
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_read_only_dashboard_says_so_and_shows_no_actions(*, read_only: bool) -> None:
+    api = Api(Settings(advertised_url=URL, ui_read_only=read_only))
+    api.herder.put("orders", {"connector.class": "x"}, tasks=1)
+    for path in ("/ui/", "/ui/connectors/orders"):
+        _, text = get(api, path)
+        assert (">read-only</span>" in text) is read_only
+        assert (">Restart<" in text) is not read_only
+
+
+def test_a_worker_of_apache_kafka_shows_what_it_tells() -> None:
+    status = {
+        "name": "orders",
+        "connector": {"state": "RUNNING", "worker_id": "10.0.0.1:8083", "version": "4.3.0"},
+        "tasks": [
+            {"id": 0, "state": "FAILED", "worker_id": "10.0.0.2:8083", "version": "4.3.0", "trace": "E: why"}
+        ],
+        "type": "sink",
+    }
+    config = {"connector.class": "FileStreamSink", "name": "orders"}
+    source = FakeSource(
+        {
+            "/connectors?expand=status": {"orders": {"status": status}},
+            "/connectors?expand=info": {
+                "orders": {"info": {"name": "orders", "config": config, "tasks": []}}
+            },
+            "/connectors/orders/status": status,
+            "/connectors/orders/config": config,
+            "/connectors/orders/topics": {"orders": {"topics": ["t"]}},
+        },
+        features_of({"version": "4.3.0", "commit": "c", "kafka_cluster_id": "k"}, None),
+    )
+    client = TestClient(dashboard(source))
+    listed = client.get("/ui/").text
+    assert "E: why" in listed
+    assert "FileStreamSink" in listed
+    assert "Records/s" not in listed
+    shown = client.get("/ui/connectors/orders").text
+    assert "E: why" in shown
+    assert "Last batch" not in shown
+    cluster = client.get("/ui/cluster").text
+    assert "10.0.0.2:8083" in cluster
+    assert "does not tell" in cluster
+    assert not [
+        path for _, path in source.asked if "supervision" in path or "progress" in path or "admin" in path
+    ]
+
+
+def test_a_worker_that_does_not_answer_is_a_page_with_the_reason() -> None:
+    client = TestClient(
+        dashboard(FakeSource(features=Away("http://w:1 does not answer: Connection refused")))
+    )
+    answer = client.get("/ui/")
+    assert answer.status_code == 502
+    assert "The worker does not answer" in answer.text
+    assert "Connection refused" in answer.text
+
+
+def test_numbers_appear_where_the_worker_tells_them() -> None:
+    progress = {"tasks": [{"id": 0, "records_per_second": 12.5}], "recent_records_per_second": [0, 5, 12.5]}
+    statuses = {
+        "orders": {"status": {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}]}}
+    }
+    source = FakeSource(
+        {
+            "/connectors?expand=status": statuses,
+            "/connectors?expand=info": {},
+            "/connectors?expand=progress": {"orders": {"progress": progress}},
+        },
+        Features(kraal=True, progress=True),
+    )
+    text = TestClient(dashboard(source)).get("/ui/").text
+    assert "Records/s" in text
+    assert ">12.5<" in text
+    assert '<path d="M0.0,19.0L48.0' in text
+    assert 'data-live="states configs numbers"' in text
