@@ -42,7 +42,7 @@
     const form = event.target;
     if (form.matches("form[data-confirm]")) {
       event.preventDefault();
-      const url = new URL(form.action);
+      const url = new URL(form.getAttribute("action"), location.href); // form.action is the button of that name
       url.search = new URLSearchParams(new FormData(form, event.submitter)).toString();
       if (url.searchParams.has("name")) question(url);
       else status(form, "Select rows first.");
