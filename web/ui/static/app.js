@@ -174,7 +174,7 @@
     if (!all.length) return;
     const at = all.indexOf(currentRow());
     const next = at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + step, 0), all.length - 1);
-    let target = all[next].querySelector("a, button, input");
+    let target = all[next].querySelector("th a") || all[next].querySelector("a, button, input");
     if (!target) {
       target = all[next];
       target.tabIndex = -1;

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.servers.connect_rest import Connector, FakeConnect, Problem
-from tests.unit.web.ui.dashboards import Browser
+from tests.unit.web.ui.browser import Browser
 from web.ui.sources import sending
 
 REBALANCE = (

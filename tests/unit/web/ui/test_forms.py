@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect, Problem
-from tests.unit.web.ui.dashboards import Browser, Shown
+from tests.unit.web.ui.browser import Browser, Shown
 
 EDIT = "/ui/connectors/orders/edit"
 CREATE = "/ui/create/org.example.FileSource"
@@ -179,6 +179,12 @@ def test_saving_shows_the_differences_first(browser: Browser) -> None:
     done = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
     assert stored(browser) == {**STORED, "topic": "u", "passphrase": "neu"}
     assert "orders: saved (answered 200)" in done.plain
+
+
+def test_a_secret_that_was_just_typed_is_only_in_its_own_input(browser: Browser) -> None:
+    preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), passphrase="neues-Wort")  # noqa: S106
+    assert preview.text.count("neues-Wort") == 1
+    assert '<input type="password" id="f6" name="v.passphrase" value="neues-Wort"' in preview.text
 
 
 def test_what_changed_after_the_preview_is_shown_again(browser: Browser) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.servers.connect_rest import Connector, FakeConnect, Problem
-from tests.unit.web.ui.dashboards import Browser, Form, Shown
+from tests.unit.web.ui.browser import Browser, Form, Shown
 
 PATH = "/ui/connectors/lines/offsets"
 

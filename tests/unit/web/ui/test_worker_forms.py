@@ -1,0 +1,143 @@
+"""The form of a worker's own dashboard, from what Kraal's validation answers to its real keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from typing_extensions import override
+
+from kraal.config.clients.overrides import OverridePolicy
+from kraal.core.errors import Momentary
+from kraal.core.ids import Config, TargetState
+from kraal.plugins.validation.infos import ConfigInfos
+from kraal.plugins.validation.validate import validate_for_rest
+from tests.unit.plugins.shipped import SINK_CLASS, SOURCE_CLASS, registry
+from tests.unit.web.api import Api
+from tests.unit.web.ui.browser import ORIGIN, Browser, Form, Shown
+from web.settings import Settings
+
+EDIT = "/ui/connectors/orders/edit"
+CONFIG = {
+    "connector.class": SOURCE_CLASS,
+    "topic": "t",
+    "file": "/data/x",
+    "producer.override.ssl.keystore.password": "geheim",
+}
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Settings of a worker."""
+
+    key_converter: str = "org.apache.kafka.connect.storage.StringConverter"
+    value_converter: str = "org.apache.kafka.connect.storage.StringConverter"
+    header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+    override_policy: OverridePolicy = OverridePolicy.ALL
+    topic_creation: bool = True
+    exactly_once_sources: bool = False
+    group: str | None = None
+    raw: Mapping[str, str] = field(default_factory=dict)
+
+
+class Validating(Api):
+    """An API that validates configs."""
+
+    @override
+    def validate(self, plugin: str, config: Config) -> ConfigInfos:
+        return validate_for_rest(registry(), Defaults(), plugin, config)
+
+
+class Own(Browser):
+    """Visits a worker's own dashboard."""
+
+    def __init__(self, api: Api) -> None:
+        self.client = api.client
+        self.client.follow_redirects = False
+
+
+@pytest.fixture
+def api() -> Api:
+    found = Validating(Settings(advertised_url="http://worker:8083/"), registry=registry())
+    found.herder.put("orders", CONFIG, tasks=1)
+    return found
+
+
+@pytest.fixture
+def browser(api: Api) -> Browser:
+    return Own(api)
+
+
+def form_of(page: Shown) -> Form:
+    return next(
+        each
+        for each in map(page.form, range(9))
+        if each.action.endswith(("/edit", f"/create/{SOURCE_CLASS}"))
+    )
+
+
+def written(api: Api) -> Config:
+    return api.published.latest.config.connectors["orders"].config  # type: ignore[index]
+
+
+def test_a_stored_config_is_edited_and_its_secret_stays(api: Api, browser: Browser) -> None:
+    page = browser.get(EDIT)
+    assert page.status == 200
+    assert "geheim" not in page.text
+    assert [title in page.plain for title in ("Common", "Error Handling", "Topic Creation")] == [True] * 3
+    preview = browser.submit(form_of(page), ("do", "save"), topic="u")
+    assert "topic changed t u" in preview.plain
+    assert "geheim" not in preview.text
+    done = browser.submit(form_of(preview), ("do", "save"))
+    assert "orders: saved (answered 200)" in done.plain
+    assert written(api) == {**CONFIG, "name": "orders", "topic": "u"}
+
+
+def test_errors_of_kraal_stand_at_their_fields(browser: Browser) -> None:
+    page = browser.submit(
+        form_of(browser.get(EDIT)), ("do", "save"), topic="", **{"tasks.max": "x", "transforms": "a"}
+    )
+    assert page.status == 422
+    for key in ("topic", "tasks.max", "transforms.a.type"):
+        assert f"<code>{key}</code></a>: " in page.text
+
+
+def test_a_connector_is_created(api: Api, browser: Browser) -> None:
+    page = browser.get(f"/ui/create/{SOURCE_CLASS}")
+    assert 'id="errors"' not in page.text
+    done = browser.submit(form_of(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED")
+    assert "new: created, to be PAUSED" in done.plain
+    assert api.published.latest.config.connectors["new"].config["topic"] == "t"  # type: ignore[index]
+
+
+def test_plugins_are_documented_from_the_worker(browser: Browser) -> None:
+    assert SINK_CLASS in browser.get("/ui/plugins").plain
+    page = browser.get(f"/ui/plugins/{SINK_CLASS}")
+    example = json.loads(page.plain.partition("angle brackets. ")[2].partition(" Copy as")[0])
+    assert example["connector.class"] == SINK_CLASS
+
+
+def test_a_rebalance_is_waited_for_in_the_process_too(api: Api, browser: Browser) -> None:
+    api.herder.error = Momentary("Cannot complete request momentarily due to no known leader URL")
+    asked: list[int] = []
+
+    def deliver(message: object) -> bool:
+        asked.append(1)
+        if len(asked) > 1:
+            api.herder.error = None
+        return api.herder.deliver(message)
+
+    api.address.bind(deliver)
+    page = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
+    assert "will stop (answered 204)" in page.plain
+    assert api.published.latest.config.connectors["orders"].target is TargetState.STOPPED  # type: ignore[index]
+
+
+def test_actions_need_the_origin_of_the_dashboard(api: Api) -> None:
+    answer = api.client.post(
+        "/ui/actions", content="action=delete&name=orders", headers={**ORIGIN, "Origin": "http://evil"}
+    )
+    assert answer.status_code == 403
+    assert "orders" in api.published.latest.config.connectors
