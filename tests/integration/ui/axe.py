@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +13,15 @@ SCRIPT: Final = Path(__file__).with_name("vendored") / "axe.min.js"
 LIMIT: Final = ("serious", "critical")
 
 
-def violations(page: Page) -> list[str]:
-    """Return a line for each serious or critical violation: impact, rule, the rule's text and the first elements."""
+def violations(page: Page, rules: Sequence[str] = ()) -> list[str]:
+    """Return a line for each serious or critical violation: impact, rule, the rule's text and the first elements.
+
+    `rules`: ids of the rules to check; all by default.
+    """
     if not page.evaluate("'axe' in window"):
         page.evaluate(SCRIPT.read_text(encoding="utf-8"))  # by the debugger, which the CSP does not concern
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+    found = page.evaluate("options => axe.run(document, options)", options)["violations"]
     return [
         f"{each['impact']} {each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
         for each in found

@@ -57,9 +57,20 @@ def running(chromium: Chromium, playwright: Playwright) -> Iterator[Browser]:
             env=environment,
         )
         try:
-            address = home / "profile" / "DevToolsActivePort"
-            wait_until("Chromium listened", address.is_file, timeout_s=UP_S, every_s=0.01, program=process)
-            port, path = address.read_text(encoding="ascii").splitlines()
-            yield playwright.chromium.connect_over_cdp(f"ws://127.0.0.1:{port}{path}")
+            listens = home / "profile" / "DevToolsActivePort"
+            wait_until(
+                "Chromium listened",
+                lambda: _address(listens) is not None,
+                timeout_s=UP_S,
+                every_s=0.01,
+                program=process,
+            )
+            yield playwright.chromium.connect_over_cdp(str(_address(listens)))
         finally:
             process.stop(STOP_S)
+
+
+def _address(path: Path) -> str | None:
+    """Return the URL in the file of a browser that listens; None while it is not written completely."""
+    lines = path.read_text(encoding="ascii").splitlines() if path.is_file() else []
+    return f"ws://127.0.0.1:{lines[0]}{lines[1]}" if len(lines) > 1 and lines[1] else None

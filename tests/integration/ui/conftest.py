@@ -15,6 +15,7 @@ from kraal.testing import ProcessCluster
 from scripts.harness.processes import ScriptFailed
 from tests.integration.ui.browser import running
 from tests.integration.ui.chromium import Chromium, chromium
+from tests.integration.ui.scene import Scene, make_scene
 from tests.integration.ui.visitor import WAIT_MS, Visitor
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def visitor(browser: Browser) -> Iterator[Visitor]:
     """Somebody who opens pages; the test fails if one of these has errors that it did not expect."""
     made = Visitor(browser)
     yield made
-    assert made.problems() == []
+    if problems := made.problems():
+        pytest.fail("\n".join(["The pages had errors:", *problems]), pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -84,3 +86,9 @@ def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathF
     shared.callback(made.close)
     made.start_all([made.add({"listeners": f"http://127.0.0.1:{free_port()}"}) for _ in range(2)])
     return made
+
+
+@pytest.fixture(scope="session")
+def scene(cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """The connectors of the shared cluster; tests leave them as they find them."""
+    return make_scene(cluster, kafka.bootstrap, tmp_path_factory.mktemp("scene"))

@@ -1,0 +1,118 @@
+"""Connectors of the shared cluster: a flow that works, a sink that fails, and a source that is stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from kraal.broker.records import read_topic, write_topic
+from kraal.testing import ProcessCluster
+from kraal.testing.process import PATIENCE_S, WorkerProcess
+from tests.fakes.spark.pipe import create_topic
+
+SOURCE: Final = "orders-source"
+SINK: Final = "orders-sink"
+FAILING: Final = "billing-sink"
+STOPPED: Final = "archive-source"
+CAUSE: Final = "The value of billing-0@0 cannot be converted"
+SECRET: Final = "pa55-of-the-billing-sink"  # noqa: S105 - nothing asks for it
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+RUNNING: Final = ["RUNNING", "RUNNING"]
+_KAFKA_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The cluster with its connectors. `url` is that of the first worker, whose pages most tests open."""
+
+    cluster: ProcessCluster
+    bootstrap: str
+    directory: Path
+
+    @property
+    def worker(self) -> WorkerProcess:
+        """The worker whose pages are open; it is not killed."""
+        return self.cluster.workers[0]
+
+    def page(self, *segments: str) -> str:
+        """Return the URL of a page of the first worker's dashboard."""
+        return page_url(self.worker.url, *segments)
+
+    def get(self, path: str) -> Any:
+        """Return the body of a GET request, which must succeed."""
+        answer = self.worker.ask("GET", path)
+        assert answer.status == 200, answer
+        return answer.body
+
+    def write_orders(self, *lines: str) -> None:
+        """Append lines to the file of the source."""
+        with (self.directory / "orders").open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def orders_in_kafka(self) -> list[str]:
+        """Return the lines that are in the topic of the flow."""
+        return [
+            (record.value or b"").decode()
+            for record in read_topic(self.bootstrap, "orders", timeout_s=_KAFKA_S)
+        ]
+
+    def orders_out(self) -> list[str]:
+        """Return the lines that the sink has written."""
+        path = self.directory / "orders.out"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+        """Wait for something that is seen over REST, in Kafka or in a file."""
+        self.worker.wait_until(what, done, timeout_s=timeout_s)
+
+    def wait_for_states(self, name: str, *states: str) -> None:
+        """Wait until a connector and its tasks have these states."""
+        self.worker.wait_for_states(name, states)
+
+
+def page_url(worker_url: str, *segments: str) -> str:
+    """Return the URL of a page of a dashboard."""
+    return f"{worker_url}/ui/{'/'.join(quote(each, safe='') for each in segments)}"
+
+
+def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scene:
+    """Create the connectors on a cluster and wait until they are as described."""
+    made = Scene(cluster, bootstrap, directory)
+    source = {"connector.class": "FileStreamSource", "topic": "orders", "file": str(directory / "orders")}
+    sink = {"connector.class": "FileStreamSink", "topics": "orders", "file": str(directory / "orders.out")}
+    failing = {
+        "connector.class": "FileStreamSink",
+        "topics": "billing",
+        "file": str(directory / "billing.out"),
+        "value.converter": JSON,
+        "consumer.override.sasl.jaas.config": f'some.Module required password="{SECRET}";',
+    }
+    for topic in ("orders", "billing"):
+        create_topic(bootstrap, topic)
+    write_topic(bootstrap, "billing", [b"not JSON"], timeout_s=_KAFKA_S)
+    made.write_orders("first order")
+    cluster.create(SOURCE, source)
+    cluster.create(SINK, sink)
+    cluster.create(FAILING, failing)
+    cluster.create(
+        STOPPED, source | {"topic": "archive", "file": str(directory / "archive")}, state="STOPPED"
+    )
+    made.wait_for_states(SOURCE, *RUNNING)
+    made.wait_for_states(SINK, *RUNNING)
+    made.wait_for_states(FAILING, "RUNNING", "FAILED")
+    made.wait_for_states(STOPPED, "STOPPED")
+    made.wait_until("the first order was through", lambda: made.orders_out() == ["first order"])
+    return made
+
+
+def seconds_until(done: Callable[[], bool], within_s: float) -> float:
+    """Return after how many seconds `done()`. Raises AssertionError after `within_s`."""
+    begun = time.monotonic()
+    while not done():
+        assert time.monotonic() - begun < within_s, f"not within {within_s:g} s"
+        time.sleep(0.01)
+    return time.monotonic() - begun

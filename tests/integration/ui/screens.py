@@ -1,0 +1,24 @@
+"""All screens of a dashboard, found by its own links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def of_dashboard(page: Page) -> list[str]:
+    """Return the URLs that the navigation of a page leads to."""
+    return _links(page, "header nav a")
+
+
+def of_connector(page: Page) -> list[str]:
+    """Return the URLs of the tabs of a connector's page."""
+    return _links(page, "nav.tabs a")
+
+
+def _links(page: Page, selector: str) -> list[str]:
+    found = page.locator(selector).evaluate_all("links => links.map(each => each.getAttribute('href'))")
+    return [urljoin(page.url, each) for each in found]

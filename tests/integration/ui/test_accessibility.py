@@ -1,0 +1,54 @@
+"""No page keeps people with disabilities out, on a wide screen and on a phone, light or dark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.ui.axe import violations
+from tests.integration.ui.scene import FAILING, Scene
+from tests.integration.ui.screens import of_connector, of_dashboard
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.integration.ui.visitor import Visitor
+
+pytestmark = pytest.mark.ci
+WIDE, PHONE = 1280, 390
+CONTRAST = "color-contrast"
+"""The only rule that colours matter to."""
+
+
+def test_no_page_has_serious_violations_or_is_wider_than_a_phone(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page())
+    screens = of_dashboard(page)
+    page.goto(scene.page("connectors", FAILING))
+    screens += [page.url, *of_connector(page)]
+    found = []
+    for screen in dict.fromkeys(screens):
+        page.goto(screen)
+        found += [f"{screen} {each}" for each in seen(page)]
+    assert found == []
+
+
+def test_the_list_of_keys_has_no_serious_violations(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page())
+    page.keyboard.press("?")
+    assert list(seen(page)) == []
+
+
+def seen(page: Page) -> list[str]:
+    """Return what is wrong with a page, in both colour schemes and widths."""
+    found = []
+    for width in (WIDE, PHONE):
+        page.set_viewport_size({"width": width, "height": 900})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            rules = () if scheme == "light" else (CONTRAST,)
+            found += [f"{scheme}, {width} px: {each}" for each in violations(page, rules)]
+        needed = page.evaluate("document.documentElement.scrollWidth")
+        if needed > width:
+            found.append(f"needs {needed} px of {width}")
+    return found

@@ -1,0 +1,65 @@
+"""The page of one connector: its tasks, the cause of a failure, and what goes through it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from tests.integration.ui.scene import CAUSE, FAILING, SECRET, SINK, SOURCE, STOPPED, Scene
+
+if TYPE_CHECKING:
+    from tests.integration.ui.visitor import Visitor
+
+
+def test_a_failed_task_shows_its_cause_and_its_trace_on_demand(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page("connectors", FAILING))
+    trace = scene.get(f"/connectors/{FAILING}/status")["tasks"][0]["trace"]
+    assert trace.startswith(CAUSE)
+    expect(page.locator(".cause").first).to_contain_text(CAUSE)
+    shown = page.locator("details.trace pre")
+    expect(shown).to_be_hidden()
+    page.get_by_text("Trace", exact=True).click()
+    expect(shown).to_be_visible()
+    assert shown.inner_text().strip() == trace.strip()
+    assert SECRET not in page.content()
+
+
+def test_an_open_trace_stays_open_when_the_page_is_updated(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page("connectors", FAILING))
+    page.get_by_text("Trace", exact=True).click()
+    with page.expect_response(lambda answer: "part=" in answer.url and answer.status == 200):
+        scene.cluster.pause(FAILING)
+        scene.wait_for_states(FAILING, "PAUSED", "FAILED")
+    try:
+        expect(page.locator(".facts")).to_contain_text("paused")
+        expect(page.locator("details.trace pre")).to_be_visible()
+    finally:
+        scene.cluster.resume(FAILING)
+        scene.wait_for_states(FAILING, "RUNNING", "FAILED")
+
+
+def test_records_that_flow_are_counted_on_the_page(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page("connectors", SINK))
+    before = len(scene.orders_in_kafka())
+    lines = [f"order {before + number}" for number in range(25)]
+    scene.write_orders(*lines)
+    scene.wait_until("the orders were through", lambda: scene.orders_out()[before:] == lines)
+    assert scene.orders_in_kafka()[before:] == lines
+    records = page.locator("td[data-label='Records']")
+    expect(records).to_have_text(str(before + 25))
+
+
+def test_a_task_names_its_worker_and_a_stopped_connector_has_no_tasks(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page("connectors", SOURCE))
+    task = scene.get(f"/connectors/{SOURCE}/status")["tasks"][0]
+    expect(page.locator("td[data-label='Worker']")).to_have_text(task["worker_id"])
+    page.goto(scene.page("connectors", STOPPED))
+    expect(page.get_by_text("A stopped connector has no tasks.")).to_be_visible()
+
+
+def test_an_unknown_connector_is_a_page_that_says_so(scene: Scene, visitor: Visitor) -> None:
+    visitor.expect("404")
+    page = visitor.open(scene.page("connectors", "nobody"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
+    expect(page.get_by_role("alert")).to_contain_text("nobody")

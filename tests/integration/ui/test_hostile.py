@@ -1,0 +1,70 @@
+"""Connectors whose names and configs are made to run as scripts or to lead elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urljoin
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.ui.scene import Scene
+from tests.integration.ui.screens import of_connector
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.integration.ui.visitor import Visitor
+
+pytestmark = pytest.mark.ci
+SCRIPT = "<script>window.ran = 1</script>"
+NAMES = (
+    f"{SCRIPT}<img src=x onerror=window.ran=2>",
+    "\" onmouseover=window.ran=3 autofocus onfocus=window.ran=4 x='",
+    "javascript:window.ran=5",
+    "../../connectors",
+    "a%2Fb?c#d&e=f;g+h",
+    "{{ 7 * 7 }}${7 * 7}",
+)
+
+
+@pytest.fixture
+def hostile(scene: Scene) -> Iterator[tuple[str, ...]]:
+    """Stopped connectors with these names, which are in all values of their configs, too."""
+    for name in NAMES:
+        config = {"connector.class": "FileStreamSink", "topics": "orders", "file": name, name: name}
+        scene.cluster.create(name, config, state="STOPPED")
+    yield NAMES
+    for name in NAMES:
+        assert scene.worker.ask("DELETE", f"/connectors/{quote(name, safe='')}").status == 204
+
+
+def test_nothing_of_hostile_names_and_configs_runs(
+    scene: Scene, visitor: Visitor, hostile: tuple[str, ...]
+) -> None:
+    page = visitor.open(scene.page())
+    page.on("dialog", lambda dialog: pytest.fail(f"a script opened a dialog: {dialog.message}"))
+    for name in hostile:
+        page.goto(scene.page())
+        link = page.get_by_role("link", name=name, exact=True)
+        expect(link).to_have_text(name)
+        assert urljoin(page.url, link.get_attribute("href") or "") == scene.page("connectors", name)
+        link.hover()
+        link.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        assert_quiet(page)
+        for screen in of_connector(page):
+            page.goto(screen)
+            expect(page.get_by_role("heading", level=1)).to_have_text(name)
+            assert_quiet(page)
+
+
+def assert_quiet(page: Page) -> None:
+    assert page.evaluate("window.ran") is None
+    assert page.locator("main script, main img, main iframe").count() == 0
+    assert [
+        name
+        for name in page.evaluate("[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames())")
+        if name.startswith("on")
+    ] == []

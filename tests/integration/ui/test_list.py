@@ -1,0 +1,119 @@
+"""The list of connectors, and how it follows the cluster."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from tests.integration.ui.scene import CAUSE, FAILING, RUNNING, SINK, SOURCE, STOPPED, Scene
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+    from tests.integration.ui.visitor import Visitor
+
+UPDATE_S = 1.0
+"""How long after the fact an update may be on the screen."""
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.locator("tr[data-row]").filter(has=page.get_by_role("link", name=name, exact=True))
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("tr[data-row] th a").all_inner_texts()
+
+
+def test_the_failed_connector_stands_first_with_its_cause(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page())
+    assert names(page)[0] == FAILING
+    expect(row(page, FAILING)).to_contain_text("failed")
+    expect(row(page, FAILING)).to_contain_text(CAUSE)
+    expect(row(page, STOPPED)).to_contain_text("stopped")
+    expect(row(page, SOURCE)).to_contain_text("1 running")
+    trace = scene.get(f"/connectors/{FAILING}/status")["tasks"][0]["trace"]
+    assert trace.startswith(CAUSE)
+
+
+def test_the_list_is_filtered_by_state_and_searched_and_the_address_can_be_shared(
+    scene: Scene, visitor: Visitor
+) -> None:
+    page = visitor.open(scene.page())
+    page.get_by_role("link", name=re.compile("1 failed")).click()
+    expect(page).to_have_url(re.compile("state=failed"))
+    assert names(page) == [FAILING]
+    page = visitor.open(scene.page(), beside=page)
+    page.get_by_role("searchbox").press_sequentially("ORDERS-")
+    expect(page.locator("tr[data-row]")).to_have_count(2)
+    expect(page).to_have_url(re.compile("q=ORDERS-"))
+    assert sorted(names(visitor.open(page.url, beside=page))) == [SINK, SOURCE]
+    page.get_by_label("Type").select_option("sink")
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    assert names(page) == [SINK]
+    page.get_by_role("searchbox").fill("nothing is called so")
+    expect(page.get_by_text("No connector matches.")).to_be_visible()
+    page.get_by_role("link", name=re.compile("Show all")).click()
+    expect(row(page, FAILING)).to_be_visible()
+
+
+def test_a_change_is_on_the_screen_within_a_second(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page())
+    expect(row(page, SOURCE)).to_contain_text("running")
+    page.wait_for_timeout(500)
+    try:
+        for action, states, text in (("pause", ["PAUSED"] * 2, "paused"), ("resume", RUNNING, "running")):
+            assert scene.worker.ask("PUT", f"/connectors/{SOURCE}/{action}").status == 202
+            scene.wait_for_states(SOURCE, *states)
+            begun = time.monotonic()
+            expect(row(page, SOURCE).locator(".state")).to_have_text(text, timeout=UPDATE_S * 1000)
+            assert time.monotonic() - begun < UPDATE_S
+    finally:
+        scene.cluster.resume(SOURCE)
+
+
+def test_a_created_and_a_deleted_connector_appear_and_disappear_by_themselves(
+    scene: Scene, visitor: Visitor
+) -> None:
+    page = visitor.open(scene.page())
+    expect(row(page, SOURCE)).to_be_visible()
+    config = {"connector.class": "FileStreamSource", "topic": "orders", "file": "/nowhere"}
+    scene.cluster.create("a-new-one", config, state="STOPPED")
+    expect(row(page, "a-new-one")).to_contain_text("stopped")
+    scene.cluster.delete("a-new-one")
+    expect(row(page, "a-new-one")).to_have_count(0)
+
+
+def test_the_list_works_by_keyboard(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page())
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("k")
+    expect(page.get_by_role("searchbox")).to_have_value("k")  # a letter, not a command
+    page.keyboard.press("Backspace")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(row(page, FAILING).get_by_role("link", name=FAILING)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(FAILING)
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Connectors")
+
+
+def test_the_list_is_useful_without_scripts(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page(), java_script_enabled=False)
+    assert names(page)[0] == FAILING
+    page.get_by_role("searchbox").fill("archive")
+    page.get_by_role("button", name="Search").click()
+    assert names(page) == [STOPPED]
+    page.get_by_role("link", name=STOPPED).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(STOPPED)

@@ -1,0 +1,52 @@
+"""What pages show when a worker is killed. The last of these modules, because the cluster is not the same afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.ui.scene import FAILING, SOURCE, Scene, page_url
+
+if TYPE_CHECKING:
+    from tests.integration.ui.visitor import Visitor
+
+pytestmark = pytest.mark.ci
+NOTICED_MS = 5_000
+LOST_MS = 30_000
+"""The group notices after six seconds, and rebalances."""
+
+
+def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(scene: Scene, visitor: Visitor) -> None:
+    visitor.expect("ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE")
+    worker = scene.cluster.workers[1]
+    name = worker.url.removeprefix("http://")
+    page = visitor.open(page_url(worker.url))
+    page.evaluate("window.sameDocument = true")
+    survivor = visitor.open(scene.page("cluster"), beside=page)
+    banner = page.locator("#away")
+    expect(banner).to_be_hidden()
+    worker.kill()
+    expect(banner).to_be_visible(timeout=NOTICED_MS)
+    expect(banner).to_contain_text(f"No answer from {name} since ")
+    expect(page.get_by_role("link", name=FAILING)).to_be_visible()  # what it knew stays readable
+    expect(survivor.get_by_role("link", name=name)).to_have_count(0, timeout=LOST_MS)
+    scene.wait_until("everything ran on the survivor", lambda: workers_of(scene) == {scene.worker.url[7:]})
+    survivor.goto(scene.page("connectors", SOURCE))
+    expect(survivor.locator("td[data-label='Worker']")).to_have_text(scene.worker.url[7:])
+    worker.start()
+    expect(banner).to_be_hidden()
+    expect(page.get_by_role("link", name=FAILING)).to_be_visible()
+    scene.cluster.pause(SOURCE)
+    expect(page.locator("tr[data-row]").filter(has_text=SOURCE)).to_contain_text("paused", timeout=LOST_MS)
+    assert page.evaluate("window.sameDocument")
+
+
+def workers_of(scene: Scene) -> set[str]:
+    """Return the workers that connectors and tasks are on, as far as they run or have failed."""
+    found = set()
+    for entry in scene.get("/connectors?expand=status").values():
+        for each in (entry["status"]["connector"], *entry["status"]["tasks"]):
+            found.add(each["worker_id"] if each["state"] != "UNASSIGNED" else "none")
+    return found
