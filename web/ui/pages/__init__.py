@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from typing import Final
 
-from web.ui.pages import actions, cluster, config, connector, connectors, edit, offsets, plugins
+from web.ui.pages import (
+    actions,
+    charts,
+    cluster,
+    config,
+    connector,
+    connectors,
+    edit,
+    events,
+    letters,
+    logs,
+    offsets,
+    plugins,
+    task,
+    topics,
+)
 from web.ui.routing import Page
 
 PAGES: Final[tuple[Page, ...]] = (
     *connectors.PAGES,
     *cluster.PAGES,
     *actions.PAGES,
+    *events.PAGES,
+    *charts.PAGES,
+    *task.PAGES,
+    *logs.PAGES,
+    *topics.PAGES,
+    *letters.PAGES,
     *connector.PAGES,
     *config.PAGES,
     *edit.PAGES,

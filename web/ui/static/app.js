@@ -201,6 +201,7 @@
   keys.set("k", () => move(-1));
   keys.set("g c", () => go("nav-connectors"));
   keys.set("g w", () => go("nav-cluster"));
+  keys.set("g e", () => go("nav-events"));
   keys.set("?", () => document.getElementById("help").showModal());
 
   document.addEventListener("keydown", (event) => {

@@ -105,6 +105,12 @@ def connector_page(name: str, status: Mapping[str, Any], config: object, topics:
     )
 
 
+def no_task(number: int) -> TaskRow:
+    """Return the row of a task that no status names."""
+    instance = Instance(task=number, state=Shown.UNKNOWN, worker="", cause="", trace="", version="")
+    return TaskRow(instance, None, None, None, "", None)
+
+
 def _row(instance: Instance, found: object, progress: Progress) -> TaskRow:
     known = mapping(found)
     numbers = None if instance.task is None else progress.tasks.get(instance.task)

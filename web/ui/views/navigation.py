@@ -26,12 +26,18 @@ NAVIGATION: Final = (
     Entry("cluster", "Cluster"),
     Entry("create", "Create", writes=True),
     Entry("plugins", "Plugins"),
+    Entry("events", "Events", needs="events"),
 )
 
 CONNECTOR_TABS: Final = (
     Entry("", "Overview"),
+    Entry("charts", "Charts", needs="series"),
+    Entry("history", "History", needs="history"),
+    Entry("logs", "Logs", needs="logs"),
     Entry("config", "Config"),
     Entry("offsets", "Offsets"),
+    Entry("topics", "Topics", needs="topics"),
+    Entry("letters", "Dead letters", needs="dead_letters"),
 )
 """The empty key is the connector's page itself."""
 
@@ -43,6 +49,7 @@ KEYS: Final = (
     ("g c", "Go to the connectors"),
     ("g w", "Go to the cluster and its workers"),
     ("g p", "Go to the plugins"),
+    ("g e", "Go to the events"),
     ("r", "Restart the row or the connector"),
     ("p", "Pause or resume it"),
     ("s", "Stop the connector"),

@@ -61,7 +61,7 @@ def test_a_connectors_page_shows_cause_and_trace_of_a_failed_task_first(orders: 
     code, text = get(orders, "/ui/connectors/orders")
     assert code == 200
     assert "at a.B.c" in text
-    assert text.index('<th scope="row">1</th>') < text.index('<th scope="row">0</th>')
+    assert text.index('tasks/1">1</a></th>') < text.index('tasks/0">0</a></th>')
 
 
 def test_the_cluster_page_shows_workers_and_what_they_run(orders: Api) -> None:

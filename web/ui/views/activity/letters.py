@@ -18,6 +18,7 @@ SHOWN: Final = 20
 MOST_SHOWN: Final = 100
 MOST_REPLAYED: Final = 10_000
 """Maximum number of letters that one request replays."""
+_SHORT: Final = 80
 TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
 
 
@@ -31,6 +32,11 @@ class Bytes:
     """`text`, `base64` or `null`."""
     cut: bool = False
     """Whether only its beginning is there."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it fits on a line."""
+        return len(self.text) <= _SHORT and "\n" not in self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,15 +130,10 @@ def preview_of(answer: object) -> Preview:
     return Preview(total=sum(count for _, count in counts), written=counts)
 
 
-def confirmation(name: str, letters: Letters, preview: Preview) -> Confirmation:
-    """Return what is asked before a replay."""
+def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
+    """Return what is asked before a replay of at most `limit` letters."""
     topics = listed([f"{topic} ({count:,})" for topic, count in preview.written])
-    left = letters.left
-    rest = (
-        [f"{counted(left - preview.total, 'letter')} more stay for another replay."]
-        if left is not None and left > preview.total
-        else []
-    )
+    rest = ["More letters may be left: they stay for another replay."] if preview.total >= limit else []
     return Confirmation(
         question=f"Replay {counted(preview.total, 'dead letter')} of {name}?",
         effects=(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from web.ui.views.activity.timeline import Entry, Timeline
+from web.ui.views.activity.timeline import REMOVED, Entry, Timeline
 from web.ui.views.cluster import Waiting
 from web.ui.views.connector import Restarts, TaskRow
 from web.ui.views.states import Shown
@@ -48,6 +48,16 @@ def verdict_of(row: TaskRow, timeline: Timeline, waiting: Iterable[Waiting], con
     """
     state = row.instance.state
     entry = next(iter(timeline.entries), None)
+    if entry is not None and entry.state == REMOVED and state is Shown.UNKNOWN:
+        return Verdict(
+            state=state,
+            title="Removed",
+            since_ms=entry.ms,
+            why=entry.cause,
+            by=entry.by,
+            next="",
+            next_ms=None,
+        )
     known = entry if entry is not None and _fits(entry, state) else None
     waits = next(
         (each for each in waiting if (each.connector, each.task) == (connector, row.instance.task)), None

@@ -110,10 +110,11 @@ def test_a_replay_is_one_request() -> None:
 
 def test_the_question_names_how_many_records_go_to_which_topics() -> None:
     preview = preview_of({"dry_run": True, "written": {"orders": 12, "clicks": 3, "none": 0, "odd": "x"}})
-    asked = confirmation("orders-sink", letters_of(answer()), preview)
+    asked = confirmation("orders-sink", preview, 15)
     assert asked.question == "Replay 15 dead letters of orders-sink?"
     assert "They are written again to clicks (3) and orders (12)" in asked.effects[0]
-    assert asked.effects[-1] == "2 letters more stay for another replay."
+    assert asked.effects[-1] == "More letters may be left: they stay for another replay."
+    assert confirmation("orders-sink", preview, 16).effects[-1] != asked.effects[-1]
 
 
 def test_the_result_tells_what_was_written() -> None:

@@ -1,0 +1,129 @@
+"""A worker's canned answers about a connector of which a task failed, and its pages as text."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+from tests.unit.web.ui.canned import CannedSource, browser
+
+NAME = "orders-sink"
+URL = f"/ui/connectors/{NAME}"
+PATH = f"/connectors/{NAME}"
+FORM = {"Origin": "http://testserver", "Content-Type": "application/x-www-form-urlencoded"}
+
+
+def state(
+    ms: int, word: str, cause: str, *, task: int | None = 0, by: str = "", trace: str | None = None
+) -> Any:
+    return {
+        "ms": ms,
+        "task": task,
+        "state": word,
+        "worker_id": "w:1",
+        "generation": 4,
+        "cause": cause,
+        "by": by,
+        "trace": trace,
+    }
+
+
+def answers(name: str = NAME, text: str = "IOError: disk is full") -> dict[str, Any]:
+    """Return a worker's answers; `text` is wherever a text of another origin may be."""
+    path = f"/connectors/{name}"
+    return {
+        f"{path}/status": {
+            "name": name,
+            "type": "sink",
+            "connector": {"state": "RUNNING", "worker_id": "w:1"},
+            "tasks": [{"id": 0, "state": "FAILED", "worker_id": "w:1", "trace": f"{text}\n\tat a.B.c"}],
+        },
+        f"{path}/config": {"connector.class": "org.acme.Sink", "topics": text, "topics.regex": text},
+        f"{path}/topics": {name: {"topics": [text]}},
+        f"{path}/history": _history(text),
+        f"{path}/series": _series(text),
+        f"{path}/logs": _logs(text),
+        "/admin/loggers": {"root": {"level": "INFO"}, f"org.acme.{text}": {"level": text}},
+        "/events": _events(name, text),
+        f"{path}/dead-letters": _letters(text),
+        f"POST {path}/dead-letters/replay": {"dry_run": True, "written": {"orders": 12, "clicks": 3}},
+        f"PUT {path}/topics/reset": {},
+        "PUT /admin/loggers/org.acme": ["org.acme", "org.acme.x"],
+    }
+
+
+def _history(text: str) -> Any:
+    return {
+        "worker_id": "w:1",
+        "since_ms": 500,
+        "dropped": 3,
+        "states": [
+            state(3_000, "FAILED", text, trace=f"{text}\n\tat a.B.c"),
+            state(2_100, "RUNNING", "restarted", by=f"POST from {text}"),
+            state(2_000, "RESTARTING", "restarted", by=f"POST from {text}"),
+            state(1_000, "RUNNING", "created"),
+            state(900, "RUNNING", "created", task=None),
+        ],
+    }
+
+
+def _series(text: str) -> Any:
+    values = {
+        "id": 0,
+        "records_per_second": [1, None, 2],
+        "backlog_records": [7, 8, 9],
+        "write_ms": [40, None, 50],
+    }
+    return {"step_ms": 5_000, "start_ms": 60_000, "tasks": [values], "silent": [text]}
+
+
+def _logs(text: str) -> Any:
+    line = {"id": 1, "ms": 1, "worker_id": text, "level": "ERROR", "logger": text, "task": 0, "message": text}
+    return {"lines": [line], "silent": [text], "dropped": 17}
+
+
+def _events(name: str, text: str) -> Any:
+    odd = {"seq": 1, "ms": 1, "kind": text, "connector": name, "task": 0, "text": text, "by": text}
+    created = {
+        "seq": 2,
+        "ms": 1,
+        "kind": "config",
+        "connector": name,
+        "task": None,
+        "text": "created",
+        "by": "",
+    }
+    return {"events": [odd, created]}
+
+
+def _letters(text: str) -> Any:
+    letter = {"topic": "dead", "partition": 0, "offset": 17, "timestamp": 1_000, "key": text, "value": text}
+    error = {
+        "topic": text,
+        "partition": 0,
+        "offset": 9,
+        "task": 0,
+        "stage": text,
+        "class": text,
+        "exception": text,
+        "message": text,
+        "stacktrace": f"{text}\n\tat a.B.c",
+    }
+    explained = {**letter, "headers": [{"key": text, "value": text}], "error": error}
+    other = {**letter, "value_base64": "/w==", "value": None, "error": None}
+    return {"topic": "dead", "letters": 41, "left_to_replay": 17, "shown": [explained, other]}
+
+
+def get(path: str, source: CannedSource | None = None, **options: Any) -> str:
+    answer = browser(source or CannedSource(answers()), **options).get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def plain(text: str) -> str:
+    """Return the text of a page on one line."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+PAGES = ("tasks/0", "history", "charts", "logs", "topics", "letters")

@@ -1,0 +1,68 @@
+"""A worker that answers the dashboard with canned answers, and the dashboard before it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.testclient import TestClient
+from typing_extensions import override
+
+from kraal.core.ids import Json
+from web.ui.app import DashboardApp, standalone
+from web.ui.features import Features
+from web.ui.options import DashboardOptions
+from web.ui.sources.api import Answer, Caller, Change, Query, Refused, Source, Word
+from web.ui.sources.messages import encoded_body
+
+EVERYTHING = Features(
+    kraal=True, version="4.3.0", assignments=True, loggers=True, supervision=True, versions=True, health=True,
+    changes=True, progress=True, series=True, history=True, configs=True, logs=True, dead_letters=True, events=True,
+)  # fmt: skip
+JAVA = Features(version="4.3.0", loggers=True)
+
+
+@dataclass
+class CannedSource(Source):
+    """Answers by method and path; an exception as an answer is raised, and what has none is 404."""
+
+    answers: dict[str, Any]
+    told: Features = EVERYTHING
+    asked: list[tuple[str, str, dict[str, str], Json]] = field(default_factory=list)
+    """Method, path, query and body of each request."""
+
+    @override
+    async def ask(
+        self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
+    ) -> Answer:
+        path = "/" + "/".join(segments)
+        self.asked.append((method, path, dict(query), body))
+        found = self.answers.get(path if method == "GET" else f"{method} {path}")
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            raise Refused(404, "HTTP 404 Not Found")
+        return Answer(200, encoded_body(found))
+
+    @override
+    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+        yield Change(Word.BYE)
+
+    @override
+    async def features(self, caller: Caller) -> Features:
+        return self.told
+
+    @override
+    async def close(self) -> None:
+        pass
+
+    def query_of(self, path: str) -> dict[str, str]:
+        """Return the query of the latest request for a path."""
+        return next(query for _, asked, query, _ in reversed(self.asked) if asked == path)
+
+
+def browser(source: Source, **options: Any) -> TestClient:
+    """Return a browser before the dashboard of a source."""
+    app = DashboardApp(source, DashboardOptions(worker="worker:8083", **options))
+    return TestClient(standalone(app), follow_redirects=False)

@@ -1,0 +1,244 @@
+"""Pages of what a connector did, from canned answers with the real templates."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import pytest
+
+from tests.unit.web.ui.activity import FORM, NAME, PATH, URL, answers, get, plain, state
+from tests.unit.web.ui.canned import JAVA, CannedSource, browser
+from web.ui.sources.api import Away, Refused
+
+# -- time lines ----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_tells_at_a_glance_why_it_does_not_run() -> None:
+    text = plain(get(f"{URL}/tasks/0"))
+    assert "Failed since 1970-01-01 00:00:03 UTC IOError: disk is full A restart runs it again" in text
+
+
+def test_a_task_tells_its_states_who_asked_and_what_became_of_restarts() -> None:
+    page = get(f"{URL}/tasks/0")
+    text = plain(page)
+    assert "restarted POST from IOError" in text
+    assert "Restarts 1 0 automatic, 1 requested" in text
+    assert (
+        "requested POST from IOError: disk is full ran for 900 ms, then failed: IOError: disk is full" in text
+    )
+    assert "Recorded by w:1 since 1970-01-01 00:00:00 UTC . 3 older states are no longer kept." in text
+    assert page.index("1970-01-01 00:00:03 UTC</time></td>") < page.index(
+        "1970-01-01 00:00:01 UTC</time></td>"
+    )
+    assert '<details id="trace-3000-0-' in page
+    assert '<rect class="failed"' in page
+    assert "connector</td>" not in page
+
+
+def test_the_history_has_all_instances_or_one() -> None:
+    everything = get(f"{URL}/history")
+    assert f'<a href="{URL}/tasks/0">task 0</a>' in everything
+    assert everything.count("<tr data-row") == 5
+    assert get(f"{URL}/history?task=connector").count("<tr data-row") == 1
+    assert get(f"{URL}/history?task=0").count("<tr data-row") == 4
+    assert get(f"{URL}/history?task=%3Cb%3E").count("<tr data-row") == 5
+
+
+def test_a_waiting_task_tells_what_it_waits_for() -> None:
+    source = CannedSource(answers())
+    source.answers[f"{PATH}/status"]["tasks"][0] = {"id": 0, "state": "UNASSIGNED", "worker_id": ""}
+    waits = {"connector": NAME, "task": 0, "state": "UNASSIGNED", "reason": "no worker has its plugin"}
+    source.answers["/admin/assignments"] = {"leader": "x", "generation": 4, "waiting": [waits]}
+    assert "no worker has its plugin" in plain(get(f"{URL}/tasks/0", source))
+
+
+def test_a_task_of_the_past_is_shown_and_one_that_never_was_is_not_found() -> None:
+    source = CannedSource(answers())
+    source.answers[f"{PATH}/status"]["tasks"] = []
+    source.answers[f"{PATH}/history"]["states"].insert(0, state(9_000, "REMOVED", "no longer configured"))
+    assert "Removed since 1970-01-01 00:00:09 UTC no longer configured" in plain(
+        get(f"{URL}/tasks/0", source)
+    )
+    assert browser(source).get(f"{URL}/tasks/7").status_code == 404
+    assert browser(source).get(f"{URL}/tasks/x").status_code == 400
+
+
+def test_a_java_workers_task_has_its_present_state_only() -> None:
+    source = CannedSource(answers(), told=JAVA)
+    text = plain(get(f"{URL}/tasks/0", source))
+    assert "Failed IOError: disk is full" in text
+    assert "This worker tells the present state only." in text
+    assert not [path for _, path, _, _ in source.asked if path.endswith("/history")]
+
+
+# -- tabs ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_worker_cannot_tell_has_no_tab() -> None:
+    titles = ("Charts", "History", "Logs", "Dead letters", "Events")
+    everything, java = get(f"{URL}/topics"), get(f"{URL}/topics", CannedSource(answers(), told=JAVA))
+    assert [title for title in titles if f">{title}</a>" in everything] == list(titles)
+    assert [title for title in titles if f">{title}</a>" in java] == []
+
+
+@pytest.mark.parametrize(
+    "part", [f"{URL}/tasks/0?part=task", f"{URL}/history?part=history", f"{URL}/logs?part=lines"]
+)
+def test_a_part_is_the_page_without_its_frame(part: str) -> None:
+    found = get(part)
+    assert "<html" not in found
+    assert f'hx-get="{part}"' in get(part.partition("?")[0])
+
+
+def test_tasks_of_the_overview_lead_to_their_lives() -> None:
+    source = CannedSource(answers())
+    assert f'<a href="{URL}/tasks/0">0</a>' in get(URL, source)
+
+
+# -- charts --------------------------------------------------------------------------------------------------------
+
+
+def test_charts_are_lines_and_numbers_without_scripts_and_carry_the_values_for_them() -> None:
+    page = get(f"{URL}/charts")
+    assert plain(page).count("Now Mean Highest") == 3
+    assert "Task 0 2 1.5 2" in plain(page)
+    assert '<path class="line-0" d="M0.0,40.0' in page
+    carried = json.loads(unescape(re.findall(r'data-charts="([^"]*)"', page)[0]))
+    assert {chart["key"]: [line["values"] for line in chart["lines"]] for chart in carried["charts"]} == {
+        "rate": [[1, None, 2]],
+        "phases": [[40, None, 50]],
+        "backlog": [[7, 8, 9]],
+    }
+
+
+def test_charts_of_one_task_and_of_none() -> None:
+    assert "Task 0" in get(f"{URL}/charts?task=0")
+    assert "There are no numbers yet" in get(f"{URL}/charts?task=7")
+
+
+# -- logs ----------------------------------------------------------------------------------------------------------
+
+
+def test_lines_are_asked_for_by_level_and_task() -> None:
+    source = CannedSource(answers())
+    page = get(f"{URL}/logs?level=warn&task=0&q=disk", source)
+    assert source.query_of(f"{PATH}/logs") == {"limit": "500", "level": "WARN", "task": "0"}
+    assert '<option value="WARN" selected>' in page
+    assert "IOError: disk is full" in plain(page)
+    assert "17 older lines are no longer kept." in plain(page)
+    assert "No line matches." in get(f"{URL}/logs?q=nothing", source)
+
+
+def test_a_level_is_set_for_a_worker_or_the_cluster() -> None:
+    source = CannedSource(answers())
+    client = browser(source)
+    assert f'action="{URL}/logs/level"' in client.get(f"{URL}/logs").text
+    answer = client.post(
+        f"{URL}/logs/level", content="logger=org.acme&level=DEBUG&scope=cluster", headers=FORM
+    )
+    assert answer.status_code == 303
+    assert source.asked[-1] == ("PUT", "/admin/loggers/org.acme", {"scope": "cluster"}, {"level": "DEBUG"})
+    assert "will log at DEBUG on all workers" in plain(client.get(answer.headers["location"]).text)
+
+
+def test_a_level_that_does_not_exist_is_not_sent() -> None:
+    source = CannedSource(answers())
+    body = "logger=org.acme&level=LOUD&scope=worker"
+    assert browser(source).post(f"{URL}/logs/level", content=body, headers=FORM).status_code == 400
+    assert source.asked == []
+
+
+def test_lines_are_shown_where_levels_are_not_told() -> None:
+    source = CannedSource(answers())
+    source.answers["/admin/loggers"] = Refused(404, "HTTP 404 Not Found")
+    page = get(f"{URL}/logs", source)
+    assert "IOError" in page
+    assert "Levels of the loggers" not in page
+
+
+# -- events --------------------------------------------------------------------------------------------------------
+
+
+def test_events_are_filtered_by_kind_with_links_to_what_they_concern() -> None:
+    page = get("/ui/events")
+    assert f'<a href="{URL}">{NAME}</a>' in page
+    assert f'<a href="{URL}/tasks/0">{NAME}, task 0</a>' in page
+    assert get("/ui/events?kind=config").count("<tr data-row>") == 1
+
+
+# -- topics --------------------------------------------------------------------------------------------------------
+
+
+def test_topics_that_are_not_tracked_leave_those_of_the_config() -> None:
+    source = CannedSource(answers())
+    source.answers[f"{PATH}/topics"] = Refused(403, "Topic tracking is disabled.")
+    text = plain(get(f"{URL}/topics", source))
+    assert "The topics that were used are not known: Topic tracking is disabled." in text
+    assert "topics to read" in text
+    assert "Forget" not in text
+
+
+def test_used_topics_are_forgotten_after_a_question() -> None:
+    source = CannedSource(answers())
+    client = browser(source)
+    assert f"Forget the 1 topic that {NAME} has used?" in plain(client.get(f"{URL}/topics/reset").text)
+    answer = client.post(f"{URL}/topics/reset", content="", headers=FORM)
+    assert source.asked[-1][:2] == ("PUT", f"{PATH}/topics/reset")
+    assert "the list of used topics was emptied" in client.get(answer.headers["location"]).text
+
+
+# -- dead letters --------------------------------------------------------------------------------------------------
+
+
+def test_a_dead_letter_tells_where_it_came_from_and_what_failed() -> None:
+    text = plain(get(f"{URL}/letters"))
+    assert "Not yet replayed 17" in text
+    assert "IOError: disk is full-0@9" in text
+    assert "/w== base64, because it is not UTF-8 text" in text
+    assert "Why it failed is not known: errors.deadletterqueue.context.headers.enable was false." in text
+
+
+def test_a_connector_without_dead_letters_says_why() -> None:
+    source = CannedSource(answers())
+    source.answers[f"{PATH}/dead-letters"] = Refused(
+        404, "Connector orders-sink has no dead letter queue topic"
+    )
+    text = get(f"{URL}/letters", source)
+    assert "has no dead letter queue topic" in text
+    assert "Replay at most" not in text
+
+
+def test_a_replay_asks_with_the_numbers_of_a_dry_run_and_writes_no_more_than_it_named() -> None:
+    source = CannedSource(answers())
+    client = browser(source)
+    page = client.get(f"{URL}/letters/replay?name={NAME}&limit=100")
+    assert source.asked[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, {"limit": 100, "dry_run": True})
+    assert f"Replay 15 dead letters of {NAME}?" in plain(page.text)
+    assert "clicks (3) and orders (12)" in plain(page.text)
+    assert '<input type="hidden" name="limit" value="15">' in page.text
+    answer = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
+    assert source.asked[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, {"limit": 15, "dry_run": False})
+    assert "15 records written to clicks (3) and orders (12)" in plain(
+        client.get(answer.headers["location"]).text
+    )
+
+
+def test_a_replay_that_may_have_happened_says_so() -> None:
+    source = CannedSource(answers())
+    source.answers[f"POST {PATH}/dead-letters/replay"] = Away("No answer.")
+    client = browser(source)
+    answer = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
+    assert "It is not known whether the request took effect." in client.get(answer.headers["location"]).text
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "said"),
+    [("x", 400, "whole number"), ("0", 400, "1 to 10,000"), ("", 409, "nothing to replay")],
+)
+def test_a_replay_that_cannot_be_asks_nothing(limit: str, code: int, said: str) -> None:
+    source = CannedSource(answers())
+    source.answers[f"POST {PATH}/dead-letters/replay"] = {"dry_run": True, "written": {}}
+    answer = browser(source).get(f"{URL}/letters/replay?limit={limit}")
+    assert (answer.status_code, said in answer.text) == (code, True)

@@ -1,0 +1,25 @@
+"""Events of the worker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from web.ui.routing import Model, Page, Visit, page
+from web.ui.sources.requests import get_map
+from web.ui.views.activity.events import MOST_EVENTS, events_of
+
+
+@page("/events", "pages/events.html", parts={"events": "activity/events.html"}, nav="events")
+async def _events(visit: Visit) -> Model:
+    """Ask for all events that the worker keeps, and choose here."""
+    query = (("limit", str(MOST_EVENTS)),)
+    answer = await get_map(visit.source, visit.caller, "events", query=query)
+    kind, connector = visit.text("kind"), visit.text("connector")
+    return {
+        "kind": kind,
+        "connector": connector,
+        "events": events_of(answer, kind=kind, connector=connector, page=visit.number("page", 1)),
+    }
+
+
+PAGES: Final[tuple[Page, ...]] = (_events,)

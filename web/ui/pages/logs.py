@@ -1,0 +1,97 @@
+"""Log lines of a connector, and the levels of the loggers that write them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.core.errors import BadRequest
+from kraal.core.ids import Json
+from web.ui.memory import Notice
+from web.ui.pages.actions import refuse_if_read_only
+from web.ui.pages.connector import connector_frame
+from web.ui.routing import Model, Page, Visit, action, page
+from web.ui.sources.api import Refused
+from web.ui.sources.requests import get_map
+from web.ui.sources.sending import Sender
+from web.ui.views.activity.logs import (
+    LEVELS,
+    MOST_LINES,
+    SETTABLE,
+    level_of,
+    level_request,
+    level_told,
+    log_of,
+    loggers_of,
+)
+from web.ui.views.commands import Result
+from web.ui.views.json_values import text
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+_LONGEST_NUMBER: Final = 9
+
+
+@page(
+    "/connectors/{connector}/logs",
+    "pages/logs.html",
+    parts={"lines": "activity/lines.html"},
+    nav="connectors",
+)
+async def _logs(visit: Visit) -> Model:
+    """Ask for the lines of a level and task; a text is looked for here."""
+    level, asked, query = level_of(visit.text("level")), visit.text("task"), visit.text("q").strip()
+    is_number = asked.isascii() and asked.isdecimal() and len(asked) <= _LONGEST_NUMBER
+    task = asked if is_number else ""
+    chosen = [("limit", str(MOST_LINES)), ("level", level), ("task", task)]
+    answer, config, levels = await asyncio.gather(
+        get_map(
+            visit.source, visit.caller, "connectors", visit.name, "logs",
+            query=[(key, value) for key, value in chosen if value],
+        ),
+        get_map(visit.source, visit.caller, "connectors", visit.name, "config"),
+        _levels(visit),
+    )  # fmt: skip
+    log = log_of(answer, level=level, task=int(task) if task else None, query=query)
+    return {
+        **connector_frame(visit, "logs"),
+        "log": log,
+        "choice": {"level": level, "task": task, "q": query},
+        "levels": LEVELS,
+        "settable": SETTABLE,
+        "loggers": [] if levels is None else loggers_of(levels, text(config, "connector.class"), log.lines),
+    }
+
+
+async def _levels(visit: Visit) -> Mapping[str, Any] | None:
+    """Return the levels of all loggers; None if they are not told, for example because `/admin` is elsewhere."""
+    if not visit.features.loggers:
+        return None
+    try:
+        return await get_map(visit.source, visit.caller, "admin", "loggers")
+    except Refused:
+        return None
+
+
+@action("/connectors/{connector}/logs/level", nav="connectors")
+async def _set_level(visit: Visit) -> Response:
+    """Set the level of a logger on the worker that answers, or on all."""
+    refuse_if_read_only(visit)
+    fields = dict(await visit.form())
+    logger, level, scope = fields.get("logger", ""), fields.get("level", ""), fields.get("scope", "")
+    try:
+        request = level_request(logger, level, scope)
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+
+    def tell(_status: int, body: Json) -> Result:
+        return Result(name=logger, done=True, text=level_told(level, scope, visit.options.worker, body))
+
+    results = await Sender(visit.source, visit.caller).results([(logger, request, tell)])
+    token = visit.memory.notices.keep(Notice(title="Set level", results=results))
+    return visit.redirect("connectors", visit.name, "logs", result=token)
+
+
+PAGES: Final[tuple[Page, ...]] = (_set_level, _logs)

@@ -1,0 +1,85 @@
+"""Topics of a connector."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.core.ids import Json
+from web.ui.memory import Notice
+from web.ui.pages.actions import refuse_if_read_only
+from web.ui.pages.connector import connector_frame
+from web.ui.routing import Model, Page, Visit, action, page
+from web.ui.sources.api import Refused
+from web.ui.sources.requests import get_map
+from web.ui.sources.sending import Sender
+from web.ui.views.activity.topics import reset_confirmation, reset_request, topics_of
+from web.ui.views.commands import Result
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+
+@page(
+    "/connectors/{connector}/topics",
+    "pages/topics.html",
+    parts={"topics": "activity/topics.html"},
+    nav="connectors",
+)
+async def _topics(visit: Visit) -> Model:
+    """Show the topics that were used and those that the config names; one of both may be refused."""
+    config, (answer, refused) = await asyncio.gather(
+        get_map(visit.source, visit.caller, "connectors", visit.name, "config"), _used(visit)
+    )
+    return {
+        **connector_frame(visit, "topics"),
+        "topics": topics_of(answer, config, visit.name),
+        "refused": refused,
+    }
+
+
+async def _used(visit: Visit) -> tuple[Mapping[str, Any], str]:
+    """Return the topics that were used, or why they are not known."""
+    try:
+        return await get_map(visit.source, visit.caller, "connectors", visit.name, "topics"), ""
+    except Refused as error:
+        return {}, error.text
+
+
+@page(
+    "/connectors/{connector}/topics/reset",
+    "pages/confirm.html",
+    parts={"dialog": "parts/confirm.html"},
+    nav="connectors",
+)
+async def _ask_reset(visit: Visit) -> Model:
+    """Ask before the list of used topics is emptied."""
+    refuse_if_read_only(visit)
+    answer = await get_map(visit.source, visit.caller, "connectors", visit.name, "topics")
+    return {
+        "confirmation": reset_confirmation(visit.name, topics_of(answer, None, visit.name)),
+        "fields": [],
+        "target": ("connectors", visit.name, "topics", "reset"),
+        "cancel": ("connectors", visit.name, "topics"),
+        "cancel_query": {},
+        "copies": [visit.curl(reset_request(visit.name))],
+    }
+
+
+@action("/connectors/{connector}/topics/reset", nav="connectors")
+async def _reset(visit: Visit) -> Response:
+    """Empty the list of used topics."""
+    refuse_if_read_only(visit)
+
+    def tell(_status: int, _body: Json) -> Result:
+        return Result(name=visit.name, done=True, text="the list of used topics was emptied")
+
+    results = await Sender(visit.source, visit.caller).results(
+        [(visit.name, reset_request(visit.name), tell)]
+    )
+    token = visit.memory.notices.keep(Notice(title="Forget topics", results=results))
+    return visit.redirect("connectors", visit.name, "topics", result=token)
+
+
+PAGES: Final[tuple[Page, ...]] = (_ask_reset, _reset, _topics)

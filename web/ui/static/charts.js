@@ -1,0 +1,158 @@
+// Draws the charts of a page with uPlot, from the values that the page carries; each refresh of the page's part brings
+// new ones. Until then, and without scripts, the page shows plain lines.
+"use strict";
+
+(() => {
+  const library = document.currentScript.dataset.library;
+  const HEIGHT = 190;
+  const COLOURS = 9;
+  const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
+  const drawn = new Map(); // by the chart's key: plot, element, the labels it was made for
+  const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+  const seconds = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+  const numbers = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+
+  // uPlot makes a number format of the browser's language when it is loaded, and fails if that is no valid one.
+  function mendLanguage() {
+    try {
+      new Intl.NumberFormat(navigator.language);
+    } catch {
+      Object.defineProperty(navigator, "language", { value: "en", configurable: true });
+    }
+  }
+
+  function load() {
+    mendLanguage();
+    const script = document.createElement("script");
+    script.src = library;
+    script.addEventListener("load", draw);
+    document.head.append(script);
+  }
+
+  function text(value, unit) {
+    if (value === null || value === undefined) return "–";
+    if (unit !== "ms") return numbers.format(value);
+    return value < 1000 ? `${numbers.format(value)} ms` : `${numbers.format(value / 1000)} s`;
+  }
+
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+
+  // Each line of a stack begins where the one below it ends.
+  function stacked(lines) {
+    const sums = lines[0].values.map(() => 0);
+    return lines.map((line) =>
+      line.values.map((value, at) => {
+        if (lines.every((each) => each.values[at] === null)) return null;
+        sums[at] += value ?? 0;
+        return sums[at];
+      }),
+    );
+  }
+
+  // Values without neighbours, which no line connects.
+  function alone(plot, series) {
+    const values = plot.data[series];
+    const known = (at) => values[at] !== null && values[at] !== undefined;
+    return values.map((_, at) => at).filter((at) => known(at) && !known(at - 1) && !known(at + 1));
+  }
+
+  function seriesOf(chart, line, at) {
+    const tone = colour(`--chart-${at % COLOURS}`);
+    return {
+      label: line.label,
+      stroke: tone,
+      width: at === 0 || chart.stacked ? 2 : 1.25,
+      dash: chart.stacked ? [] : DASHES[at % DASHES.length],
+      fill: chart.stacked ? `${tone}33` : undefined,
+      points: { show: true, size: 5, fill: tone, filter: alone },
+    };
+  }
+
+  function options(chart, width) {
+    const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    return {
+      width,
+      height: HEIGHT,
+      padding: [8, 12, 0, 0],
+      series: [{}, ...chart.lines.map((line, at) => seriesOf(chart, line, at))],
+      bands: chart.stacked ? chart.lines.slice(1).map((_, at) => ({ series: [at + 2, at + 1] })) : [],
+      scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
+      axes: [
+        { ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => minutes.format(new Date(tick * 1000))) },
+        { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => text(tick, chart.unit)) },
+      ],
+      cursor: { drag: { x: false, y: false }, points: { size: 7 } },
+      legend: { show: false },
+      hooks: { setCursor: [(plot) => pointAt(plot, chart.unit)] },
+    };
+  }
+
+  // The table shows the values at the cursor, and the latest ones when it has left.
+  function pointAt(plot, unit) {
+    const figure = plot.root.closest("figure");
+    if (!figure) return;
+    const at = plot.cursor.idx;
+    const cells = [figure.querySelector("[data-at]"), ...figure.querySelectorAll("[data-value]")];
+    cells.forEach((cell, row) => {
+      if (cell.dataset.latest === undefined) cell.dataset.latest = cell.textContent;
+      if (at === null || at === undefined) cell.textContent = cell.dataset.latest;
+      else if (row === 0) cell.textContent = seconds.format(new Date(plot.data[0][at] * 1000));
+      else cell.textContent = text(plot.lines[row - 1].values[at], unit);
+    });
+  }
+
+  function drawOne(figure, chart, times) {
+    const place = figure.querySelector(".plot");
+    const labels = chart.lines.map((line) => line.label).join("\n");
+    const data = [times, ...(chart.stacked ? stacked(chart.lines) : chart.lines.map((line) => line.values))];
+    let known = drawn.get(chart.key);
+    if (known && known.labels !== labels) {
+      known.plot.destroy();
+      known = undefined;
+    }
+    figure.classList.add("drawn");
+    if (known) {
+      place.append(known.plot.root);
+      known.plot.lines = chart.lines;
+      known.plot.setData(data);
+      return;
+    }
+    const plot = new uPlot(options(chart, place.clientWidth), data, (self, init) => {
+      self.lines = chart.lines;
+      place.append(self.root);
+      init();
+    });
+    drawn.set(chart.key, { plot, labels });
+  }
+
+  function draw() {
+    const holder = document.querySelector("[data-charts]");
+    if (!holder) return;
+    if (!window.uPlot) return;
+    const { start_ms: start, step_ms: step, charts } = JSON.parse(holder.dataset.charts);
+    const count = Math.max(...charts.map((chart) => chart.lines[0].values.length));
+    const times = Array.from({ length: count }, (_, at) => (start + at * step) / 1000);
+    for (const chart of charts) {
+      const figure = holder.querySelector(`[data-chart="${chart.key}"]`);
+      if (figure) drawOne(figure, chart, times);
+    }
+  }
+
+  function fit() {
+    for (const { plot } of drawn.values()) {
+      const width = plot.root.parentElement ? plot.root.parentElement.clientWidth : 0;
+      if (width && width !== plot.width) plot.setSize({ width, height: HEIGHT });
+    }
+  }
+
+  document.body.addEventListener("htmx:afterSwap", draw);
+  window.addEventListener("resize", fit);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    drawn.forEach(({ plot }) => plot.destroy());
+    drawn.clear();
+    draw();
+  });
+  load();
+})();
