@@ -38,7 +38,7 @@ async def _task(visit: Visit) -> Model:
     wanted = {"supervision": visit.features.supervision, "progress": visit.features.progress}
     parts = tuple(part for part, told in wanted.items() if told)
     status, history = await asyncio.gather(
-        connector_status(visit.source, visit.caller, visit.name, parts=parts), _history(visit)
+        connector_status(visit.source, visit.caller, visit.name, parts=parts), _history(visit, number)
     )
     found = connector_page(visit.name, status, None, None)
     timeline = of_instance(timeline_of(history, _now_ms()), number)
@@ -92,12 +92,12 @@ def _strips(timeline: Timeline, instances: Sequence[int | None], now_ms: int) ->
     return [(task, strip_of(own[task], now_ms)) for task in there if task in set(eventful)]
 
 
-async def _history(visit: Visit) -> Mapping[str, Any] | None:
-    """Return the history; None if the worker has none."""
+async def _history(visit: Visit, task: int | None = None) -> Mapping[str, Any] | None:
+    """Return the history of all instances or of a task; None if the worker has none."""
     if not visit.features.history:
         return None
-    limit = (("limit", str(_MOST_STATES)),)
-    return await get_map(visit.source, visit.caller, "connectors", visit.name, "history", query=limit)
+    query = [("limit", str(_MOST_STATES)), *([] if task is None else [("task", str(task))])]
+    return await get_map(visit.source, visit.caller, "connectors", visit.name, "history", query=query)
 
 
 async def _waiting(visit: Visit, row: TaskRow) -> Sequence[Waiting]:

@@ -31,7 +31,7 @@
 
   function text(value, unit) {
     if (value === null || value === undefined) return "–";
-    if (unit !== "ms") return numbers.format(value);
+    if (unit !== "ms") return Math.abs(value) < 10000 ? String(Number(value.toPrecision(value < 1 ? 2 : 4))) : numbers.format(value);
     return value < 1000 ? `${numbers.format(value)} ms` : `${numbers.format(value / 1000)} s`;
   }
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kraal.core.ids import Json
 from web.ui.views.commands import Confirmation, Result
 from web.ui.views.copy_as import Request
-from web.ui.views.json_values import mapping, maps, number, text, texts, whole
+from web.ui.views.json_values import mapping, maps, number, text, whole
 from web.ui.views.texts import counted, listed
 from web.ui.views.traces import root_cause
 
@@ -30,8 +30,8 @@ class Bytes:
     """As text; base64 of bytes that are no text."""
     kind: str
     """`text`, `base64` or `null`."""
-    cut: bool = False
-    """Whether only its beginning is there."""
+    full: int | None = None
+    """Full size in bytes if only its beginning is there."""
 
     @property
     def is_short(self) -> bool:
@@ -64,6 +64,8 @@ class Letter:
     value: Bytes
     headers: Sequence[tuple[str, Bytes]]
     """Those of the failed record."""
+    more_headers: bool
+    """Whether headers are missing because they are too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,8 @@ class Letters:
     letters: int | None
     left: int | None
     """Letters that were not yet replayed."""
+    searched: int | None
+    """Offsets that were searched for letters of this connector; None if all were."""
     shown: Sequence[Letter]
     causes: Sequence[tuple[str, int]]
     """Exceptions among the letters shown, with their numbers, the most frequent first."""
@@ -98,6 +102,7 @@ def letters_of(answer: object) -> Letters:
         topic=text(found, "topic"),
         letters=whole(found, "letters"),
         left=whole(found, "left_to_replay"),
+        searched=_searched(found),
         shown=shown,
         causes=causes.most_common(5),
     )
@@ -157,11 +162,18 @@ def replayed(name: str, body: Json) -> Result:
         if done.total
         else "there was nothing left to replay"
     )
-    return Result(name=name, done=True, text=told)
+    left = whole(mapping(body), "left_to_replay")
+    return Result(name=name, done=True, text=f"{told}; {left:,} left" if left else told)
+
+
+def _searched(found: Mapping[str, Any]) -> int | None:
+    searched, letters = whole(found, "searched"), whole(found, "letters")
+    return searched if searched is not None and letters is not None and searched < letters else None
 
 
 def _letter(found: Mapping[str, Any]) -> Letter:
     error = mapping(found.get("error"))
+    cut = mapping(found.get("truncated"))
     trace = text(error, "stacktrace")
     message = text(error, "message")
     cause = root_cause(trace)
@@ -178,9 +190,10 @@ def _letter(found: Mapping[str, Any]) -> Letter:
         cause="" if message and message in cause else cause,
         trace=trace,
         explained=bool(error),
-        key=_bytes(found, "key"),
-        value=_bytes(found, "value"),
+        key=_bytes(found, "key", whole(cut, "key")),
+        value=_bytes(found, "value", whole(cut, "value")),
         headers=[(text(header, "key"), _bytes(header, "value")) for header in maps(found.get("headers"))],
+        more_headers="headers" in cut,
     )
 
 
@@ -191,10 +204,9 @@ def _place(found: Mapping[str, Any]) -> str:
     return f"{text(found, 'topic')}-{partition}@{offset}"
 
 
-def _bytes(found: Mapping[str, Any], name: str) -> Bytes:
-    cut = name in texts(found.get("cut")) or found.get(f"{name}_cut") is True
+def _bytes(found: Mapping[str, Any], name: str, full: int | None = None) -> Bytes:
     if isinstance(found.get(f"{name}_base64"), str):
-        return Bytes(found[f"{name}_base64"], "base64", cut)
+        return Bytes(found[f"{name}_base64"], "base64", full)
     if isinstance(found.get(name), str):
-        return Bytes(found[name], "text", cut)
+        return Bytes(found[name], "text", full)
     return Bytes("", "null")

@@ -9,6 +9,7 @@ from typing import Any, Final
 from kraal.core.ids import Json
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping, maps, text, texts, whole
+from web.ui.views.texts import counted
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 """Levels that the page filters by and sets, the most detailed first."""
@@ -123,7 +124,7 @@ def level_told(level: str, scope: str, worker: str, body: Json) -> str:
     if scope == "cluster":
         return f"will log at {level} on all workers"
     number = len(body) if isinstance(body, list) else 0
-    below = f", with {number - 1} loggers below it" if number > 1 else ""
+    below = f", with {counted(number - 1, 'logger')} below it" if number > 1 else ""
     return f"logs at {level} on {worker}{below}"
 
 

@@ -16,6 +16,8 @@ _NARROWEST: Final = 3
 """Width of the shortest state, so that it stays visible."""
 _MOST_SEGMENTS: Final = 100
 _LONGEST_STRIP_MS: Final = 24 * 3_600_000
+_STORED: Final = "as stored"
+_FOUND: Final = "found when the worker started"
 _ASKED: Final = "restarted"
 _AUTOMATIC: Final = "automatic restart"
 _BEGUN: Final = (Shown.RESTARTING, Shown.UNASSIGNED)
@@ -181,7 +183,7 @@ def _entries(states: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[Entry
             worker=worker,
             generation=whole(state, "generation"),
             moved=before is not None and text(before, "worker_id") not in ("", worker),
-            cause=text(state, "cause"),
+            cause=_FOUND if text(state, "cause") == _STORED else text(state, "cause"),
             by=text(state, "by"),
             trace=text(state, "trace"),
             restart=_begins_restart(state, before),

@@ -84,6 +84,20 @@ def test_the_newest_letter_comes_first_and_exceptions_are_counted() -> None:
     assert found.causes == [("org.apache.kafka.connect.errors.DataException", 2), ("E", 1)]
 
 
+def test_what_is_cut_tells_its_full_size() -> None:
+    truncated = {"key": 5_000, "value": 1_000_000, "headers": 9_000}
+    (letter,) = letters_of(answer({**LETTER, "truncated": truncated})).shown
+    assert (letter.key.full, letter.value.full, letter.more_headers) == (5_000, 1_000_000, True)
+    (whole,) = letters_of(answer({**LETTER, "truncated": {}})).shown
+    assert (whole.key.full, whole.value.full, whole.more_headers) == (None, None, False)
+
+
+def test_a_search_of_a_part_of_the_topic_is_told() -> None:
+    assert letters_of({**answer(), "searched": 39}).searched == 39
+    assert letters_of({**answer(), "searched": 40}).searched is None
+    assert letters_of(answer()).searched is None
+
+
 @pytest.mark.parametrize("shape", [None, [], {"shown": 7}, {"shown": [7]}])
 def test_an_answer_of_another_shape_has_no_letters(shape: object) -> None:
     assert letters_of(shape).shown == []
@@ -119,5 +133,8 @@ def test_the_question_names_how_many_records_go_to_which_topics() -> None:
 
 def test_the_result_tells_what_was_written() -> None:
     assert replayed("c", {"written": {"orders": 12}}).text == "12 records written to orders (12)"
+    assert (
+        replayed("c", {"written": {"a": 1}, "left_to_replay": 7}).text == "1 record written to a (1); 7 left"
+    )
     assert replayed("c", {"written": {}}).text == "there was nothing left to replay"
     assert replayed("c", None).done

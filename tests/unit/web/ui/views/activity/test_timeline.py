@@ -83,6 +83,10 @@ def test_an_entry_tells_when_the_instance_came_from_another_worker() -> None:
     assert [each.moved for each in found.entries] == [False, True, False]
 
 
+def test_a_state_from_before_the_worker_started_says_so() -> None:
+    assert life(state(100, "RUNNING", "as stored")).entries[0].cause == "found when the worker started"
+
+
 def test_restarts_are_counted_once_each_however_many_states_they_take() -> None:
     found = life(
         state(100, "RUNNING", "created"),
