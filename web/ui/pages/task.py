@@ -9,9 +9,12 @@ from typing import Any, Final
 
 from kraal.core.errors import BadRequest, NotFound
 from web.ui.pages.connector import connector_frame
+from web.ui.pages.edit import stored_config
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
-from web.ui.sources.requests import connector_status, get_map
+from web.ui.sources.plugin_keys import declared_secrets
+from web.ui.sources.requests import connector_status, get_list, get_map
+from web.ui.views.activity.task_config import task_config
 from web.ui.views.activity.timeline import REMOVED, Timeline, of_instance, strip_of, timeline_of
 from web.ui.views.activity.verdict import verdict_of
 from web.ui.views.cluster import Waiting, cluster_of
@@ -57,6 +60,20 @@ async def _task(visit: Visit) -> Model:
         "entries": timeline.entries[:_MOST_SHOWN],
         "strips": [(number, strip_of(timeline.entries, _now_ms()))] if timeline.entries else [],
     }
+
+
+@page("/connectors/{connector}/tasks/{task}/config", "pages/task_config.html", nav="connectors")
+async def _config(visit: Visit) -> Model:
+    """Show the config that the connector made for a task."""
+    number = _number(visit.segment("task"))
+    stored, tasks = await asyncio.gather(
+        stored_config(visit), get_list(visit.source, visit.caller, "connectors", visit.name, "tasks")
+    )
+    declared = await declared_secrets(visit.source, visit.caller, stored)
+    entries = task_config(tasks, number, stored, declared)
+    if entries is None:
+        raise NotFound(f"Connector {visit.name} has no task {number}.")
+    return {**connector_frame(visit, "tasks"), "task": number, "entries": entries}
 
 
 @page(
@@ -124,4 +141,4 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-PAGES: Final[tuple[Page, ...]] = (_task, _all)
+PAGES: Final[tuple[Page, ...]] = (_task, _config, _all)

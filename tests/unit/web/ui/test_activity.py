@@ -73,6 +73,18 @@ def test_a_java_workers_task_has_its_present_state_only() -> None:
     assert not [path for _, path, _, _ in source.asked if path.endswith("/history")]
 
 
+def test_a_tasks_config_has_its_own_keys_first_and_no_secrets() -> None:
+    source = CannedSource(answers())
+    source.answers[f"{PATH}/config"] = {"connector.class": "org.acme.Sink", "pin": "geheim", "url": "u"}
+    source.answers["/connector-plugins/org.acme.Sink/config"] = [{"name": "pin", "type": "PASSWORD"}]
+    own = {"url": "u", "pin": "geheim", "table": "orders?pin=geheim"}
+    source.answers[f"{PATH}/tasks"] = [{"id": {"connector": NAME, "task": 0}, "config": own}]
+    page = get(f"{URL}/tasks/0/config", source)
+    assert "geheim" not in page
+    assert "table of the task orders?pin=[hidden] pin [hidden] url u" in plain(page)
+    assert browser(source).get(f"{URL}/tasks/1/config").status_code == 404
+
+
 # -- tabs ----------------------------------------------------------------------------------------------------------
 
 
