@@ -18,8 +18,12 @@ LOST_MS = 30_000
 """The group notices after six seconds, and rebalances."""
 
 
-def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(scene: Scene, visitor: Visitor) -> None:
-    visitor.expect("ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE")
+def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
+    scene: Scene, visitor: Visitor
+) -> None:
+    visitor.expect(
+        "ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE"
+    )
     worker = scene.cluster.workers[1]
     name = worker.url.removeprefix("http://")
     page = visitor.open(page_url(worker.url))

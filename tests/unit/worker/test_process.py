@@ -8,7 +8,6 @@ import http.client
 import json
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from kraal.worker import standalone
 from kraal.worker.resources import keep_what_lives
 from kraal.worker.standalone import StandaloneProcess
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
+from web.server import HttpServer
 
 if TYPE_CHECKING:
     from actors.runtime.mailbox import Ask
@@ -137,10 +137,11 @@ def test_listeners_passwords_and_headers_are_what_the_file_says(tmp_path: Path) 
     assert list((tmp_path / "offsets.kraal" / "scratch").iterdir()) == []
 
 
-def test_streams_need_the_password_and_do_not_delay_a_shutdown(tmp_path: Path) -> None:
-    with running(properties(tmp_path)):
-        began_s = time.monotonic()
-    without_s = time.monotonic() - began_s
+def test_streams_need_the_password_and_do_not_delay_a_shutdown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A stop that waits for open streams takes this long, and `running` fails.
+    monkeypatch.setitem(HttpServer.__init__.__kwdefaults__, "graceful_s", 60)
     context = ssl.create_default_context(cadata=ROOT.pem)
     with running(properties(tmp_path)) as process:
         port = process._server.bound[1].port
@@ -152,8 +153,6 @@ def test_streams_need_the_password_and_do_not_delay_a_shutdown(tmp_path: Path) -
         stream = client.getresponse()
         assert (stream.status, stream.headers["X-Frame-Options"]) == (200, "DENY")
         assert b"event: hello\n" in iter(stream.readline, b"")
-        began_s = time.monotonic()
-    assert time.monotonic() - began_s < without_s + 1.5  # uvicorn would wait for 5 s
     assert b"\nevent: bye\n" in stream.read()
     client.close()
 
