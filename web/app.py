@@ -18,6 +18,7 @@ from actors.runtime.mailbox import Address
 from kraal.cluster.views.snapshot import Published
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
+from kraal.journal.journal import Journal, off
 from kraal.peers import Peers
 from web.authentication import AuthenticationMiddleware
 from web.errors import on_http_exception, on_kraal_error
@@ -31,6 +32,7 @@ from web.routes import (
     assignments,
     changes,
     connectors,
+    history,
     internal,
     metrics,
     offsets,
@@ -91,6 +93,7 @@ def create_apps(
     progress: ProgressReports | None = None,
     admission: Admission | None = None,
     dead_letters: OpenKafka | None = None,
+    journal: Journal | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers and middleware.
 
@@ -99,7 +102,8 @@ def create_apps(
     `loggers` are those that the herder changes; None: all of the process. `stall_detection` knows restarts and stalls;
     None: `expand=supervision` is ignored. `progress` knows the tasks' numbers; None: `expand=progress` is ignored, and
     there is no `/connectors/{c}/series`. `admission` counts requests and bodies, and metrics may share it; None: a new
-    one. `dead_letters` connects to Kafka; None: dead letters are not served.
+    one. `dead_letters` connects to Kafka; None: dead letters are not served. `journal` knows what happened on this
+    worker; None: nothing is recorded.
     """
     services = Services(
         herder=herder,
@@ -114,6 +118,7 @@ def create_apps(
         admission=admission or Admission(settings.limits),
         health_check=HealthCheck(herder),
         streams=Broadcaster(published),
+        journal=journal or off(),
     )
     services.admission.watch(Scarce.HERDER, lambda: herder.open_questions)
     services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
@@ -136,6 +141,7 @@ def _main_endpoints(
         *topics.ENDPOINTS,
         *offsets.ENDPOINTS,
         *plugins.endpoints(services),
+        *history.ENDPOINTS,
         *root.ENDPOINTS,
         *changes.ENDPOINTS,
         *metrics.endpoints(scrape, gather),

@@ -14,6 +14,7 @@ from kraal.config.worker.basic_auth import BasicAuth
 from kraal.config.worker.response_headers import HeaderRule
 from kraal.core.ids import Config
 from kraal.core.log_levels import Loggers
+from kraal.journal.journal import Journal, off
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
 from web.health import HealthCheck
@@ -101,6 +102,8 @@ class Services:
     progress: ProgressReports | None = None
     """Numbers of this worker's tasks; None: not available."""
     shared: SharedAnswers = field(default_factory=SharedAnswers)
+    journal: Journal = field(default_factory=off)
+    """What happened on this worker."""
     rendered: ResponseCache = field(default_factory=ResponseCache)
     peers: Peers = field(default_factory=Peers)
     """Client for forwarding requests to other workers."""

@@ -30,6 +30,8 @@ _LEVELS = {
     "FATAL": logging.CRITICAL,
     "OFF": OFF,
 }
+LEVELS = tuple(_LEVELS)
+"""The names of all levels."""
 logging.addLevelName(TRACE, "TRACE")
 
 

@@ -1,7 +1,7 @@
 """Authors: who sent the requests to this worker whose effects have not been seen yet. Any thread.
 
-REST registers a request before it asks the herder or another worker, and withdraws one that failed. When its effect is
-read from the log, the herder takes the author. A request whose effect never comes is forgotten after a while.
+REST registers a request before it asks the herder or another worker, and withdraws it when it is answered. When its
+effect is read from the log, the herder takes the author. Effects of forwarded requests may be read after the answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from kraal.core.ids import Config, ConnectorName, Instance, TargetState
 MOST: Final = 1_000
 """Maximum number of authors; the oldest are forgotten."""
 PATIENCE_MS: Final = 120_000
-"""How long after its request an author is kept, in milliseconds."""
+"""How long after its request an author is kept at most, in milliseconds."""
+LINGER_MS: Final = 10_000
+"""How long after the answer to a forwarded request, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,11 @@ class OffsetsChanged:
 Effect = ConfigWritten | Deleted | TargetSet | Restarted | LevelSet | OffsetsChanged
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Author:
     effect: Effect
     by: str
-    ms: int
+    until_ms: int
 
 
 class Authors:
@@ -86,31 +88,46 @@ class Authors:
         self._waiting: list[_Author] = []
 
     @contextmanager
-    def asking(self, effect: Effect | None, by: str) -> Iterator[None]:
-        """Register an author for as long as its request takes, and longer unless it raises; None: nothing."""
+    def asking(self, effect: Effect | None, by: str) -> Iterator[Callable[[], None]]:
+        """Register an author for as long as its request takes; an `effect` of None registers nothing.
+
+        Call what it yields when another worker has answered: the effect may still have to be read.
+        """
         if effect is None:
-            yield
+            yield _nothing
             return
-        author = _Author(effect, by, self._now_ms())
+        author = _Author(effect, by, self._now_ms() + PATIENCE_MS)
+        stays = False
+
+        def stay() -> None:
+            nonlocal stays
+            stays = True
+            author.until_ms = self._now_ms() + LINGER_MS
+
         with self._lock:
             self._waiting = [*self._waiting[-MOST + 1 :], author]
         try:
-            yield
+            yield stay
         except TimedOut:
-            raise  # it may still take effect
-        except BaseException:
-            with self._lock:
-                self._waiting = [each for each in self._waiting if each is not author]
+            stays = True  # it may still take effect
             raise
+        finally:
+            if not stays:
+                with self._lock:
+                    self._waiting = [each for each in self._waiting if each is not author]
 
     def take(self, effect: Effect) -> str | None:
         """Return who asked for an effect, once; None if nobody asked this worker."""
         with self._lock:
             now = self._now_ms()
-            self._waiting = [each for each in self._waiting if now - each.ms <= PATIENCE_MS]
+            self._waiting = [each for each in self._waiting if now <= each.until_ms]
             found = next((each for each in self._waiting if _fits(each.effect, effect)), None)
             self._waiting = [each for each in self._waiting if each is not found]
         return None if found is None else found.by
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _fits(asked: Effect, seen: Effect) -> bool:

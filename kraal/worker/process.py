@@ -208,6 +208,7 @@ class Process(ABC, Generic[C]):
             dead_letters=letters_kafka(self._worker_settings())
             if self.config.dead_letters_endpoint
             else None,
+            journal=assembly.journal,
         )
         assembly.journal.listen(apps.streams.note)
         assembly.series.listen(lambda names: apps.streams.note_all("numbers", names))

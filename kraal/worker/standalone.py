@@ -25,6 +25,7 @@ from kraal.core.errors import ActorDied, KraalError, TimedOut
 from kraal.core.private_files import make_directory, readable
 from kraal.java_plugins.parts import with_plugin_path
 from kraal.java_plugins.services import resolved_worker
+from kraal.journal.authors import ConfigWritten
 from kraal.plugin_lock.start import jars_of_worker
 from kraal.plugins.registry import Registry
 from kraal.stores.file_log import FileLog
@@ -143,12 +144,15 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
     `initial_state` counts only at the first creation. Raises KraalError.
     """
     entry = assembly.published.latest.config.connectors.get(file.name)
+    asking = assembly.journal.authors.asking(ConfigWritten(file.name, file.config), "the command line")
     if entry is None:
         create = CreateConnector(name=file.name, config=file.config, initial_state=file.initial_state)
-        ask(assembly.herder, create, timeout_s=CREATE_TIMEOUT_S)
+        with asking:
+            ask(assembly.herder, create, timeout_s=CREATE_TIMEOUT_S)
         log.info("Created connector %s", file.name)
     elif dict(entry.config) != dict(file.config):
-        ask(assembly.herder, PutConfig(name=file.name, config=file.config), timeout_s=CREATE_TIMEOUT_S)
+        with asking:
+            ask(assembly.herder, PutConfig(name=file.name, config=file.config), timeout_s=CREATE_TIMEOUT_S)
         log.info("Updated the config of connector %s", file.name)
     else:
         log.info("Connector %s already matches its file", file.name)

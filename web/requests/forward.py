@@ -13,6 +13,7 @@ to F6.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from starlette.responses import Response
@@ -21,6 +22,7 @@ from actors.runtime.mailbox import Ask
 from kraal.core.errors import Conflict, Momentary, NotLeader, NotOwner
 from web.middleware.admission import Scarce
 from web.rendering import JSON
+from web.requests.authors import author, effect_of
 from web.requests.herder_client import ask_herder
 from web.settings import Services
 
@@ -51,20 +53,25 @@ async def ask_or_forward(
     Raises the message's errors, Conflict after two hops, Momentary while no worker is known, PeerRefused, PeerFailed,
     and as ask_herder.
     """
-    try:
-        return render(await ask_herder(services, message, always=internal))
-    except NotLeader as exc:
-        url = exc.leader_url
-    except NotOwner as exc:
-        url = exc.owner_url
-    return await _forward(
-        services,
-        request,
-        url,
-        body,
-        _other_parameters(request) if query is None else query,
-        internal=internal,
-    )
+    with asking(services, request, message) as stay:
+        try:
+            return render(await ask_herder(services, message, always=internal))
+        except NotLeader as exc:
+            url = exc.leader_url
+        except NotOwner as exc:
+            url = exc.owner_url
+        others = _other_parameters(request) if query is None else query
+        answer = await _forward(services, request, url, body, others, internal=internal)
+        stay()
+        return answer
+
+
+def asking(
+    services: Services, request: Request, message: object
+) -> AbstractContextManager[Callable[[], None]]:
+    """Register the author of what a message does until it is answered; see `Authors.asking`."""
+    by = author(services, request, forwarded=HOP in request.query_params)
+    return services.journal.authors.asking(effect_of(message), by)
 
 
 async def ask_leader(services: Services, request: Request, url: str | None) -> Response:

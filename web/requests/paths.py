@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 _JAVA_INTEGERS = range(-(2**31), 2**31)
+_DIGITS = re.compile(r"[0-9]{1,16}")
+_SHOWN = 100
+"""Maximum length of an invalid value in an error, in characters."""
 
 
 def use_raw_path(scope: Scope) -> None:
@@ -55,6 +58,18 @@ def whole_number(request: Request, parameter: str) -> int | None:
     if not _WHOLE_NUMBER.fullmatch(text):
         raise BadRequest(f"Invalid value {text} for query parameter {parameter}; expected a whole number")
     return int(text)
+
+
+def number_in(request: Request, parameter: str, allowed: range) -> int | None:
+    """Read a query parameter that is a whole number; None: it is missing. Raises BadRequest."""
+    text = request.query_params.get(parameter)
+    if text is None:
+        return None
+    if _DIGITS.fullmatch(text) and int(text) in allowed:
+        return int(text)
+    raise BadRequest(
+        f"Invalid {parameter} '{text[:_SHOWN]}'; allowed are whole numbers from {allowed[0]} to {allowed[-1]}."
+    )
 
 
 def is_true(request: Request, parameter: str, *, default: bool = False) -> bool:

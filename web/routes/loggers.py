@@ -18,6 +18,7 @@ from web.openapi.schemas import SENT_CONFIG
 from web.openapi.shapes import TEXT, list_of, map_of, object_of
 from web.rendering import empty_answer, json_answer
 from web.requests.body import parse_config, read_body
+from web.requests.forward import asking
 from web.requests.herder_client import ask_herder
 from web.resource import endpoint
 from web.settings import Services
@@ -102,7 +103,9 @@ async def _put(services: Services, request: Request) -> Response:
         raise NotFound(f"invalid log level '{level}'.")
     scope = request.query_params.get("scope", _WORKER)
     if scope.lower() == _CLUSTER:
-        await ask_herder(services, SetLoggerLevel(namespace=namespace, level=level))
+        message = SetLoggerLevel(namespace=namespace, level=level)
+        with asking(services, request, message):
+            await ask_herder(services, message)
         return empty_answer(HTTPStatus.NO_CONTENT)
     if scope.lower() != _WORKER:
         log.warning(

@@ -52,6 +52,12 @@ class BasicAuth:
         return hmac.compare_digest(_digest(wanted), _digest(password)) and known is not None
 
 
+def user_of(authorization: str | None) -> str | None:
+    """Return the user that an `Authorization` header names; None if it names none."""
+    login = _login(authorization)
+    return None if login is None else login[0]
+
+
 def read_basic_auth(raw: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> BasicAuth | None:
     """Read the users of the REST API; None if it is open. Raises ConfigInvalid with the error."""
     classes = split_list(raw.get(EXTENSIONS) or "")

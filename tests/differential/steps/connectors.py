@@ -140,6 +140,8 @@ _CONFIGS = [
         whole("dead-letters", 404, 404),
     ),
     ask("the plugins it names", "GET /connectors/plain/plugins", None, whole("plugins-it-names", 404, 200)),
+    ask("its history", "GET /connectors/plain/history", None, whole("history", 404, 200)),
+    ask("its configs", "GET /connectors/plain/configs", None, whole("configs", 404, 200)),
     ask("its tasks", "GET /connectors/plain/tasks"),
     ask("its status", "GET /connectors/plain/status", until=states("STOPPED")),
     ask("its status with numbers", "GET /connectors/plain/status?expand=progress", None, _NUMBERS),

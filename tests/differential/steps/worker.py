@@ -111,6 +111,7 @@ STEPS = family(
     ask("HTTP's own asterisk", "OPTIONS *", None, whole("names-in-paths", 404, 404)),
     ask("metrics", "GET /metrics", None, whole("metrics", 404, 200)),
     ask("who may run what", "GET /admin/assignments", None, whole("assignments", 404, 200)),
+    ask("what happened", "GET /events", None, whole("events", 404, 200)),
     ask("what changes", "GET /changes?wait_ms=0", None, whole("changes", 404, 200)),
     ask("the API's description", "GET /openapi.json", None, whole("openapi", 404, 200)),
     ask(

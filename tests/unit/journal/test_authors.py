@@ -7,6 +7,7 @@ import pytest
 from kraal.core.errors import BadRequest, TimedOut
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.journal.authors import (
+    LINGER_MS,
     MOST,
     PATIENCE_MS,
     Authors,
@@ -78,17 +79,32 @@ def test_a_refused_request_has_no_effect_and_one_that_timed_out_may_have_one() -
     assert authors.take(SEEN) == "slow"
 
 
-def test_an_effect_may_be_read_after_the_answer_but_not_for_ever() -> None:
+@pytest.mark.parametrize(("after_ms", "by"), [(LINGER_MS, "forwarded"), (LINGER_MS + 1, None)])
+def test_the_effect_of_a_forwarded_request_may_be_read_soon_after_its_answer(
+    after_ms: int, by: str | None
+) -> None:
     clock = Clock()
     authors = Authors(clock)
-    with authors.asking(WRITTEN, "forwarded"):
+    with authors.asking(WRITTEN, "forwarded") as stay:
+        clock.now_ms = 1_000
+        stay()
+    clock.now_ms += after_ms
+    assert authors.take(SEEN) == by
+
+
+def test_a_request_that_was_answered_here_has_had_its_effect() -> None:
+    authors = Authors(Clock())
+    with authors.asking(WRITTEN, "somebody"):
         pass
-    clock.now_ms = PATIENCE_MS
-    assert authors.take(SEEN) == "forwarded"
-    with authors.asking(WRITTEN, "forwarded"):
-        pass
-    clock.now_ms = 2 * PATIENCE_MS + 1
     assert authors.take(SEEN) is None
+
+
+def test_a_request_without_an_answer_is_not_expected_for_ever() -> None:
+    clock = Clock()
+    authors = Authors(clock)
+    with authors.asking(WRITTEN, "somebody"):
+        clock.now_ms = PATIENCE_MS + 1
+        assert authors.take(SEEN) is None
 
 
 def test_the_first_of_two_equal_requests_comes_first() -> None:
@@ -98,14 +114,14 @@ def test_the_first_of_two_equal_requests_comes_first() -> None:
 
 
 def test_requests_without_an_effect_to_read_are_nothing() -> None:
-    with Authors(Clock()).asking(None, "somebody"):
-        pass
+    with Authors(Clock()).asking(None, "somebody") as stay:
+        stay()
 
 
 def test_authors_do_not_pile_up() -> None:
     authors = Authors(Clock())
     for number in range(3 * MOST):
-        with authors.asking(Deleted(ConnectorName(f"c{number}")), str(number)):
-            pass
+        with authors.asking(Deleted(ConnectorName(f"c{number}")), str(number)) as stay:
+            stay()
     assert authors.take(Deleted(ConnectorName(f"c{2 * MOST - 1}"))) is None
     assert authors.take(Deleted(ConnectorName(f"c{2 * MOST}"))) == str(2 * MOST)

@@ -29,6 +29,7 @@ from kraal.core.ids import (
     WorkerId,
 )
 from kraal.core.log_levels import Loggers
+from kraal.journal.journal import Journal
 from kraal.metrics.java_plugins import JavaNumbers, TaskValues
 from kraal.metrics.progress import ProgressReports
 from kraal.metrics.registry import MetricsRegistry
@@ -228,6 +229,7 @@ class Api:
         self.metrics = MetricsRegistry(self.clock, Windows(), in_group=False)
         self.series = Series(self.metrics)
         self.java = FakeJava()
+        self.journal = Journal(self.clock.wall_ms)
         self.pools: Sequence[PoolState] = ()
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
@@ -245,6 +247,7 @@ class Api:
             progress=ProgressReports(self.metrics, self.series, self.java),
             admission=admission,
             dead_letters=self.kafka,
+            journal=self.journal,
         )
         self.app: Starlette = self.apps.main
         self.client = TestClient(self.app, headers={"Accept": "*/*"})

@@ -170,7 +170,7 @@ class TestOfACluster:
         [follower] = [worker for worker in cluster.alive if worker is not leader]
         restart = RestartConnector(name=NAME, include_tasks=True, only_failed=False)
         with journal(leader).authors.asking(Restarted(NAME, include_tasks=True), USER):
-            cluster.request(restart, via=leader)
+            cluster.request(restart, via=leader)  # answered when it was read
         at_rest(cluster)
         assert told(leader, T0)[-1] == ("RUNNING", "restarted", USER)
         assert told(follower, T0)[-1] == ("RUNNING", "restarted", "another worker")
@@ -180,8 +180,9 @@ class TestOfACluster:
         cluster = self.cluster(seed)
         [owner] = [worker for worker in cluster.alive if T0 in worker.engine.running]
         [other] = [worker for worker in cluster.alive if worker is not owner]
-        with journal(other).authors.asking(Restarted(T0), USER):
+        with journal(other).authors.asking(Restarted(T0), USER) as stay:
             cluster.request(RestartTask(task=T0), via=other)
+            stay()
         at_rest(cluster)
         assert told(other, T0)[-2:] == [("UNASSIGNED", "restarted", USER), ("RUNNING", "restarted", USER)]
         assert told(owner, T0)[-1] == ("RUNNING", "restarted", "")

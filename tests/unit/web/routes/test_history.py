@@ -1,0 +1,268 @@
+"""`GET /connectors/{c}/history`, `…/configs` and `/events`: what the journal has, and who is named as author."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from kraal.config.values import Password
+from kraal.config.worker.basic_auth import BasicAuth
+from kraal.core.errors import NotFound
+from kraal.core.ids import ConnectorName, Generation, State, TargetState, TaskId, WorkerId
+from kraal.journal.authors import (
+    ConfigWritten,
+    Deleted,
+    Effect,
+    LevelSet,
+    OffsetsChanged,
+    Restarted,
+    TargetSet,
+)
+from kraal.journal.causes import Cause, Kind
+from kraal.journal.configs import Written
+from kraal.journal.events import EventKind
+from kraal.plugins.registry import Registry
+from kraal.protocol.status_records import Status
+from tests.unit.web.api import WORKER, Api, document
+from tests.unit.web.openapi.test_document import matches
+from tests.unit.web.workers import Worker, follow
+from web.settings import Settings
+
+NAME = ConnectorName("c")
+SETTINGS = Settings(advertised_url="http://worker:8083/")
+DOCUMENT = document(SETTINGS)
+
+
+def told(api: Api, target: str, path: str) -> dict[str, Any]:
+    """Return an answer after comparing it with the API's description."""
+    code, text = api.request("GET", target)
+    assert code == 200, text
+    schema = DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    body: dict[str, Any] = json.loads(text)
+    assert matches(schema, body, DOCUMENT)
+    return body
+
+
+def history(api: Api, query: str = "", name: str = "c") -> dict[str, Any]:
+    return told(api, f"/connectors/{name}/history{query}", "/connectors/{connector}/history")
+
+
+def configs(api: Api) -> dict[str, Any]:
+    return told(api, "/connectors/c/configs", "/connectors/{connector}/configs")
+
+
+def events(api: Api, query: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = told(api, f"/events{query}", "/events")["events"]
+    return found
+
+
+def add(
+    api: Api, instance: ConnectorName | TaskId, state: State | None, ms: int, trace: str | None = None
+) -> None:
+    status = None if state is None else Status(
+        state=state, worker_id=WorkerId("b:8083"), generation=Generation(3), trace=trace, written_ms=ms
+    )  # fmt: skip
+    api.journal.state(instance, status, ms)
+
+
+class TestHistory:
+    """States, newest first."""
+
+    def test_states_have_causes_and_authors(self, api: Api) -> None:
+        api.herder.put("c", {}, tasks=1)
+        add(api, TaskId(NAME, 0), State.FAILED, 10, "OSError: x\n  at y")
+        api.journal.note([TaskId(NAME, 0)], Cause(Kind.RESTART, "POST from 10.0.0.7", api.clock.wall_ms()))
+        add(api, TaskId(NAME, 0), State.RUNNING, 20)
+        body = history(api)
+        assert (body["worker_id"], body["since_ms"], body["dropped"]) == (WORKER, api.clock.wall_ms(), 0)
+        assert body["states"] == [
+            {"ms": 20, "task": 0, "state": "RUNNING", "worker_id": "b:8083", "generation": 3,
+             "cause": "restarted", "by": "POST from 10.0.0.7", "trace": None},
+            {"ms": 10, "task": 0, "state": "FAILED", "worker_id": "b:8083", "generation": 3,
+             "cause": "OSError: x", "by": "", "trace": "OSError: x\n  at y"},
+        ]  # fmt: skip
+
+    def test_it_is_limited_in_number_and_to_a_task(self, api: Api) -> None:
+        api.herder.put("c", {}, tasks=2)
+        for number in range(150):
+            add(api, TaskId(NAME, number % 2), State.RUNNING if number % 4 < 2 else State.PAUSED, number)
+        assert len(history(api)["states"]) == 100
+        assert [each["ms"] for each in history(api, "?limit=2&task=1")["states"]] == [149, 147]
+        assert history(api, "?task=7")["states"] == []
+
+    def test_the_answer_is_bounded_whatever_happened(self, api: Api) -> None:
+        api.herder.put("c", {}, tasks=1)
+        for number in range(2_000):
+            add(api, TaskId(NAME, number), State.FAILED, number, f"Error: {'x' * 10_000}")
+        code, text = api.request("GET", "/connectors/c/history?limit=1000")
+        assert code == 200
+        assert len(text.encode()) < 100_000
+        assert json.loads(text)["dropped"] > 1_900
+
+    def test_a_deleted_connector_still_has_one_and_an_unknown_one_has_none(self, api: Api) -> None:
+        add(api, NAME, State.RUNNING, 1)
+        add(api, NAME, None, 2)
+        assert [each["state"] for each in history(api)["states"]] == ["REMOVED", "RUNNING"]
+        assert api.request("GET", "/connectors/none/history") == (
+            404, '{"error_code":404,"message":"Connector none not found"}',
+        )  # fmt: skip
+        api.herder.put("quiet", {})
+        assert history(api, name="quiet")["states"] == []
+
+    @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "limit=", "task=-1", "task=1.5"])
+    def test_invalid_parameters_are_refused(self, api: Api, query: str) -> None:
+        api.herder.put("c", {})
+        code, text = api.request("GET", f"/connectors/c/history?{query}")
+        assert code == 400
+        assert text.startswith('{"error_code":400,"message":"Invalid ')
+
+
+class TestConfigs:
+    """Versions, without secrets."""
+
+    def test_versions_are_listed_without_secrets(self) -> None:
+        api = Api(SETTINGS, Registry.load())
+        one = {"my.password": "secret-1", "n": "1"}
+        two = {"my.password": "secret-2", "n": "1", "key.converter.basic.auth.user.info": "me:secret-3"}
+        two["key.converter"] = "io.confluent.connect.avro.AvroConverter"
+        api.herder.put("c", two)
+        api.journal.config(NAME, None, one, Written(10, "POST from 10.0.0.1"), lambda _: ())
+        api.journal.config(NAME, one, two, Written(20, "PUT by alice from 10.0.0.2"), lambda _: ())
+        body = configs(api)
+        assert body["current"] == {
+            "ms": 20, "by": "PUT by alice from 10.0.0.2",
+            "config": {"my.password": "[hidden]", "n": "1", "key.converter.basic.auth.user.info": "[hidden]",
+                       "key.converter": "io.confluent.connect.avro.AvroConverter", "name": "c"},
+        }  # fmt: skip
+        assert body["earlier"] == [
+            {"ms": 10, "by": "POST from 10.0.0.1", "config": {"my.password": "[hidden]", "n": "1"},
+             "changed": ["key.converter", "key.converter.basic.auth.user.info", "my.password"]},
+        ]  # fmt: skip
+        assert "secret" not in json.dumps(body)
+
+    def test_a_config_of_which_nothing_is_known_is_current(self, api: Api) -> None:
+        api.herder.put("c", {"a": "1"})
+        assert configs(api) == {
+            "current": {"ms": -1, "by": "", "config": {"a": "1", "name": "c"}}, "earlier": [], "dropped": 0,
+        }  # fmt: skip
+
+    def test_that_of_a_deleted_connector_is_an_earlier_one(self, api: Api) -> None:
+        api.journal.config(NAME, None, {"a": "1"}, Written(10), lambda _: ())
+        api.journal.config(NAME, {"a": "1"}, None, Written(20), lambda _: ())
+        body = configs(api)
+        assert body["current"] is None
+        assert [each["changed"] for each in body["earlier"]] == [[]]
+        assert api.request("GET", "/connectors/none/configs")[0] == 404
+
+    def test_earlier_ones_are_bounded(self, api: Api) -> None:
+        api.herder.put("c", {"a": "1"})
+        for number in range(50):
+            api.journal.config(NAME, {"a": "x" * 100_000}, {"a": str(number)}, Written(number), lambda _: ())
+        code, text = api.request("GET", "/connectors/c/configs")
+        assert code == 200
+        assert len(text.encode()) < 300_000
+        assert json.loads(text)["dropped"] == 48
+
+
+class TestEvents:
+    """In one sequence."""
+
+    def test_they_go_on_after_a_number(self, api: Api) -> None:
+        for number in range(5):
+            api.journal.event(EventKind.WORKER, f"event {number}")
+        assert [each["seq"] for each in events(api)] == [1, 2, 3, 4, 5]
+        assert [each["seq"] for each in events(api, "?limit=2")] == [4, 5]
+        assert [each["text"] for each in events(api, "?after=1&limit=2")] == ["event 1", "event 2"]
+        assert events(api, "?after=5") == []
+        boots = {told(api, "/events", "/events")["boot"] for _ in range(2)}
+        assert boots == {api.journal.boot}
+
+    def test_the_answer_is_bounded(self, api: Api) -> None:
+        for _ in range(5_000):
+            api.journal.event(EventKind.WORKER, "ü" * 5_000)
+        code, text = api.request("GET", "/events?limit=1000")
+        assert code == 200
+        assert len(text.encode()) < 1_400_000
+        assert json.loads(text)["dropped"] > 3_000
+
+    @pytest.mark.parametrize("query", ["after=-1", "after=x", "after=99999999999999999", "limit=0"])
+    def test_invalid_parameters_are_refused(self, api: Api, query: str) -> None:
+        assert api.request("GET", f"/events?{query}")[0] == 400
+
+
+EFFECTS: list[tuple[str, str, object, Effect]] = [
+    (
+        "POST",
+        "/connectors",
+        {"name": "n", "config": {"a": "1"}},
+        ConfigWritten(ConnectorName("n"), {"a": "1"}),
+    ),
+    ("PUT", "/connectors/c/config", {"a": "2"}, ConfigWritten(NAME, {"a": "2"})),
+    ("PATCH", "/connectors/c/config", {"a": "3", "b": None}, ConfigWritten(NAME, {"a": "3"})),
+    ("DELETE", "/connectors/c", None, Deleted(NAME)),
+    ("PUT", "/connectors/c/pause", None, TargetSet(NAME, TargetState.PAUSED)),
+    ("PUT", "/connectors/c/resume", None, TargetSet(NAME, TargetState.STARTED)),
+    ("PUT", "/connectors/c/stop", None, TargetSet(NAME, TargetState.STOPPED)),
+    ("POST", "/connectors/c/restart", None, Restarted(NAME)),
+    ("POST", "/connectors/c/restart?includeTasks=true", None, Restarted(NAME, include_tasks=True)),
+    ("POST", "/connectors/c/tasks/0/restart", None, Restarted(TaskId(NAME, 0))),
+    ("PUT", "/admin/loggers/kraal.x?scope=cluster", {"level": "DEBUG"}, LevelSet("kraal.x")),
+    ("DELETE", "/connectors/c/offsets", None, OffsetsChanged(NAME)),
+]
+
+
+class Asked:
+    """What the journal knows of the author of an effect while the herder is asked."""
+
+    def __init__(self, api: Api, effect: Effect) -> None:
+        self.by: list[str | None] = []
+        real = api.herder.receive
+
+        def receive(message: object) -> object:
+            self.by.append(api.journal.authors.take(effect))
+            return real(message)
+
+        api.herder.receive = receive  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(("method", "target", "body", "effect"), EFFECTS)
+def test_requests_name_their_author(api: Api, method: str, target: str, body: object, effect: Effect) -> None:
+    api.herder.put("c", {}, tasks=1)
+    asked = Asked(api, effect)
+    code, text = api.request(method, target, None if body is None else json.dumps(body))
+    assert code < 300, text
+    assert asked.by[-1] == f"{method} from testclient"
+
+
+def test_the_author_of_a_refused_request_is_forgotten(api: Api) -> None:
+    api.herder.error = NotFound("Unknown connector c")
+    assert api.request("PUT", "/connectors/c/pause")[0] == 404
+    assert api.journal.authors.take(TargetSet(NAME, TargetState.PAUSED)) is None
+
+
+def test_users_are_named_and_headers_are_not_believed() -> None:
+    auth = BasicAuth({"alice": Password("wonder-land")})
+    api = Api(Settings(advertised_url="http://worker:8083/", basic_auth=auth))
+    api.herder.put("c", {})
+    asked = Asked(api, TargetSet(NAME, TargetState.PAUSED))
+    login = base64.b64encode(b"alice:wonder-land").decode()
+    api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}", X_Forwarded_For="1.2.3.4")
+    assert asked.by[-1] == "PUT by alice from testclient"
+    open_api = Api(SETTINGS)
+    open_api.herder.put("c", {})
+    asked = Asked(open_api, TargetSet(NAME, TargetState.PAUSED))
+    open_api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}")
+    assert asked.by[-1] == "PUT from testclient", "nobody checked this password"
+
+
+def test_a_forwarded_request_has_its_author_on_both_workers(follower: Worker, leader: Worker) -> None:
+    effect = TargetSet(NAME, TargetState.STOPPED)
+    leader.api.herder.put("c", {})
+    follow(follower, leader.url)
+    asked = Asked(leader.api, effect)
+    assert follower.ask("PUT", "/connectors/c/stop").status_code == 204
+    assert asked.by[-1] == "PUT from 127.0.0.1 (forwarded)"
+    assert follower.api.journal.authors.take(effect) == "PUT from 127.0.0.1", "its record is read later"

@@ -1,0 +1,72 @@
+"""Who sent a request, and what it is about to do: for the journal, which names the authors of states and configs.
+
+Only what the worker knows itself counts: the user whose password was checked, and the address of the connection. A
+request that another worker forwarded has that worker's address.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actors.messages.herder import (
+    CreateConnector,
+    DeleteConnector,
+    PatchConfig,
+    PutConfig,
+    RestartConnector,
+    RestartTask,
+    SetLoggerLevel,
+    SetTargetState,
+)
+from actors.messages.offsets import AlterOffsets, ResetOffsets
+from kraal.config.worker.basic_auth import user_of
+from kraal.journal.authors import (
+    ConfigWritten,
+    Deleted,
+    Effect,
+    LevelSet,
+    OffsetsChanged,
+    Restarted,
+    TargetSet,
+)
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from web.settings import Services
+
+_LONGEST: Final = 100
+"""Maximum length of a user's name in characters."""
+
+
+def author(services: Services, request: Request, *, forwarded: bool) -> str:
+    """Return who sent a request: `PUT by alice from 10.0.0.7`; `forwarded`: another worker did."""
+    user = ""
+    if services.settings.basic_auth is not None:
+        user = user_of(request.headers.get("authorization")) or ""
+    by = f" by {user[:_LONGEST]}" if user else ""
+    client = f" from {request.client.host}" if request.client is not None and request.client.host else ""
+    return f"{request.method}{by}{client}{' (forwarded)' if forwarded else ''}"
+
+
+def effect_of(message: object) -> Effect | None:
+    """Return what a message to the herder does that the journal records."""
+    match message:
+        case CreateConnector(name=name, config=config) | PutConfig(name=name, config=config):
+            return ConfigWritten(name, config)
+        case PatchConfig(name=name, patch=patch):
+            return ConfigWritten(name, patch)
+        case DeleteConnector(name=name):
+            return Deleted(name)
+        case SetTargetState(name=name, target=target):
+            return TargetSet(name, target)
+        case RestartConnector(name=name, include_tasks=tasks, only_failed=failed):
+            return Restarted(name, tasks, failed)
+        case RestartTask(task=task):
+            return Restarted(task)
+        case SetLoggerLevel(namespace=namespace):
+            return LevelSet(namespace)
+        case AlterOffsets(name=name) | ResetOffsets(name=name):
+            return OffsetsChanged(name)
+        case _:
+            return None

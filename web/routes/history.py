@@ -1,0 +1,147 @@
+"""`/connectors/{c}/history`, `/connectors/{c}/configs` and `/events`: what happened, from the journal. Kraal's own.
+
+Each worker tells what it has seen since it was started. It sees the states and configs of all workers, and knows more
+of its own: who sent a request to it, automatic restarts, the reasons of rebalances if it leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.config.hidden import hide
+from kraal.config.secret_keys import secret_keys
+from kraal.core.errors import NotFound
+from kraal.core.ids import Config, ConnectorName
+from kraal.plugins.worker_plugins import declared_keys
+from web.openapi import history as shapes
+from web.openapi.operation import Operation, Query
+from web.rendering import json_answer
+from web.requests.paths import connector_of, number_in
+from web.resource import endpoint, live_snapshot
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kraal.cluster.views.snapshot import Snapshot
+
+_MOST: Final = 1_000
+_DEFAULT: Final = 100
+_LIMITS: Final = range(1, _MOST + 1)
+_TASKS: Final = range(2**31)
+_SEQS: Final = range(2**53)
+
+
+@endpoint(
+    "GET",
+    "/connectors/{connector}/history",
+    Operation(
+        name="getConnectorHistory",
+        tag="connectors",
+        summary="List the states of a connector and its tasks since the worker was started, with their causes",
+        about="Newest first. Also for a connector that was deleted.",
+        query=(shapes.limit(_MOST, _DEFAULT), shapes.TASK),
+        answers={200: shapes.HISTORY},
+        errors=(400,),
+    ),
+)
+async def _history(services: Services, request: Request) -> Response:
+    """GET /connectors/{c}/history: 404 if the connector does not exist and nothing is known of it."""
+    name = connector_of(request)
+    limit, task = number_in(request, "limit", _LIMITS), number_in(request, "task", _TASKS)
+    snapshot = await live_snapshot(services)
+    journal = services.journal
+    kept = journal.states.kept(name)
+    if not kept.entries:
+        _refuse_unknown(snapshot, name)
+    found = [entry for entry in reversed(kept.entries) if task is None or entry.task == task]
+    return json_answer(
+        {
+            "worker_id": snapshot.worker_id,
+            "since_ms": journal.since_ms,
+            "states": [entry.to_json() for entry in found[: limit or _DEFAULT]],
+            "dropped": kept.dropped,
+        }
+    )
+
+
+@endpoint(
+    "GET",
+    "/connectors/{connector}/configs",
+    Operation(
+        name="getConnectorConfigs",
+        tag="connectors",
+        summary="Get the config of a connector and its earlier versions, without their secrets",
+        about="Newest first. Also for a connector that was deleted.",
+        answers={200: shapes.CONFIGS},
+    ),
+)
+async def _configs(services: Services, request: Request) -> Response:
+    """GET /connectors/{c}/configs: 404 if the connector does not exist and had no config."""
+    name = connector_of(request)
+    snapshot = await live_snapshot(services)
+    journal = services.journal
+    kept, entry = journal.configs.kept(name), snapshot.config.connectors.get(name)
+    if not kept.entries:
+        _refuse_unknown(snapshot, name)
+    current: dict[str, Any] | None = None
+    if entry is not None:
+        written = journal.configs.written(name)
+        # On another thread: it may import plugins.
+        shown = await asyncio.to_thread(_without_secrets, services, entry.config)
+        current = {
+            "ms": -1 if written is None else written.ms,
+            "by": "" if written is None else written.by,
+            "config": shown,
+        }
+    earlier = [version.to_json() for version in reversed(kept.entries)]
+    return json_answer({"current": current, "earlier": earlier, "dropped": kept.dropped})
+
+
+@endpoint(
+    "GET",
+    "/events",
+    Operation(
+        name="getEvents",
+        tag="worker",
+        summary="List what happened on this worker: rebalances, states, configs, restarts and others",
+        about="Oldest first: the first events after a number, or without one the latest.",
+        query=(
+            shapes.limit(_MOST, _DEFAULT),
+            Query(
+                name="after",
+                about="The `seq` of an event: those after it.",
+                schema={"type": "integer", "minimum": 0, "maximum": _SEQS[-1]},
+            ),
+        ),
+        answers={200: shapes.EVENTS},
+        errors=(400,),
+    ),
+)
+async def _events(services: Services, request: Request) -> Response:
+    """GET /events: at once, also while the worker starts."""
+    limit, after = number_in(request, "limit", _LIMITS), number_in(request, "after", _SEQS)
+    journal = services.journal
+    found = journal.events.after(after, limit or _DEFAULT)
+    return json_answer(
+        {
+            "boot": journal.boot,
+            "worker_id": services.published.latest.worker_id,
+            "events": [event.to_json() for event in found],
+            "dropped": journal.events.dropped,
+        }
+    )
+
+
+def _refuse_unknown(snapshot: Snapshot, name: ConnectorName) -> None:
+    if name not in snapshot.config.connectors:
+        raise NotFound(f"Connector {name} not found")
+
+
+def _without_secrets(services: Services, config: Config) -> dict[str, str | None]:
+    return hide(config, secret_keys(config, declared_keys(services.registry, config)))
+
+
+ENDPOINTS = (_history, _configs, _events)
