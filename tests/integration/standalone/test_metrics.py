@@ -30,6 +30,16 @@ def test_the_numbers_of_a_pipe(pipe: Pipe, worker: WorkerProcess) -> None:
     assert found.value(sink_metrics + "sink_record_read_total", **sink) == 100
     assert found.value(sink_metrics + "put_batch_max_time_ms", **sink) > 0
     assert found.value(sink_metrics + "partition_count", **sink) >= 1
+    assert found.value("kraal_task_backlog_records", **sink) == 0
+    [task] = httpx2.get(f"{worker.url}/connectors?expand=progress").json()[pipe.sink]["progress"]["tasks"]
+    assert (task["records_total"], task["backlog_records"], task["poll_ms"]) == (100, 0, None)
+    assert min(task["write_ms"], task["commit_ms"]) > 0
+
+    def is_sampled() -> bool:
+        tasks = httpx2.get(f"{worker.url}/connectors/{pipe.sink}/series").json()["tasks"]
+        return any(rate for each in tasks for rate in each["records_per_second"])
+
+    worker.wait_until("its records were sampled", is_sampled)
     assert found.value("kafka_connect_connector_task_metrics", **sink, status="running") == 1
     assert found.label_of("kafka_connect_connector_metrics", "connector_class", connector=pipe.source) == {
         "org.apache.kafka.connect.file.FileStreamSourceConnector"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import tracemalloc
 from dataclasses import dataclass
 
@@ -11,7 +12,18 @@ from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, State, TaskId
 from kraal.metrics.registry import MetricsRegistry
-from kraal.metrics.series import RECENT, SAMPLES, STEP_MS, STEP_S, TASK_BYTES, Sampler, Series, summed
+from kraal.metrics.series import (
+    COLUMNS,
+    RECENT,
+    SAMPLES,
+    STEP_MS,
+    STEP_S,
+    TASK_BYTES,
+    Sampler,
+    Samples,
+    Series,
+    summed,
+)
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
 
@@ -112,7 +124,7 @@ def test_the_times_of_samples_are_multiples_of_the_step() -> None:
     story.step()
     found = story.series.of(A)
     assert (found.start_ms, found.count) == (BEGAN_MS, 2)
-    story.watch.wall_shift_ms = 1200
+    story.watch.wall_shift_ms = -1200
     story.step()
     assert story.series.of(A).start_ms == BEGAN_MS, "a small correction of the clock moves nothing"
     story.watch.wall_shift_ms = -3_600_000
@@ -213,6 +225,34 @@ def test_gaps_count_as_nothing_in_a_sum() -> None:
     assert summed([1, None, 2, None], [0.5, 3, None, None]) == [1.5, 3, 2, None]
 
 
+@pytest.mark.parametrize(
+    ("later", "values"),
+    [
+        (-2, [3, 4, None, None]),
+        (0, [1, 2, 3, 4]),
+        (1, [None, 1, 2, 3]),
+        (4, [None] * 4),
+        (-4, [None] * 4),
+        (10**9, [None] * 4),
+    ],
+)
+def test_samples_of_several_workers_are_merged_at_the_same_times(
+    later: int, values: list[float | None]
+) -> None:
+    def samples(start_ms: int, tasks: dict[int, list[float | None]]) -> Samples:
+        columns = {task: dict.fromkeys(COLUMNS, found) for task, found in tasks.items()}
+        return Samples(start_ms=start_ms, count=4, tasks=columns)
+
+    own = samples(BEGAN_MS, {7: [10, None, None, 40]})
+    other = samples(BEGAN_MS + later * STEP_MS, {7: [1, 2, 3, 4], 3: [1, 2, 3, 4]})
+    found = Samples.merged(own, [other])
+    assert (found.start_ms, found.count, list(found.tasks)) == (BEGAN_MS, 4, [3, 7])
+    for column in COLUMNS:
+        assert found.tasks[3][column] == values
+        assert found.tasks[7][column] == [10, *values[1:3], 40], "the first known value counts"
+    assert own.tasks[7]["poll_ms"] == [10, None, None, 40], "it is left as it is"
+
+
 def test_listeners_hear_of_connectors_whose_recent_numbers_differ() -> None:
     story = Story()
     meter = story.task(A0)
@@ -261,6 +301,21 @@ def test_the_samples_are_bounded_in_bytes(caplog: pytest.LogCaptureFixture) -> N
     assert story.series.bytes_used == most * TASK_BYTES
     assert [len(story.series.of(task.connector).tasks) for task in tasks] == [1] * most + [0] * 50
     assert caplog.text.count("Keeping recent numbers of 200 tasks only") == 1
+
+
+def test_a_sample_of_a_thousand_busy_tasks_takes_little_time() -> None:
+    story = Story()
+    meters = [story.task(TaskId(ConnectorName(f"c{number}"), 0)) for number in range(1000)]
+    took_s = []
+    for _ in range(10):
+        for meter in meters:
+            meter.batch(records=5, duration_s=0.1, poll_s=0)
+            meter.committing()
+            meter.committed()
+        began_s = time.thread_time()
+        story.step()
+        took_s.append(time.thread_time() - began_s)
+    assert min(took_s) < 0.05, "of the processor; it is three milliseconds on an idle machine"
 
 
 def test_those_that_left_first_make_room() -> None:
