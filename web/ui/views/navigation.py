@@ -43,22 +43,22 @@ CONNECTOR_TABS: Final = (
 
 
 KEYS: Final = (
-    ("/", "Search"),
-    ("j k", "Next and previous row"),
-    ("Enter", "Open the row"),
-    ("g c", "Go to the connectors"),
-    ("g w", "Go to the cluster and its workers"),
-    ("g p", "Go to the plugins"),
-    ("g e", "Go to the events"),
-    ("r", "Restart the row or the connector"),
-    ("p", "Pause or resume it"),
-    ("s", "Stop the connector"),
-    ("e", "Edit the connector"),
-    ("x", "Select the row"),
-    ("?", "This list"),
-    ("Esc", "Close"),
+    ("/", "Search", False),
+    ("j k", "Next and previous row", False),
+    ("Enter", "Open the row", False),
+    ("g c", "Go to the connectors", False),
+    ("g w", "Go to the cluster and its workers", False),
+    ("g p", "Go to the plugins", False),
+    ("g e", "Go to the events", False),
+    ("r", "Restart the row or the connector", True),
+    ("p", "Pause or resume it", True),
+    ("s", "Stop the connector", True),
+    ("e", "Edit the connector", True),
+    ("x", "Select the row", True),
+    ("?", "This list", False),
+    ("Esc", "Close", False),
 )
-"""Keyboard shortcuts for the page's list of them; `static/app.js` carries them out."""
+"""Keyboard shortcuts for the page's list of them, and whether they act; scripts in `static/` carry them out."""
 
 
 def available(entries: Iterable[Entry], features: Features, *, read_only: bool) -> list[Entry]:
