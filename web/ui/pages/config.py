@@ -14,6 +14,7 @@ from web.ui.sources.requests import connector_status, get_map
 from web.ui.views.commands import subject_of
 from web.ui.views.config import entries, history_differences, only_changes
 from web.ui.views.copy_as import Request, connector_yaml
+from web.ui.views.json_values import mapping, maps, text, whole
 
 
 @page("/connectors/{connector}/config", "pages/config.html", nav="connectors")
@@ -43,15 +44,18 @@ async def _versions(visit: Visit) -> list[dict[str, Any]]:
         answer = dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "configs"))
     except Refused:
         return []
-    made = [answer.get("current"), *(answer.get("earlier") or [])]
+    made = [mapping(answer.get("current")), *maps(answer.get("earlier"))]
     return [
         {
             "number": number,
-            "ms": each.get("ms") if isinstance(each, dict) else None,
-            "by": (each.get("by") if isinstance(each, dict) else "") or "",
+            "ms": ms if (ms := whole(each, "ms")) is not None and ms >= 0 else None,
+            "by": text(each, "by"),
             "changes": only_changes(found),
+            "deleted": before.get("changed") == [],
         }
-        for number, (each, found) in enumerate(zip(made, history_differences(answer), strict=False), 1)
+        for number, (each, before, found) in enumerate(
+            zip(made, made[1:], history_differences(answer), strict=False), 1
+        )
     ]
 
 

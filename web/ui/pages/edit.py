@@ -25,6 +25,7 @@ from web.ui.sources.api import Refused
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import get_list, get_map
 from web.ui.sources.sending import Sender
+from web.ui.sources.settling import has_settled
 from web.ui.views.commands import Result
 from web.ui.views.config import Difference, config_of, differences, only_changes
 from web.ui.views.copy_as import Request, connector_yaml
@@ -221,7 +222,9 @@ async def _written(
         return _shown(visit, draft, refused, status=error.status)
     result = Result(name=name, done=True, text=f"{told} (answered {answer.status})")
     token = visit.memory.notices.keep(Notice(title="Config", results=(result,)))
-    return visit.redirect("connectors", name, result=token)
+    if await has_settled(visit.source, visit.caller, name, config) or draft.name:
+        return visit.redirect("connectors", name, result=token)
+    return visit.redirect("connectors", result=token)  # the connector's page might say that there is none
 
 
 async def _verdict(

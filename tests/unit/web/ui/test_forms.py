@@ -9,6 +9,7 @@ import pytest
 
 from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect, Problem
 from tests.unit.web.ui.browser import Browser, Shown
+from web.ui.sources import settling
 
 EDIT = "/ui/connectors/orders/edit"
 CREATE = "/ui/create/org.example.FileSource"
@@ -83,6 +84,37 @@ def test_a_checked_form_is_created_as_chosen(browser: Browser) -> None:
     config = {"connector.class": "org.example.FileSource", "name": "new", "topic": "t", "tolerant": "true"}
     assert asked == ("POST", "/connectors", {"name": "new", "config": config, "initial_state": "STOPPED"})
     assert "new: created, to be STOPPED (answered 201)" in done.plain
+
+
+def behind(browser: Browser, times: int) -> None:
+    """Have the worker answer as one that reads what was written only after some requests."""
+    left = [times]
+
+    def refuse(method: str, segments: list[str]) -> None:
+        if method == "GET" and segments[1:] == ["new", "status"] and left[0] > 0:
+            left[0] -= 1
+            raise Problem(404, "No status found for connector new")
+
+    browser.worker.on_ask = refuse
+
+
+def test_a_worker_that_is_behind_the_leader_is_waited_for(browser: Browser) -> None:
+    form = browser.get(CREATE).form(action="/ui/create")
+    behind(browser, 2)
+    sent = browser.send(form.action, [*form.filled(name="new", topic="t"), ("do", "save")])
+    assert sent.location.startswith("/ui/connectors/new?result=")
+    assert browser.get(sent.location).status == 200
+
+
+def test_a_worker_that_stays_behind_leads_to_the_list(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling.has_settled, "__kwdefaults__", {"patience_s": 0.0})
+    form = browser.get(CREATE).form(action="/ui/create")
+    behind(browser, 99)
+    done = browser.post(form.action, *form.filled(name="new", topic="t"), ("do", "save"))
+    assert done.status == 200
+    assert "new: created, to be RUNNING" in done.plain
 
 
 def test_a_running_connector_is_created_as_older_workers_understand_it(browser: Browser) -> None:
@@ -301,6 +333,9 @@ def test_earlier_versions_are_compared_and_can_be_edited(browser: Browser) -> No
     assert "by PUT from 10.0.0.7" in page.plain
     assert "topic changed old t" in page.plain
     assert "passphrase changed secret" in page.plain
+    assert "was deleted" not in page.plain
+    browser.worker.connectors["orders"].versions[1]["changed"] = []
+    assert "The connector was deleted and created again." in browser.get("/ui/connectors/orders/config").plain
     form = config_form(browser.get(f"{EDIT}?version=1"))
     assert dict(form.fields)["v.topic"] == "old"
     preview = browser.post(
