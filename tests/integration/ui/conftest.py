@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
+from typing_extensions import override
 
 from kraal.broker.broker import Broker, free_port
 from kraal.testing import ProcessCluster
@@ -92,3 +95,37 @@ def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathF
 def scene(cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """The connectors of the shared cluster; tests leave them as they find them."""
     return make_scene(cluster, kafka.bootstrap, tmp_path_factory.mktemp("scene"))
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[str, str], str]]:
+    """Serves a page and a script under a strict policy, and returns the page's URL."""
+    answers: dict[str, tuple[str, bytes]] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            kind, body = answers.get(self.path, ("text/plain", b""))
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Security-Policy", "default-src 'self'")
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+
+    def made(body: str, script: str = "") -> str:
+        page = f'<!doctype html><html lang="en"><title>page</title><script src="/own.js"></script><main>{body}</main>'
+        answers["/"] = ("text/html; charset=utf-8", page.encode())
+        answers["/own.js"] = ("text/javascript", script.encode() or b"0")
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield made
+    server.shutdown()
+    thread.join()
+    server.server_close()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from typing_extensions import override
 
 from tests.integration.ui.axe import violations
 from tests.integration.ui.visitor import Visitor
@@ -17,40 +14,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.ci
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[str, str], str]]:
-    """Serves a page and a script under a strict policy, and returns the page's URL."""
-    answers: dict[str, tuple[str, bytes]] = {}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            kind, body = answers.get(self.path, ("text/plain", b""))
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Security-Policy", "default-src 'self'")
-            self.end_headers()
-            self.wfile.write(body)
-
-        @override
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-
-    def made(body: str, script: str = "") -> str:
-        page = f'<!doctype html><html lang="en"><title>page</title><script src="/own.js"></script><main>{body}</main>'
-        answers["/"] = ("text/html; charset=utf-8", page.encode())
-        answers["/own.js"] = ("text/javascript", script.encode() or b"0")
-        return f"http://127.0.0.1:{server.server_port}/"
-
-    yield made
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What pages show when a worker is killed. The last of these modules, because the cluster is not the same afterwards."""
+"""What pages show when a worker is killed: the last of these modules, for it leaves another cluster behind."""
 
 from __future__ import annotations
 

@@ -1,0 +1,156 @@
+"""What can be done to connectors, by the buttons: the question, and the effect over REST and in Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.ui.scene import RUNNING, SINK, SOURCE, Scene
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+    from tests.integration.ui.visitor import Visitor
+
+
+def ask(page: Page, action: str) -> Locator:
+    """Click on an action of a connector's page and return the question."""
+    page.locator("#connector-actions").get_by_role("link", name=action, exact=True).click()
+    return page.get_by_role("dialog")
+
+
+@pytest.fixture
+def temporary(scene: Scene) -> Iterator[Callable[..., list[str]]]:
+    """Creates stopped connectors, and deletes what is left of them."""
+    made: list[str] = []
+
+    def create(prefix: str, count: int) -> list[str]:
+        names = [f"{prefix}-{number}" for number in range(count)]
+        for name in names:
+            made.append(name)
+            config = {"connector.class": "FileStreamSource", "topic": "orders", "file": "/nowhere"}
+            scene.cluster.create(name, config, state="STOPPED")
+        return names
+
+    yield create
+    left = scene.get("/connectors")
+    for name in made:
+        if name in left:
+            scene.cluster.delete(name)
+
+
+def test_a_paused_source_writes_nothing_until_it_is_resumed(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page("connectors", SOURCE))
+    question = ask(page, "Pause")
+    expect(question).to_contain_text(f"Pause {SOURCE}")
+    question.get_by_role("button", name="Pause").click()
+    expect(page.locator("[data-result]")).to_contain_text(SOURCE)
+    scene.wait_for_states(SOURCE, "PAUSED", "PAUSED")
+    expect(page.locator(".facts")).to_contain_text("paused")
+    before = scene.orders_in_kafka()
+    scene.write_orders("written while it was paused")
+    assert scene.orders_in_kafka() == before
+    page.locator("#connector-actions").get_by_role("button", name="Resume").click()
+    scene.wait_for_states(SOURCE, *RUNNING)
+    scene.wait_until(
+        "the order was in Kafka",
+        lambda: scene.orders_in_kafka()[len(before) :] == ["written while it was paused"],
+    )
+    expect(page.locator(".facts")).to_contain_text("running")
+
+
+@pytest.mark.ci
+def test_what_failed_runs_again_after_its_cause_is_gone(scene: Scene, visitor: Visitor) -> None:
+    directory = scene.directory / "missing"
+    config = {"connector.class": "FileStreamSink", "topics": "orders", "file": str(directory / "out")}
+    scene.cluster.create("restarted-sink", config)
+    try:
+        scene.wait_for_states("restarted-sink", "RUNNING", "FAILED")
+        page = visitor.open(scene.page("connectors", "restarted-sink"))
+        expect(page.locator(".cause").first).to_contain_text(str(directory))
+        directory.mkdir()
+        question = ask(page, "Restart failed")
+        expect(question).to_contain_text("task 0")
+        question.get_by_role("button", name="Restart").click()
+        scene.wait_for_states("restarted-sink", *RUNNING)
+        expect(page.locator(".facts")).to_contain_text("running")
+        orders = scene.orders_in_kafka()
+        scene.wait_until(
+            "the orders were written", lambda: (directory / "out").read_text().splitlines() == orders
+        )
+        page.locator("tr[data-row]").get_by_role("link", name="Restart").click()
+        page.get_by_role("dialog").get_by_role("button", name="Restart").click()
+        expect(page.locator("[data-result]")).to_contain_text("restarted-sink, task 0")
+        scene.wait_for_states("restarted-sink", *RUNNING)
+    finally:
+        scene.cluster.delete("restarted-sink")
+
+
+@pytest.mark.ci
+def test_a_question_can_be_declined_and_a_stopped_connector_has_no_tasks(
+    scene: Scene, visitor: Visitor
+) -> None:
+    page = visitor.open(scene.page("connectors", SINK))
+    question = ask(page, "Stop")
+    expect(question).to_contain_text(f"Stop {SINK}")
+    question.get_by_text("Cancel").click()
+    expect(question).to_be_hidden()
+    assert scene.worker.states(SINK) == RUNNING
+    ask(page, "Stop")
+    page.keyboard.press("Escape")
+    expect(question).to_be_hidden()
+    ask(page, "Stop").get_by_role("button", name="Stop").click()
+    scene.wait_for_states(SINK, "STOPPED")
+    try:
+        expect(page.get_by_text("A stopped connector has no tasks.")).to_be_visible()
+    finally:
+        scene.cluster.resume(SINK)
+        scene.wait_for_states(SINK, *RUNNING)
+
+
+@pytest.mark.ci
+def test_many_are_deleted_after_their_number_was_typed(
+    scene: Scene, visitor: Visitor, temporary: Callable[..., list[str]]
+) -> None:
+    names = temporary("many", 12)
+    page = visitor.open(f"{scene.page('connectors')}?q=many-")
+    for name in names[:2]:
+        page.get_by_label(f"Select {name}", exact=True).check()
+    page.locator("#bulk").get_by_role("button", name="Delete").click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text("many-0, many-1")
+    question.get_by_role("button", name="Delete").click()
+    expect(page.locator("[data-result]")).to_contain_text("2 done")
+    assert not set(names[:2]) & set(scene.get("/connectors"))
+    page.goto(f"{scene.page('connectors')}?q=many-")
+    names += temporary("many-more", 1)
+    expect(page.locator("tr[data-row]")).to_have_count(11)
+    page.get_by_role("button", name="Select all").click()
+    page.locator("#bulk").get_by_role("button", name="Delete").click()
+    question.get_by_role("button", name="Delete").click()
+    expect(question).to_be_visible()  # the number is not typed
+    question.get_by_label("Type 11 to confirm").fill("11")
+    question.get_by_role("button", name="Delete").click()
+    expect(page.locator("[data-result]")).to_contain_text("11 done")
+    assert not set(names) & set(scene.get("/connectors"))
+
+
+@pytest.mark.ci
+def test_actions_work_by_keyboard_and_without_scripts(
+    scene: Scene, visitor: Visitor, temporary: Callable[..., list[str]]
+) -> None:
+    (name,) = temporary("by-hand", 1)
+    page = visitor.open(f"{scene.page('connectors')}?q={name}")
+    page.keyboard.press("j")
+    page.keyboard.press("p")
+    scene.wait_for_states(name, "RUNNING", "RUNNING")
+    expect(page.locator("tr[data-row] .state")).to_have_text("running")
+    plain = visitor.open(scene.page("connectors", name), java_script_enabled=False)
+    plain.locator("#connector-actions").get_by_role("link", name="Delete", exact=True).click()
+    expect(plain.get_by_role("heading", level=2).first).to_contain_text(f"Delete {name}")
+    plain.get_by_role("button", name="Delete").click()
+    assert name not in scene.get("/connectors")
+    expect(plain.get_by_role("heading", level=1)).to_have_text("Connectors")

@@ -1,0 +1,136 @@
+"""Creating and changing connectors by the form, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from kraal.broker.records import read_topic
+from tests.integration.ui.scene import FAILING, SECRET, Scene
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+    from tests.integration.ui.visitor import Visitor
+
+pytestmark = pytest.mark.ci
+PLUGIN = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+NAME = "made-by-form"
+
+
+@pytest.fixture
+def made(scene: Scene) -> Iterator[str]:
+    """The name of a connector that the test creates; it is deleted afterwards."""
+    yield NAME
+    scene.worker.ask("DELETE", f"/connectors/{NAME}")
+
+
+def field(page: Page, key: str) -> Locator:
+    return page.locator(f'[name="v.{key}"]')
+
+
+def test_wrong_fields_are_marked_and_a_right_form_creates_a_connector_whose_records_are_in_kafka(
+    scene: Scene, visitor: Visitor, made: str
+) -> None:
+    file = scene.directory / "form.txt"
+    file.write_text("by the form\n", encoding="utf-8")
+    page = visitor.open(scene.page("create", PLUGIN))
+    field(page, "name").fill(made)
+    field(page, "tasks.max").fill("many")
+    field(page, "file").fill(str(file))
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("2 problems")
+    told = scene.worker.ask(
+        "PUT",
+        f"/connector-plugins/{PLUGIN}/config/validate",
+        {"connector.class": PLUGIN, "name": made, "tasks.max": "many", "file": str(file)},
+    ).body
+    errors = {
+        each["value"]["name"]: each["value"]["errors"] for each in told["configs"] if each["value"]["errors"]
+    }
+    assert errors.keys() == {"tasks.max", "topic"}
+    for key, (error,) in errors.items():
+        expect(field(page, key)).to_have_attribute("aria-invalid", "true")
+        described = field(page, key).get_attribute("aria-describedby") or ""
+        expect(page.locator(f"#{described.split()[-1]}")).to_have_text(error)
+    expect(field(page, "file")).to_have_value(str(file))
+    assert made not in scene.get("/connectors")
+    field(page, "tasks.max").fill("1")
+    field(page, "topic").fill("by-form")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(made)
+    assert scene.get(f"/connectors/{made}/config") == {
+        "name": made, "connector.class": PLUGIN, "tasks.max": "1", "file": str(file), "topic": "by-form",
+    }  # fmt: skip
+    scene.wait_until(
+        "the line was in Kafka",
+        lambda: (
+            [each.value for each in read_topic(scene.bootstrap, "by-form", timeout_s=30)] == [b"by the form"]
+        ),
+    )
+
+
+def test_a_config_as_json_creates_a_stopped_connector(scene: Scene, visitor: Visitor, made: str) -> None:
+    config = {"name": made, "connector.class": PLUGIN, "topic": "by-json", "file": "/nowhere"}
+    page = visitor.open(scene.page("create"))
+    page.locator("#json").fill("{not JSON")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.locator("#json").fill(json.dumps(config))
+    page.get_by_role("button", name="JSON").click()
+    page.locator("#initial_state").select_option("STOPPED")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(made)
+    assert scene.get(f"/connectors/{made}/config") == config
+    scene.wait_for_states(made, "STOPPED")
+
+
+def test_a_change_shows_its_difference_first_and_keeps_the_secret(scene: Scene, visitor: Visitor) -> None:
+    before = scene.get(f"/connectors/{FAILING}/config")
+    page = visitor.open(scene.page("connectors", FAILING, "edit"))
+    field(page, "file").fill(f"{before['file']}.2")
+    page.get_by_role("button", name="Save…").click()
+    difference = page.locator("#changes tbody tr")
+    expect(difference).to_have_count(1)
+    expect(difference).to_contain_text(f"{before['file']}.2")
+    assert scene.get(f"/connectors/{FAILING}/config") == before
+    assert SECRET not in page.content()
+    page.get_by_role("button", name="Save these changes").click()
+    expect(page.locator("[data-result]")).to_be_visible()
+    try:
+        assert scene.get(f"/connectors/{FAILING}/config") == before | {"file": f"{before['file']}.2"}
+        assert SECRET in json.dumps(before)
+        page.goto(scene.page("connectors", FAILING, "config"))
+        expect(page.locator("table.configs")).to_contain_text("[hidden]")
+        assert SECRET not in page.content()
+    finally:
+        scene.cluster.configure(FAILING, before)
+        scene.wait_for_states(FAILING, "RUNNING", "FAILED")
+
+
+def test_the_second_of_two_tabs_is_told_that_the_config_has_changed(
+    scene: Scene, visitor: Visitor, made: str
+) -> None:
+    config = {"name": made, "connector.class": PLUGIN, "topic": "tabs", "file": "/nowhere"}
+    scene.cluster.create(made, config, state="STOPPED")
+    first = visitor.open(scene.page("connectors", made, "edit"))
+    visitor.expect("409")
+    second = visitor.open(first.url, beside=first)
+    for page, topic in ((first, "first"), (second, "second")):
+        field(page, "topic").fill(topic)
+        page.get_by_role("button", name="Save…").click()
+        expect(page.locator("#changes")).to_be_visible()
+    first.get_by_role("button", name="Save these changes").click()
+    expect(first.locator("[data-result]")).to_be_visible()
+    second.get_by_role("button", name="Save these changes").click()
+    expect(second.locator("#conflict")).to_contain_text("nothing was written")
+    expect(second.locator("#changes tbody tr")).to_contain_text("first")
+    assert scene.get(f"/connectors/{made}/config") == config | {"topic": "first"}
+    second.get_by_role("button", name="Save…").click()
+    second.get_by_role("button", name="Save these changes").click()
+    expect(second.locator("[data-result]")).to_be_visible()
+    assert scene.get(f"/connectors/{made}/config") == config | {"topic": "second"}

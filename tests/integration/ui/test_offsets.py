@@ -1,0 +1,68 @@
+"""The offsets of connectors: shown, changed after a preview, and deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.ui.scene import RUNNING, SINK, SOURCE, Scene
+
+if TYPE_CHECKING:
+    from tests.integration.ui.visitor import Visitor
+
+pytestmark = pytest.mark.ci
+
+
+def test_a_source_reads_again_after_its_offset_was_set_back(scene: Scene, visitor: Visitor) -> None:
+    path = f"/connectors/{SOURCE}/offsets"
+    scene.wait_until("the source had an offset", lambda: bool(scene.get(path)["offsets"]))
+    page = visitor.open(scene.page("connectors", SOURCE, "offsets"))
+    expect(page.get_by_role("button", name="Preview changes")).to_have_count(0)
+    page.get_by_role("link", name="Stop first").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    scene.wait_for_states(SOURCE, "STOPPED")
+    try:
+        (before,) = scene.get(path)["offsets"]
+        orders = scene.orders_in_kafka()
+        page.goto(scene.page("connectors", SOURCE, "offsets"))
+        page.locator("textarea[name^='o.']").fill('{"position": 0}')
+        page.get_by_role("button", name="Preview changes").click()
+        change = page.locator("table.diff tbody tr")
+        expect(change.locator("[data-label='Before']")).to_contain_text(str(before["offset"]["position"]))
+        expect(change.locator("[data-label='After']")).to_contain_text("0")
+        assert scene.get(path)["offsets"] == [before]
+        page.get_by_role("button", name="Change 1 offset").click()
+        expect(page.locator("[data-result]")).to_be_visible()
+        assert scene.get(path)["offsets"] == [before | {"offset": {"position": 0}}]
+    finally:
+        scene.cluster.resume(SOURCE)
+    scene.wait_until("the orders came again", lambda: scene.orders_in_kafka() == orders + orders)
+    scene.wait_for_states(SOURCE, *RUNNING)
+
+
+def test_all_offsets_of_a_sink_are_deleted_after_a_question(scene: Scene, visitor: Visitor) -> None:
+    path = f"/connectors/{SINK}/offsets"
+    scene.wait_until("the sink had an offset", lambda: bool(scene.get(path)["offsets"]))
+    scene.cluster.stop(SINK)
+    scene.wait_for_states(SINK, "STOPPED")
+    try:
+        page = visitor.open(scene.page("connectors", SINK, "offsets"))
+        position = page.locator("input[name^='o.']")
+        expect(position).to_have_value(str(len(scene.orders_in_kafka())))
+        position.fill("-5")
+        page.get_by_role("button", name="Preview changes").click()
+        expect(page.get_by_role("alert")).to_contain_text("1 problem")
+        page.get_by_role("link", name="Back").click()
+        page.get_by_role("link", name="Delete all").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(page.locator("[data-result]")).to_be_visible()
+        assert scene.get(path)["offsets"] == []
+        expect(page.get_by_text("No offsets yet.")).to_be_visible()
+    finally:
+        scene.cluster.resume(SINK)
+        scene.wait_for_states(SINK, *RUNNING)
+    scene.wait_until(
+        "the sink wrote all again", lambda: len(scene.orders_out()) >= 2 * len(scene.orders_in_kafka())
+    )

@@ -1,0 +1,69 @@
+"""What protects a dashboard: passwords, and the refusal of actions from other pages."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import Error, expect
+
+from kraal.broker.broker import Broker
+from kraal.testing import ProcessCluster
+from tests.integration.ui.scene import RUNNING, SOURCE, Scene, page_url
+
+if TYPE_CHECKING:
+    from tests.integration.ui.visitor import Visitor
+
+pytestmark = pytest.mark.ci
+USER, PASSWORD = "ann", "pa55-of-ann"
+JAAS = """KafkaConnect {{
+  org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required
+  file="{users}";
+}};
+"""
+
+
+def test_a_page_of_another_origin_cannot_act(
+    scene: Scene, visitor: Visitor, serve: Callable[[str, str], str]
+) -> None:
+    form = f"""<h1>free of charge</h1><form method="post" action="{scene.page("actions")}">
+        <input name="action" value="pause"><input name="name" value="{SOURCE}"></form>"""
+    visitor.expect("403")
+    page = visitor.open(serve(form, "addEventListener('load', () => document.forms[0].submit())"))
+    page.wait_for_url(scene.page("actions"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Error 403")
+    assert scene.worker.states(SOURCE) == RUNNING
+    visitor.expect("frame-ancestors")
+    framed = visitor.open(serve(f'<iframe src="{scene.page()}"></iframe>', ""))
+    with pytest.raises(Error):
+        framed.frame_locator("iframe").get_by_role("heading", name="Connectors").wait_for(timeout=1000)
+
+
+def test_pages_and_their_updates_need_the_workers_password(
+    kafka: Broker, visitor: Visitor, tmp_path: Path
+) -> None:
+    users, jaas = tmp_path / "users.properties", tmp_path / "jaas.conf"
+    users.write_text(f"{USER}={PASSWORD}\n", encoding="utf-8")
+    jaas.write_text(JAAS.format(users=users), encoding="utf-8")
+    properties = {
+        "rest.extension.classes": "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension",
+        "java.security.auth.login.config": str(jaas),
+    }
+    cluster = ProcessCluster(directory=tmp_path / "cluster", bootstrap=kafka.bootstrap, properties=properties)
+    try:
+        worker = cluster.add()
+        worker.launch()
+        worker.wait_until("REST listened", lambda: "REST listens at" in worker.log_text())
+        visitor.expect("401|ERR_INVALID_AUTH_CREDENTIALS")
+        with pytest.raises(Error, match="INVALID_AUTH"):
+            visitor.open(page_url(worker.url))
+        page = visitor.open(page_url(worker.url), http_credentials={"username": USER, "password": PASSWORD})
+        expect(page.get_by_text("This cluster has no connectors yet.")).to_be_visible()
+        page.wait_for_timeout(1000)
+        expect(page.locator("#away")).to_be_hidden()  # the stream of changes has the password, too
+        assert base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode() not in page.content()
+    finally:
+        cluster.close()
