@@ -18,7 +18,7 @@ from kraal.testing import ProcessCluster
 from scripts.harness.processes import ScriptFailed
 from tests.integration.ui.browser import running
 from tests.integration.ui.chromium import Chromium, chromium
-from tests.integration.ui.scene import Scene, make_scene
+from tests.integration.ui.scene import Scene, make_letters, make_scene
 from tests.integration.ui.visitor import WAIT_MS, Visitor
 
 if TYPE_CHECKING:
@@ -92,9 +92,24 @@ def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def scene(cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    """The connectors of the shared cluster; tests leave them as they find them."""
+def made_scene(cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """The connectors of the shared cluster."""
     return make_scene(cluster, kafka.bootstrap, tmp_path_factory.mktemp("scene"))
+
+
+@pytest.fixture
+def scene(made_scene: Scene) -> Scene:
+    """The connectors of the shared cluster, after rebalances that the test before has caused; tests restore them."""
+    made_scene.settle()
+    return made_scene
+
+
+@pytest.fixture
+def letters(scene: Scene) -> Iterator[str]:
+    """A sink with two records that it could not read in its dead letter queue; its name."""
+    name = make_letters(scene)
+    yield name
+    scene.cluster.delete(name)
 
 
 @pytest.fixture

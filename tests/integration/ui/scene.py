@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import json
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,18 @@ from tests.fakes.spark.pipe import create_topic
 SOURCE: Final = "orders-source"
 SINK: Final = "orders-sink"
 FAILING: Final = "billing-sink"
+LETTERS: Final = "payments-sink"
 STOPPED: Final = "archive-source"
 CAUSE: Final = "The value of billing-0@0 cannot be converted"
 SECRET: Final = "pa55-of-the-billing-sink"  # noqa: S105 - nothing asks for it
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 RUNNING: Final = ["RUNNING", "RUNNING"]
+STATES: Final = {
+    SOURCE: RUNNING,
+    SINK: RUNNING,
+    FAILING: ["RUNNING", "FAILED"],
+    STOPPED: ["STOPPED"],
+}
 _KAFKA_S: Final = 30.0
 
 
@@ -69,6 +77,11 @@ class Scene:
         """Wait for something that is seen over REST, in Kafka or in a file."""
         self.worker.wait_until(what, done, timeout_s=timeout_s)
 
+    def settle(self) -> None:
+        """Wait until the connectors are as described."""
+        for name, states in STATES.items():
+            self.wait_for_states(name, *states)
+
     def wait_for_states(self, name: str, *states: str) -> None:
         """Wait until a connector and its tasks have these states."""
         self.worker.wait_for_states(name, states)
@@ -101,18 +114,34 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
     cluster.create(
         STOPPED, source | {"topic": "archive", "file": str(directory / "archive")}, state="STOPPED"
     )
-    made.wait_for_states(SOURCE, *RUNNING)
-    made.wait_for_states(SINK, *RUNNING)
-    made.wait_for_states(FAILING, "RUNNING", "FAILED")
-    made.wait_for_states(STOPPED, "STOPPED")
+    made.settle()
     made.wait_until("the first order was through", lambda: made.orders_out() == ["first order"])
     return made
 
 
-def seconds_until(done: Callable[[], bool], within_s: float) -> float:
-    """Return after how many seconds `done()`. Raises AssertionError after `within_s`."""
-    begun = time.monotonic()
-    while not done():
-        assert time.monotonic() - begun < within_s, f"not within {within_s:g} s"
-        time.sleep(0.01)
-    return time.monotonic() - begun
+def make_letters(scene: Scene) -> str:
+    """Create a sink with a dead letter queue, and two records that it cannot read; return its name."""
+    unique = uuid.uuid4().hex[:4]
+    name, topic, queue = LETTERS, f"payments-{unique}", f"payments-dlq-{unique}"
+    create_topic(scene.bootstrap, topic)
+    create_topic(scene.bootstrap, queue)
+    good = json.dumps({"schema": None, "payload": "paid"}).encode()
+    write_topic(scene.bootstrap, topic, [b"<b>not JSON</b>", good, b"{"], timeout_s=_KAFKA_S)
+    scene.cluster.create(
+        name,
+        {
+            "connector.class": "FileStreamSink",
+            "topics": topic,
+            "file": str(scene.directory / topic),
+            "value.converter": JSON,
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": queue,
+            "errors.deadletterqueue.topic.replication.factor": "1",
+            "errors.deadletterqueue.context.headers.enable": "true",
+        },
+    )
+    scene.wait_for_states(name, *RUNNING)
+    scene.wait_until(
+        "the letters were in Kafka", lambda: len(read_topic(scene.bootstrap, queue, timeout_s=_KAFKA_S)) == 2
+    )
+    return name

@@ -51,6 +51,7 @@ def test_all_offsets_of_a_sink_are_deleted_after_a_question(scene: Scene, visito
         page = visitor.open(scene.page("connectors", SINK, "offsets"))
         position = page.locator("input[name^='o.']")
         expect(position).to_have_value(str(len(scene.orders_in_kafka())))
+        visitor.expect("422")
         position.fill("-5")
         page.get_by_role("button", name="Preview changes").click()
         expect(page.get_by_role("alert")).to_contain_text("1 problem")
@@ -59,7 +60,7 @@ def test_all_offsets_of_a_sink_are_deleted_after_a_question(scene: Scene, visito
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.locator("[data-result]")).to_be_visible()
         assert scene.get(path)["offsets"] == []
-        expect(page.get_by_text("No offsets yet.")).to_be_visible()
+        expect(page.locator("tr[data-row]")).to_have_count(0)
     finally:
         scene.cluster.resume(SINK)
         scene.wait_for_states(SINK, *RUNNING)

@@ -1,0 +1,71 @@
+"""What happened: states with their causes, log lines, events, and dead letters with their replay."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from kraal.broker.records import read_topic
+from tests.integration.ui.scene import CAUSE, FAILING, RUNNING, SECRET, SOURCE, Scene
+
+if TYPE_CHECKING:
+    from tests.integration.ui.visitor import Visitor
+
+pytestmark = pytest.mark.ci
+
+
+def test_a_task_s_life_names_the_cause_of_each_state(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page("connectors", FAILING, "tasks", "0"))
+    expect(page.locator("#task")).to_contain_text("failed")
+    expect(page.locator("#task")).to_contain_text(CAUSE)
+    page.goto(scene.page("connectors", FAILING, "history"))
+    expect(page.locator("#history")).to_contain_text(CAUSE)
+    assert SECRET not in page.content()
+
+
+def test_the_log_of_a_connector_shows_its_failure(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page("connectors", FAILING, "logs"))
+    page.get_by_label("Level").select_option("ERROR")
+    page.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(re.compile("level=ERROR"))
+    expect(page.locator("#lines")).to_contain_text(f"{FAILING}")
+    assert SECRET not in page.content()
+
+
+def test_a_pause_is_an_event_and_a_state_of_the_history_on_open_pages(scene: Scene, visitor: Visitor) -> None:
+    events = visitor.open(scene.page("events"))
+    history = visitor.open(scene.page("connectors", SOURCE, "history"), beside=events)
+    scene.cluster.pause(SOURCE)
+    try:
+        scene.wait_for_states(SOURCE, "PAUSED", "PAUSED")
+        expect(events.locator("#events tbody tr, #events li").filter(has_text=SOURCE).first).to_be_visible()
+        expect(history.locator("#history")).to_contain_text("paused")
+    finally:
+        scene.cluster.resume(SOURCE)
+        scene.wait_for_states(SOURCE, *RUNNING)
+
+
+def in_kafka(scene: Scene, topic: str) -> list[bytes | None]:
+    return [each.value for each in read_topic(scene.bootstrap, topic, timeout_s=30)]
+
+
+def test_dead_letters_are_shown_and_replayed_into_their_topic(
+    scene: Scene, visitor: Visitor, letters: str
+) -> None:
+    page = visitor.open(scene.page("connectors", letters, "letters"))
+    expect(page.locator("article.letter")).to_have_count(2)
+    expect(page.locator("article.letter").filter(has_text="<b>not JSON</b>")).to_contain_text("payments")
+    page.get_by_role("link", name=re.compile("Replay")).or_(
+        page.get_by_role("button", name=re.compile("Replay"))
+    ).click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text("payments")
+    topic = scene.get(f"/connectors/{letters}/config")["topics"]
+    before = in_kafka(scene, topic)
+    question.get_by_role("button", name=re.compile("Replay")).click()
+    expect(page.locator("[data-result]")).to_be_visible()
+    replayed = in_kafka(scene, topic)[len(before) :]
+    assert sorted(str(each) for each in replayed) == sorted(map(str, [b"<b>not JSON</b>", b"{"]))

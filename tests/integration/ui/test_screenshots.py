@@ -1,0 +1,75 @@
+"""The pictures in the documentation: each screen has one. `KRAAL_UPDATE_SCREENSHOTS=1` makes them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.integration.ui.scene import FAILING, LETTERS, SINK, SOURCE, STOPPED, Scene
+from web.ui.views.navigation import CONNECTOR_TABS, NAVIGATION
+
+if TYPE_CHECKING:
+    from tests.integration.ui.visitor import Visitor
+
+DOCS: Final = Path(__file__).parents[3] / "docs"
+PLUGIN: Final = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SCREENS: Final[dict[str, tuple[str, ...]]] = {
+    "connectors": ("connectors",),
+    "cluster": ("cluster",),
+    "create": ("create",),
+    "plugins": ("plugins",),
+    "events": ("events",),
+    "connector": ("connectors", FAILING),
+    "charts": ("connectors", SINK, "charts"),
+    "history": ("connectors", SOURCE, "history"),
+    "logs": ("connectors", FAILING, "logs"),
+    "config": ("connectors", FAILING, "config"),
+    "offsets": ("connectors", STOPPED, "offsets"),
+    "topics": ("connectors", SINK, "topics"),
+    "letters": ("connectors", LETTERS, "letters"),
+    "task": ("connectors", FAILING, "tasks", "0"),
+    "form": ("create", PLUGIN),
+    "plugin": ("plugins", PLUGIN),
+}
+"""The path below `/ui` of each picture's screen."""
+PHONE: Final = "phone"
+FLOW_S: Final = 75.0
+"""For how long records flow before the pictures are taken: charts have a point every five seconds."""
+
+
+def test_each_screen_has_a_picture() -> None:
+    shown = {entry.key for entry in NAVIGATION} | {entry.key or "connector" for entry in CONNECTOR_TABS}
+    assert shown <= SCREENS.keys()
+
+
+@pytest.mark.parametrize("name", [*SCREENS, PHONE])
+def test_the_documentation_shows_the_picture(name: str) -> None:
+    assert (DOCS / "dashboard" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert f"](dashboard/{name}.png)" in (DOCS / "dashboard.md").read_text(encoding="utf-8")
+
+
+if os.environ.get("KRAAL_UPDATE_SCREENSHOTS"):
+
+    def test_pictures_are_made(request: pytest.FixtureRequest, scene: Scene, visitor: Visitor) -> None:
+        request.getfixturevalue("letters")
+        end = time.monotonic() + FLOW_S
+        number = 0
+        while time.monotonic() < end:
+            count = 40 + (number * 7) % 60
+            scene.write_orders(*(f"order {number}-{each}" for each in range(count)))
+            number += 1
+            time.sleep(1)
+        (DOCS / "dashboard").mkdir(exist_ok=True)
+        wide: dict[str, Any] = {"width": 1200, "height": 760}
+        page = visitor.open(scene.page(), **wide)
+        for name, segments in SCREENS.items():
+            page.goto(scene.page(*segments))
+            page.wait_for_timeout(800)
+            page.screenshot(path=DOCS / "dashboard" / f"{name}.png")
+        phone = visitor.open(scene.page("connectors", FAILING), dark=True, width=390, height=760)
+        phone.wait_for_timeout(800)
+        phone.screenshot(path=DOCS / "dashboard" / f"{PHONE}.png")
