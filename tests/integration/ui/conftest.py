@@ -18,7 +18,7 @@ from kraal.testing import ProcessCluster
 from scripts.harness.processes import ScriptFailed
 from tests.integration.ui.browser import running
 from tests.integration.ui.chromium import Chromium, chromium
-from tests.integration.ui.scene import Scene, make_letters, make_scene
+from tests.integration.ui.stage.scene import Scene, make_letters, make_scene
 from tests.integration.ui.visitor import WAIT_MS, Visitor
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.ui.axe import violations
-from tests.integration.ui.scene import FAILING, Scene
-from tests.integration.ui.screens import of_connector, of_dashboard
+from tests.integration.ui.stage.scene import FAILING, Scene
+from tests.integration.ui.stage.screens import of_connector, of_dashboard
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.integration.ui.scene import RUNNING, SINK, SOURCE, Scene
+from tests.integration.ui.stage.scene import RUNNING, SINK, SOURCE, Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

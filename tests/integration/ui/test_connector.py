@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from tests.integration.ui.scene import CAUSE, FAILING, SECRET, SINK, SOURCE, STOPPED, Scene
+from tests.integration.ui.stage.scene import CAUSE, FAILING, SECRET, SINK, SOURCE, STOPPED, Scene
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kraal.broker.records import read_topic
-from tests.integration.ui.scene import FAILING, SECRET, Scene
+from tests.integration.ui.stage.scene import FAILING, SECRET, Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -9,8 +9,8 @@ from urllib.parse import quote, urljoin
 import pytest
 from playwright.sync_api import expect
 
-from tests.integration.ui.scene import Scene
-from tests.integration.ui.screens import of_connector
+from tests.integration.ui.stage.scene import Scene
+from tests.integration.ui.stage.screens import of_connector
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -13,9 +13,9 @@ from playwright.sync_api import expect
 from kraal.broker.broker import Broker
 from scripts.harness.workers import Worker, java_distributed
 from tests.integration.ui.axe import violations
-from tests.integration.ui.remote import kraal_ui
-from tests.integration.ui.scene import FAILING, SOURCE, Scene, page_url
-from tests.integration.ui.screens import of_connector, of_dashboard
+from tests.integration.ui.stage.remote import kraal_ui
+from tests.integration.ui.stage.scene import FAILING, SOURCE, Scene, page_url
+from tests.integration.ui.stage.screens import of_connector, of_dashboard
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor

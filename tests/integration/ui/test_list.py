@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from tests.integration.ui.scene import CAUSE, FAILING, RUNNING, SINK, SOURCE, STOPPED, Scene
+from tests.integration.ui.stage.scene import CAUSE, FAILING, RUNNING, SINK, SOURCE, STOPPED, Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

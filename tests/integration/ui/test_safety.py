@@ -12,7 +12,7 @@ from playwright.sync_api import Error, expect
 
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
-from tests.integration.ui.scene import RUNNING, SOURCE, Scene, page_url
+from tests.integration.ui.stage.scene import RUNNING, SOURCE, Scene, page_url
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.integration.ui.scene import FAILING, LETTERS, SINK, SOURCE, STOPPED, Scene
+from tests.integration.ui.stage.scene import FAILING, LETTERS, SINK, SOURCE, STOPPED, Scene
 from web.ui.views.navigation import CONNECTOR_TABS, NAVIGATION
 
 if TYPE_CHECKING:

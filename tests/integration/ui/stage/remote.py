@@ -14,7 +14,7 @@ from scripts.harness.processes import Running, wait_until
 
 UP_S: Final = 30.0
 _SAYS: Final = re.compile(r"The dashboard of \S+ is at (http://\S+)/ui/")
-_ROOT: Final = Path(__file__).parents[3]
+_ROOT: Final = Path(__file__).parents[4]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kraal.broker.records import read_topic
-from tests.integration.ui.scene import CAUSE, FAILING, RUNNING, SECRET, SOURCE, Scene
+from tests.integration.ui.stage.scene import CAUSE, FAILING, RUNNING, SECRET, SOURCE, Scene
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
