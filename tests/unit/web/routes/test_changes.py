@@ -113,23 +113,22 @@ def test_hello_names_the_process_and_then_come_the_changes(api: Api, server: Htt
 def test_kinds_with_other_names_are_events_of_their_own_and_the_last_has_the_id(
     api: Api, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.streams.SPACING_S", 1.0)
+    monkeypatch.setattr("web.streams.SPACING_S", 3600)
     stream, streams = Stream(server), api.apps.streams
     stream.next()
-    streams.note("events", "x")
-    assert stream.next()["seq"] == 1
     streams.note_all("logs", ["b", "a"])  # all of these are one change
     streams.note_all("events", ["a", "b"])
     streams.note("numbers")
     api.herder.publish(is_leader=True)
+    assert Stream(server, "?wait_ms=0").next()["seq"] == 1, "a new stream starts from now"
     found = [stream.next() for _ in range(3)]
     assert [(each["kinds"], each["connectors"]) for each in found] == [
         (["cluster"], []),
         (["events", "logs"], ["a", "b"]),
         (["numbers"], None),
     ]
-    assert [each["seq"] for each in found] == [2, 2, 2]
-    assert [each["id"] for each in found] == [None, None, f"{streams.boot}-2"]
+    assert [each["seq"] for each in found] == [1, 1, 1]
+    assert [each["id"] for each in found] == [None, None, f"{streams.boot}-1"]
     stream.close()
 
 
@@ -245,22 +244,17 @@ def test_streams_are_no_waiting_requests_in_the_metrics(api: Api) -> None:
         stream.close()
 
 
-def stop_time_s(api: Api, streams: int) -> float:
-    with serving(api) as server:
-        opened = [Stream(server) for _ in range(streams)]
+def test_open_streams_do_not_delay_a_graceful_stop() -> None:
+    api = Api(SETTINGS)
+    with serving(api, graceful_s=30) as server:
+        opened = [Stream(server) for _ in range(5)]
         for stream in opened:
             stream.next()
         began = time.monotonic()
         api.apps.streams.close()
         server.stop()
-        took_s = time.monotonic() - began
-        assert [each["event"] for stream in opened for each in stream.rest()] == ["bye"] * streams
-    return took_s
-
-
-def test_a_graceful_stop_takes_no_longer_with_open_streams() -> None:
-    without_s = stop_time_s(Api(SETTINGS), 0)
-    assert stop_time_s(Api(SETTINGS), 5) < without_s + 0.5
+        assert time.monotonic() - began < 15
+        assert [each["event"] for stream in opened for each in stream.rest()] == ["bye"] * 5
 
 
 def test_a_client_that_takes_nothing_does_not_delay_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +268,7 @@ def test_a_client_that_takes_nothing_does_not_delay_the_stop(monkeypatch: pytest
     monkeypatch.setattr("web.streams.SPACING_S", 0.0)
     monkeypatch.setattr(Broadcaster, "take", taking)
     names = [f"{number:03}" + "x" * 150 for number in range(100)]
-    with serving(api) as server:
+    with serving(api, graceful_s=30) as server:
         Stream(server)
         wait_until(lambda: streams.open == 1)
 
@@ -287,7 +281,7 @@ def test_a_client_that_takes_nothing_does_not_delay_the_stop(monkeypatch: pytest
         began = time.monotonic()
         streams.close()
         server.stop()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 15
 
 
 def test_a_worker_that_shuts_down_takes_no_new_streams(api: Api, server: HttpServer) -> None:
