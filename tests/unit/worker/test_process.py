@@ -141,7 +141,9 @@ def test_streams_need_the_password_and_do_not_delay_a_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A stop that waits for open streams takes this long, and `running` fails.
-    monkeypatch.setitem(HttpServer.__init__.__kwdefaults__, "graceful_s", 60)
+    defaults = HttpServer.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "graceful_s", 60)
     context = ssl.create_default_context(cadata=ROOT.pem)
     with running(properties(tmp_path)) as process:
         port = process._server.bound[1].port
