@@ -1,0 +1,123 @@
+"""Whatever is sent to the dashboard, it answers with a page and never fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_from_bytes
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.web.api import Api
+from web.settings import Settings
+from web.ui.pages import PAGES
+from web.ui.safety import FORM
+
+if TYPE_CHECKING:
+    from starlette.types import Message
+
+API = Api(Settings(advertised_url="http://worker:8083/"))
+API.herder.put("orders", {"connector.class": "x", "topics": "t"}, tasks=1)
+
+SEGMENTS = st.one_of(
+    st.sampled_from(
+        [b"orders", b"0", b"..", b".", b"%2e%2e", b"~.", b"%zz", b"%ff", b"%", b"%00", b"9" * 30, b"-1"]
+    ),
+    st.binary(max_size=12).map(lambda raw: quote_from_bytes(raw, safe="").encode()),
+)
+TEXTS = st.one_of(
+    st.sampled_from(["orders", "0", "-1", "1e9", "nan", "true", "list", "{}", "[1]", "null"]),
+    st.sampled_from(["", "9" * 30, "\x00", "\ud800"]),
+    st.text(max_size=12),
+)
+NAMES = st.one_of(
+    st.sampled_from(
+        [
+            "part",
+            "page",
+            "sort",
+            "state",
+            "type",
+            "q",
+            "worker",
+            "action",
+            "name",
+            "level",
+            "task",
+            "limit",
+            "after",
+            "back",
+            "result",
+            "plugin",
+            "version",
+            "seen",
+            "json",
+            "mode",
+            "since_ms",
+            "v.name",
+            "v.tasks.max",
+            "text",
+            "config",
+            "e.0",
+        ]
+    ),
+    st.text(max_size=6),
+)
+PAIRS = st.lists(st.tuples(NAMES, TEXTS), max_size=5)
+
+
+def encoded(pairs: list[tuple[str, str]]) -> bytes:
+    return b"&".join(
+        quote_from_bytes(key.encode("utf-8", "surrogatepass")).encode()
+        + b"="
+        + quote_from_bytes(value.encode("utf-8", "surrogatepass")).encode()
+        for key, value in pairs
+    )
+
+
+@st.composite
+def targets(draw: Any) -> tuple[str, bytes]:
+    """Draw the method and the raw path of a page, with any segments."""
+    page = draw(st.sampled_from(PAGES))
+    parts = page.path.split("/")
+    filled = [draw(SEGMENTS) if part.startswith("{") else part.encode() for part in parts]
+    return page.method, b"/ui" + b"/".join(filled)
+
+
+async def status_of(method: str, raw_path: bytes, query: bytes, body: bytes) -> tuple[int, bytes]:
+    """Send a request as a page of the dashboard would; return status and body."""
+    sent: list[Message] = []
+    headers = [
+        (b"host", b"w"),
+        (b"origin", b"http://w"),
+        (b"content-type", FORM.encode()),
+        (b"accept", b"text/html"),
+    ]
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {"type": "http", "scheme": "http", "http_version": "1.1", "method": method}
+    scope |= {
+        "path": raw_path.decode("latin-1"),
+        "raw_path": raw_path,
+        "query_string": query,
+        "headers": headers,
+    }
+    scope |= {"client": ("127.0.0.1", 1), "server": ("w", 80)}
+    await API.app(scope, receive, send)
+    return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
+
+
+@settings(max_examples=300, deadline=None)
+@given(targets(), PAIRS, st.one_of(PAIRS.map(encoded), st.binary(max_size=30)))
+async def test_no_request_makes_it_fail(
+    target: tuple[str, bytes], query: list[tuple[str, str]], body: bytes
+) -> None:
+    method, raw_path = target
+    status, text = await status_of(method, raw_path, encoded(query), body if method == "POST" else b"")
+    assert status < 500, text.decode("utf-8", "replace")
+    assert b"The dashboard failed" not in text
