@@ -29,7 +29,8 @@ class Watch:
         self._again_s = again_s
         self._listeners: set[asyncio.Queue[Change]] = set()
         self._task: asyncio.Task[None] | None = None
-        self._away: Change | None = None
+        self._presence: Change | None = None
+        """The latest HELLO or AWAY; None until the worker is known to be there or not."""
         self._closed = False
 
     async def listen(self, caller: Caller) -> AsyncIterator[Change]:
@@ -38,7 +39,8 @@ class Watch:
             yield Change(Word.BYE)
             return
         queue: asyncio.Queue[Change] = asyncio.Queue()
-        queue.put_nowait(self._away or Change(Word.HELLO))
+        if self._presence is not None:
+            queue.put_nowait(self._presence)
         self._listeners.add(queue)
         if self._task is None:
             self._task = asyncio.create_task(self._run(caller), name="dashboard-changes")
@@ -53,7 +55,7 @@ class Watch:
             if not self._listeners and self._task is not None:
                 self._task.cancel()
                 self._task = None
-                self._away = None
+                self._presence = None
 
     @property
     def listeners(self) -> int:
@@ -85,12 +87,13 @@ class Watch:
             except Exception:
                 log.exception("Failed to watch the worker's changes")
                 reason = "The worker's changes cannot be read"
-            if self._away is None:
+            if self._presence is None or self._presence.word is not Word.AWAY:
                 self._tell(Change(Word.AWAY, reason=reason))
             await asyncio.sleep(self._again_s)
 
     def _tell(self, change: Change) -> None:
-        self._away = change if change.word is Word.AWAY else None
+        if change.word in (Word.HELLO, Word.AWAY):
+            self._presence = change
         self._heard(change)
         for queue in self._listeners:
             overflows = queue.qsize() >= _MOST_WAITING
