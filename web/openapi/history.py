@@ -86,21 +86,18 @@ EVENTS: Final[Schema] = object_of(
         "dropped": _DROPPED,
     }
 )
+LINE_FIELDS: Final[dict[str, Schema]] = {
+    "id": _about(NUMBER, "Rises with each line of a worker: microseconds since the epoch."),
+    "ms": _MS,
+    "worker_id": TEXT,
+    "level": {"type": "string", "enum": [*LEVELS]},
+    "logger": TEXT,
+    "task": _TASK,
+    "message": _about(TEXT, "With the traceback, if there is one."),
+}
 LOGS: Final[Schema] = object_of(
     {
-        "lines": list_of(
-            object_of(
-                {
-                    "id": _about(NUMBER, "Rises with each line of a worker: microseconds since the epoch."),
-                    "ms": _MS,
-                    "worker_id": TEXT,
-                    "level": {"type": "string", "enum": [*LEVELS]},
-                    "logger": TEXT,
-                    "task": _TASK,
-                    "message": _about(TEXT, "With the traceback, if there is one."),
-                }
-            )
-        ),
+        "lines": list_of(object_of(LINE_FIELDS)),
         "next": _about(TEXT, "The value of `after` for the lines that follow these."),
         "dropped": _DROPPED,
         "silent": _about(list_of(TEXT), "Workers that run the connector and did not answer."),

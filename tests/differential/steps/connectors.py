@@ -142,6 +142,7 @@ _CONFIGS = [
     ask("the plugins it names", "GET /connectors/plain/plugins", None, whole("plugins-it-names", 404, 200)),
     ask("its history", "GET /connectors/plain/history", None, whole("history", 404, 200)),
     ask("its configs", "GET /connectors/plain/configs", None, whole("configs", 404, 200)),
+    ask("its log lines", "GET /connectors/plain/logs", None, whole("logs", 404, 200)),
     ask("its tasks", "GET /connectors/plain/tasks"),
     ask("its status", "GET /connectors/plain/status", until=states("STOPPED")),
     ask("its status with numbers", "GET /connectors/plain/status?expand=progress", None, _NUMBERS),

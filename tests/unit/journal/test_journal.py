@@ -134,6 +134,20 @@ def test_a_journal_of_no_bytes_records_nothing_and_tells_nobody() -> None:
     assert not made.events.after(None, 10)
 
 
+@pytest.mark.parametrize(("max_bytes", "kept"), [(48 * 1024 * 1024, ["a line"]), (0, [])])
+def test_it_follows_the_log_of_a_process_unless_it_is_switched_off(max_bytes: int, kept: list[str]) -> None:
+    made, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - in no tree
+    made.follow_log(root)
+
+    def run() -> None:
+        about.set(f"task {T0}")
+        root.warning("a line")
+
+    copy_context().run(run)
+    assert [each.message for each in made.lines.kept(NAME).entries] == kept
+    assert len(root.handlers) == len(kept)
+
+
 def test_all_contents_together_stay_within_the_limit() -> None:
     limit = 300_000
     made = journal(limit)
