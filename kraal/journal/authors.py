@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kraal.core.errors import TimedOut
+from kraal.core.errors import ActorDied, StoreError, TimedOut
 from kraal.core.ids import Config, ConnectorName, Instance, TargetState
 
 MOST: Final = 1_000
@@ -108,8 +108,8 @@ class Authors:
             self._waiting = [*self._waiting[-MOST + 1 :], author]
         try:
             yield stay
-        except TimedOut:
-            stays = True  # it may still take effect
+        except (TimedOut, ActorDied, StoreError):
+            stays = True  # it may have an effect, or have one later
             raise
         finally:
             if not stays:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.core.errors import BadRequest, TimedOut
+from kraal.core.errors import ActorDied, BadRequest, StoreError, TimedOut
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.journal.authors import (
     LINGER_MS,
@@ -69,14 +69,19 @@ def test_another_effect_has_another_author(asked: Effect, seen: Effect) -> None:
         assert authors.take(seen) is None
 
 
-def test_a_refused_request_has_no_effect_and_one_that_timed_out_may_have_one() -> None:
+def test_a_refused_request_has_no_effect() -> None:
     authors = Authors(Clock())
     with pytest.raises(BadRequest), authors.asking(WRITTEN, "refused"):
         raise BadRequest("no")
     assert authors.take(SEEN) is None
-    with pytest.raises(TimedOut), authors.asking(WRITTEN, "slow"):
-        raise TimedOut("later")
-    assert authors.take(SEEN) == "slow"
+
+
+@pytest.mark.parametrize("error", [TimedOut("later"), ActorDied("the herder died"), StoreError("unknown")])
+def test_a_request_whose_result_is_unknown_may_have_an_effect(error: Exception) -> None:
+    authors = Authors(Clock())
+    with pytest.raises(type(error)), authors.asking(WRITTEN, "somebody"):
+        raise error
+    assert authors.take(SEEN) == "somebody"
 
 
 @pytest.mark.parametrize(("after_ms", "by"), [(LINGER_MS, "forwarded"), (LINGER_MS + 1, None)])

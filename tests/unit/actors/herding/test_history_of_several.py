@@ -18,6 +18,7 @@ from actors.messages.herder import (
 from actors.runtime.mailbox import Ask
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.config_replay import ConnectorChanged, TargetChanged, apply_config
+from kraal.core.errors import ActorDied
 from kraal.core.ids import Config, TargetState
 from kraal.journal.authors import (
     ConfigWritten,
@@ -120,14 +121,14 @@ def test_the_death_of_a_herder_loses_no_state_and_doubles_none(seed: int, deaths
 def test_a_herder_that_dies_before_it_reads_an_effect_leaves_its_author_to_the_next() -> None:
     worker = running()
     patch: Config = {"topic": "other"}
-    with journal(worker).authors.asking(ConfigWritten(NAME, patch), USER):
-        worker.scheduler.freeze(worker.assembly.herder, frozen=False)
-        [reader] = [each for each in worker.scheduler.addresses() if each.name == "config reader"]
-        worker.scheduler.freeze(reader)
-        worker.assembly.herder.question(PatchConfig(name=NAME, patch=patch))
-        worker.run()  # written, and not yet read
-        worker.crash("herder")
-        worker.run()
+    [reader] = [each for each in worker.scheduler.addresses() if each.name == "config reader"]
+    worker.scheduler.freeze(reader)
+    answer = worker.assembly.herder.question(PatchConfig(name=NAME, patch=patch))
+    worker.run()  # written, and not yet read
+    worker.crash("herder")
+    worker.run()
+    with pytest.raises(ActorDied), journal(worker).authors.asking(ConfigWritten(NAME, patch), USER):
+        answer.result(timeout=0)
     worker.scheduler.freeze(reader, frozen=False)
     worker.advance(10)
     assert told(worker, NAME)[-1] == ("RUNNING", "config changed", USER)
