@@ -16,12 +16,17 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kraal.core.errors import Unavailable
+from kraal.core.logging import about
 from kraal.core.secrets import secrets as known_secrets
 from kraal.jars.java import find_java
 
 _MAIN: Final = "kraal.plugins.PluginProcess"
 _PORT: Final = re.compile(r"kraal\.plugins listens on port (\d+)")
-_LINE: Final = re.compile(r"(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\|([^|]*)\|(.*)")
+_LINE: Final = re.compile(
+    r"(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\|([^|]*)\|"
+    r"(?:\[(.*?)(?:\|task-([0-9]{1,10}))?(?:\|(?:worker|validate|offsets))?\] )?\|(.*)"
+)
+"""Level, logger, connector and task of Kafka's context if there is one, text. Source: LoggingContext (Kafka 4.3.0)."""
 _EXPECTED: Final = re.compile(
     r"WARNING: (A terminally deprecated method in java\.lang\.System has been called|System::setSecurityManager .*"
     r"|Please consider reporting this to the maintainers of kraal\..*)"
@@ -46,7 +51,8 @@ class Jvm:
         plugins: Mapping[str, str],
         connector: str = "",
     ) -> None:
-        """Start it; `connector` is shown in lists of processes. Raises PluginsAway, JavaMissing, OSError."""
+        """Start it; `connector`, if any, is the only one that it runs. Raises PluginsAway, JavaMissing, OSError."""
+        self._subject = f"connector {connector}" if connector else ""
         self._token = token = secrets.token_hex(16)
         command = [str(find_java()), "-Djava.security.manager=allow", "-XX:+ExitOnOutOfMemoryError", *options]
         command += ["-cp", os.pathsep.join(map(str, class_path)), _MAIN, *([connector] if connector else ())]
@@ -118,8 +124,9 @@ class Jvm:
             self.kill()
 
     def _read(self) -> None:
-        """Log the process's output by the names and levels of its loggers."""
+        """Log the process's output by the names and levels of its loggers, each line for the task that it is of."""
         name, level = __name__, logging.INFO
+        about.set(self._subject)
         with _pipe(self.process.stdout) as output:
             for text in output:
                 line = text.rstrip("\n")
@@ -130,11 +137,19 @@ class Jvm:
                 if _EXPECTED.fullmatch(line):
                     continue
                 if match := _LINE.fullmatch(line):
-                    name, level, line = match[2], _LEVELS[match[1]], match[3]
+                    name, level, line = match[2], _LEVELS[match[1]], match[5]
+                    about.set(_subject(match[3], match[4]) or self._subject)
                 if line:
                     self.last = line
                     logging.getLogger(name).log(level, "%s", line)
         self._listens.set()
+
+
+def _subject(connector: str | None, task: str | None) -> str:
+    """Return whom a line is about, as actors are named; empty for a line without a context."""
+    if not connector:
+        return ""
+    return f"connector {connector}" if task is None else f"task {connector}-{int(task)}"
 
 
 def _gateway(port: int, token: str) -> Any:
