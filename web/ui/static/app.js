@@ -107,24 +107,59 @@
     if (known && known.key === keyOf(detail)) detail.headers["If-None-Match"] = known.tag;
   });
 
-  body.addEventListener("htmx:beforeSwap", (event) => {
-    const { detail } = event;
-    const tag = detail.xhr.getResponseHeader("ETag");
-    if (tag && detail.shouldSwap && detail.requestConfig.verb === "get") {
-      tags.set(detail.target, { key: keyOf(detail.requestConfig), tag });
-    }
+  let waits = false; // a part that is not shown yet, because the reader is selecting text in it
+
+  function selecting(target) {
+    const selection = getSelection();
+    return !selection.isCollapsed && target.contains(selection.anchorNode);
+  }
+
+  document.addEventListener("selectionchange", () => {
+    if (!waits || !getSelection().isCollapsed) return;
+    waits = false;
+    changed(ALL);
   });
 
-  // What was open stays open.
+  // What an element is, so that its successor in the next version of a part is found.
+  function mark(element) {
+    const row = element.closest("[data-row]");
+    const link = row && row.querySelector("a");
+    const label = element.getAttribute("aria-label") || (element.querySelector("summary") || element).textContent;
+    return [element.tagName, element.id, element.getAttribute("href"), label.trim(), link && link.href].join("\n");
+  }
+
+  function successor(root, marked) {
+    return [...root.querySelectorAll(marked.split("\n")[0])].find((each) => mark(each) === marked);
+  }
+
   let opened = [];
+  let focused = null;
+
   body.addEventListener("htmx:beforeSwap", (event) => {
-    opened = [...event.detail.target.querySelectorAll("details[open][id]")].map((each) => each.id);
+    const { detail } = event;
+    const { target } = detail;
+    if (detail.shouldSwap && detail.requestConfig.verb === "get") {
+      if (detail.requestConfig.triggeringEvent?.type === "kraal:refresh" && selecting(target)) {
+        detail.shouldSwap = false;
+        waits = true;
+        return;
+      }
+      const tag = detail.xhr.getResponseHeader("ETag");
+      if (tag) tags.set(target, { key: keyOf(detail.requestConfig), tag });
+    }
+    opened = [...target.querySelectorAll("details[open]")].map(mark);
+    focused = target.contains(document.activeElement) ? mark(document.activeElement) : null;
   });
-  body.addEventListener("htmx:afterSwap", () => {
-    for (const id of opened) {
-      const found = document.getElementById(id);
+
+  // What was open stays open, and what had the focus keeps it.
+  body.addEventListener("htmx:afterSwap", (event) => {
+    const root = event.detail.target.isConnected ? event.detail.target : document;
+    for (const each of opened) {
+      const found = successor(root, each);
       if (found) found.open = true;
     }
+    const found = focused && document.activeElement === body && successor(root, focused);
+    if (found) found.focus({ preventScroll: true });
   });
 
   body.addEventListener("htmx:sendError", () => stream || away(""));
