@@ -31,7 +31,10 @@
     if (selector) document.querySelectorAll(selector).forEach((part) => htmx.trigger(part, "kraal:refresh"));
   }
 
-  const ALL = ["states", "configs", "numbers", "cluster", "logs", "events"];
+  function everyKind() {
+    const parts = [...document.querySelectorAll("[data-live]")];
+    return parts.flatMap((part) => part.dataset.live.split(" "));
+  }
 
   function concerns(names) {
     const own = body.dataset.connector;
@@ -44,12 +47,12 @@
     stream = new EventSource(body.dataset.stream);
     stream.addEventListener("hello", () => {
       if (awaySince) back();
-      changed(ALL);
+      changed(everyKind());
     });
     stream.addEventListener("changed", (event) => {
       const { kinds, names } = JSON.parse(event.data);
       if (awaySince) back();
-      if (concerns(names)) changed(kinds.length ? kinds : ALL);
+      if (concerns(names)) changed(kinds.length ? kinds : everyKind());
     });
     stream.addEventListener("away", (event) => away(JSON.parse(event.data).reason));
     stream.addEventListener("bye", () => {
@@ -117,7 +120,7 @@
   document.addEventListener("selectionchange", () => {
     if (!waits || !getSelection().isCollapsed) return;
     waits = false;
-    changed(ALL);
+    changed(everyKind());
   });
 
   // What an element is, so that its successor in the next version of a part is found.

@@ -218,3 +218,17 @@ def test_numbers_appear_where_the_worker_tells_them() -> None:
     assert ">12.5<" in text
     assert '<path d="M0.0,19.0L48.0' in text
     assert 'data-live="states configs numbers"' in text
+
+
+def test_the_cluster_page_shows_the_latest_rebalances_and_why() -> None:
+    events = [
+        {"seq": number, "ms": number, "kind": kind, "text": f"generation {number}", "by": ""}
+        for number, kind in enumerate(["rebalance"] * 12 + ["state"])
+    ]
+    source = FakeSource(
+        {"/connectors?expand=status": {}, "/events": {"events": events}}, Features(kraal=True, events=True)
+    )
+    text = TestClient(dashboard(source)).get("/ui/cluster").text
+    assert [number for number in range(13) if f">generation {number}<" in text] == list(range(2, 12))
+    assert text.index(">generation 11<") < text.index(">generation 2<")
+    assert 'href="/ui/events?kind=rebalance"' in text
