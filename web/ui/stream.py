@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +39,7 @@ class Streams:
         changes = self._dashboard.source.changes(caller_of(request))
         return StreamingResponse(self._events(changes), media_type="text/event-stream")
 
-    async def _events(self, changes: AsyncIterator[Change]) -> AsyncIterator[bytes]:
+    async def _events(self, changes: AsyncGenerator[Change]) -> AsyncGenerator[bytes]:
         """Return the events, and a comment when there was none for a while, which finds closed connections."""
         self._open += 1
         following = asyncio.ensure_future(anext(changes))
@@ -61,7 +61,7 @@ class Streams:
             following.cancel()
             with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
                 await following
-            await changes.aclose()  # type: ignore[attr-defined]
+            await changes.aclose()
 
 
 def event_of(change: Change) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -121,7 +121,7 @@ class Source(Protocol):
         """
         ...
 
-    def changes(self, caller: Caller) -> AsyncIterator[Change]:
+    def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         """Return what changes, without end; `Change` also tells when the worker is away and back."""
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,7 +81,7 @@ def change_of(event: Event) -> Change | None:
             return None
 
 
-async def changes_from(chunks: AsyncIterator[bytes]) -> AsyncIterator[Change]:
+async def changes_from(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Change]:
     """Return the changes in the pieces of a stream."""
     parser = EventParser()
     async for chunk in chunks:

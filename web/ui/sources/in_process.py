@@ -7,7 +7,7 @@ A request passes through authentication, admission and forwarding to the leader 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -56,7 +56,7 @@ class InProcess(Source):
         return Answer(call.status, answered)
 
     @override
-    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+    async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         call = _Call(_scope("GET", ("changes",), (), caller, accept=b"text/event-stream"), b"")
         running = asyncio.create_task(call.run(self._app(("changes",))))
         try:
@@ -137,7 +137,7 @@ class _Call:
         finally:
             self._arrived.set()
 
-    async def stream(self, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
+    async def stream(self, running: asyncio.Task[None]) -> AsyncGenerator[bytes]:
         """Return the body in pieces, as they arrive. Raises Refused for any status but success."""
         while True:
             await self._arrived.wait()

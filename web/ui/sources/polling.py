@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from web.ui.sources.api import Away, Caller, Change, Source, Word
@@ -12,7 +12,7 @@ EVERY_S: Final = 2.0
 _MOST_NAMES: Final = 100
 
 
-async def polled(source: Source, caller: Caller, *, every_s: float = EVERY_S) -> AsyncIterator[Change]:
+async def polled(source: Source, caller: Caller, *, every_s: float = EVERY_S) -> AsyncGenerator[Change]:
     """Return the changes between answers; errors and the end of the waiting are left to the caller."""
     known = await _statuses(source, caller)
     yield Change(Word.HELLO)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
@@ -71,7 +71,7 @@ class Remote(Source):
             await asyncio.sleep(pause_s)
 
     @override
-    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+    async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         import httpx2  # noqa: PLC0415 - imported late because workers do not need it
 
         timeout = httpx2.Timeout(self._worker.timeout_s, read=_SILENCE_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from typing_extensions import override
@@ -41,7 +41,7 @@ class Shared(Source):
                 self._cache.forget()
 
     @override
-    def changes(self, caller: Caller) -> AsyncIterator[Change]:
+    def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         return self._watch.listen(caller)
 
     @override

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from web.ui.sources.api import Away, Caller, Change, Refused, Source, Word
@@ -33,7 +33,7 @@ class Watch:
         """The latest HELLO or AWAY; None until the worker is known to be there or not."""
         self._closed = False
 
-    async def listen(self, caller: Caller) -> AsyncIterator[Change]:
+    async def listen(self, caller: Caller) -> AsyncGenerator[Change]:
         """Return the changes from now on; ends with BYE. The first listener's caller stands for all."""
         if self._closed:
             yield Change(Word.BYE)
@@ -77,10 +77,11 @@ class Watch:
             try:
                 features = await self._source.features(caller)
                 changes = self._source.changes(caller) if features.changes else polled(self._source, caller)
-                async for change in changes:
-                    self._tell(change)
-                    if change.word is Word.BYE:
-                        return
+                async with contextlib.aclosing(changes):
+                    async for change in changes:
+                        self._tell(change)
+                        if change.word is Word.BYE:
+                            return
                 reason = "The worker's stream of changes ended"
             except (Away, Refused) as error:
                 reason = str(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +46,7 @@ class CannedSource(Source):
         return Answer(200, encoded_body(found))
 
     @override
-    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+    async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         yield Change(Word.BYE)
 
     @override

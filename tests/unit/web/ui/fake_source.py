@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -59,7 +59,7 @@ class FakeSource(Source):
         return Answer(200, json.dumps(found).encode())
 
     @override
-    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+    async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         self.streams += 1
         yield Change(Word.HELLO)
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
 from starlette.requests import Request
@@ -48,7 +48,7 @@ def test_a_name_cannot_end_its_event() -> None:
     assert event.count(b"\n") == 3
 
 
-async def events(source: Source, *, ping_s: float = 15.0) -> AsyncIterator[bytes]:
+async def events(source: Source, *, ping_s: float = 15.0) -> AsyncGenerator[bytes]:
     """Return the body of an answer to `GET /stream`."""
     dashboard = Dashboard(source, DashboardOptions(worker="w:1"), Rendering(str, {}))
     request = Request({"type": "http", "method": "GET", "headers": [], "client": ("127.0.0.1", 1)})
@@ -81,7 +81,7 @@ async def test_a_quiet_stream_pings_so_that_closed_connections_are_found() -> No
         async for piece in stream:
             if piece == b": ping\n\n":
                 break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
 
 
 async def test_a_browser_that_leaves_ends_its_stream() -> None:
@@ -91,5 +91,5 @@ async def test_a_browser_that_leaves_ends_its_stream() -> None:
         assert await anext(stream) == b"retry: 1000\n\n"
         await anext(stream)
         assert app.source.listeners == 1
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
     assert app.source.listeners == 0

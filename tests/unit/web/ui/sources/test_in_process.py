@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -119,10 +119,10 @@ async def test_changes_are_read_as_they_arrive_and_the_stream_ends_with_the_read
         finally:
             left.set()
 
-    changes: AsyncIterator[Change] = source_of(app).changes(CALLER)
+    changes: AsyncGenerator[Change] = source_of(app).changes(CALLER)
     assert await anext(changes) == Change(Word.HELLO, boot="b")
     assert await anext(changes) == Change(Word.CHANGED, names=("a",))
-    await changes.aclose()  # type: ignore[attr-defined]
+    await changes.aclose()
     await asyncio.wait_for(left.wait(), 5)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 import httpx2
 import pytest
@@ -132,7 +132,7 @@ class Pieces(httpx2.AsyncByteStream):
     """A stream that goes on after the worker said that it stops."""
 
     @override
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
         yield b'event: hello\ndata: {"boot":"b"}\n\n'
         yield b"event: bye\ndata: {}\n\nevent: hello\ndata: {}\n\n"
 

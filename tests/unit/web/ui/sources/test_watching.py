@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -25,11 +25,11 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def close(stream: AsyncIterator[Change]) -> None:
-    await stream.aclose()  # type: ignore[attr-defined]
+async def close(stream: AsyncGenerator[Change]) -> None:
+    await stream.aclose()
 
 
-async def first(stream: AsyncIterator[Change], word: Word) -> Change:
+async def first(stream: AsyncGenerator[Change], word: Word) -> Change:
     async with asyncio.timeout(10):
         while True:
             change = await anext(stream)
