@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from typing_extensions import override
 
 from kraal.core.printable import printable
 from kraal.core.rest_requests import segment
 from web.ui.options import PREFIX
 from web.ui.views import formats
+
+if TYPE_CHECKING:
+    from jinja2.bccache import Bucket
 
 _ESCAPE: Final = "~"
 
@@ -57,6 +62,25 @@ def etag(body: bytes) -> str:
     return f'W/"{blake2b(body, digest_size=12).hexdigest()}"'
 
 
+class _Compiled(BytecodeCache):
+    """Compiled templates, which all dashboards of a process share: tests make many."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], CodeType] = {}
+
+    @override
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+
+    @override
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if bucket.code is not None:
+            self._codes[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED: Final = _Compiled()
+
+
 class Rendering:
     """The templates. `static` maps the name of a static file to its URL; `shared` are values of all templates."""
 
@@ -69,6 +93,7 @@ class Rendering:
             trim_blocks=True,
             lstrip_blocks=True,
             auto_reload=False,
+            bytecode_cache=_COMPILED,
         )
         self._environment.globals.update({"url": url, "static": static, **shared})
         self._environment.filters.update(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
@@ -45,7 +46,7 @@ class StaticFiles:
     """The files of `web/ui/static`, by their names below it, such as `vendored/htmx.min.js`."""
 
     def __init__(self) -> None:
-        self._files = dict(_read(files("web.ui") / "static", ""))
+        self._files = _all_files()
 
     @property
     def files(self) -> Mapping[str, StaticFile]:
@@ -65,6 +66,12 @@ class StaticFiles:
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(found.gzipped, headers={**headers, "Content-Encoding": "gzip"})
         return Response(found.body, headers=headers)
+
+
+@cache
+def _all_files() -> dict[str, StaticFile]:
+    """Return the files, which are compressed once in a process."""
+    return dict(_read(files("web.ui") / "static", ""))
 
 
 def _read(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
