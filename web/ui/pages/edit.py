@@ -21,7 +21,7 @@ from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import connector_frame
 from web.ui.pages.plugins import connector_plugin, plugins_shown
 from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.api import Refused
+from web.ui.sources.api import Away, Refused
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import get_list, get_map
 from web.ui.sources.sending import Sender
@@ -211,6 +211,9 @@ async def _written(
     """Send the config; show the form again if the worker refuses it."""
     try:
         answer = await Sender(visit.source, visit.caller).send(request)
+    except Away as error:
+        unknown = f"{error} It is not known whether the request took effect: look at the connector first."
+        return _shown(visit, draft, Verdict(answer=verdict.answer, problems=(unknown,)), status=error.status)
     except Refused as error:
         text = scrub(error.text, config, draft.declared)
         exists = error.status == HTTPStatus.CONFLICT and text.endswith("already exists")

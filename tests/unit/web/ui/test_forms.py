@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect, Problem
@@ -295,6 +296,20 @@ def test_a_refused_save_is_told_without_secrets(browser: Browser) -> None:
     assert page.status == 400
     assert "Connector configuration is invalid: [hidden]" in page.plain
     assert stored(browser) == STORED
+
+
+def test_a_worker_that_does_not_answer_leaves_the_form_as_typed(browser: Browser) -> None:
+    preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="u")
+
+    def vanish(method: str, segments: list[str]) -> None:
+        if (method, segments[-1]) == ("PUT", "config"):
+            raise httpx2.ReadError("gone")
+
+    browser.worker.on_ask = vanish
+    page = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
+    assert page.status == 502
+    assert "It is not known whether the request took effect" in page.plain
+    assert ("v.topic", "u") in config_form(page).fields
 
 
 def test_a_connector_deleted_meanwhile_is_told(browser: Browser) -> None:
