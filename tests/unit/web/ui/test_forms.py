@@ -388,16 +388,3 @@ def test_a_huge_plugin_is_closed_but_for_what_matters(browser: Browser) -> None:
     assert "Group 3 40 keys, 1 set" in page.plain
     assert 'data-filter="config-form"' in page.text
     assert "Checking; this may take up to 90 s" in page.text
-
-
-def test_plugins_are_listed_and_documented(browser: Browser) -> None:
-    assert "Cast$Value" in browser.get("/ui/plugins").plain
-    assert "No plugin matches" in browser.get("/ui/plugins?q=zzz").plain
-    page = browser.get("/ui/plugins/org.example.FileSource?version=4.3.0")
-    assert page.status == 200
-    assert "File <script>alert(1)</script>" in page.plain
-    assert "<script>alert" not in page.text
-    assert '"topic": "my-topic"' in page.plain
-    assert f'href="{CREATE}?example=1"' in page.text
-    assert "Create one" not in browser.get("/ui/plugins/org.example.Cast$Value").plain
-    assert browser.get("/ui/plugins/Nope").status == 404
