@@ -1,0 +1,147 @@
+"""What needs a browser of the pages about a connector's past: charts, dialogs, keys. The worker is canned."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import expect
+from typing_extensions import override
+
+from kraal.broker.broker import free_port
+from tests.integration.ui.axe import violations
+from tests.integration.ui.visitor import Visitor
+from tests.unit.web.ui.activity import NAME, answers
+from tests.unit.web.ui.canned import CannedSource
+from web.ui.app import DashboardApp, standalone
+from web.ui.options import DashboardOptions
+from web.ui.sources.api import Caller, Change, Word
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.ci
+
+PAGES = ("tasks/0", "history", "charts", "logs", "topics", "letters")
+ODD_LANGUAGE = """Object.defineProperty(Navigator.prototype, "language",
+    {get() { return "en-US@posix" }, configurable: true})"""
+
+
+class Worker(CannedSource):
+    """A worker whose stream of changes the test writes."""
+
+    changed: asyncio.Queue[Change]
+
+    @override
+    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+        self.changed, self.loop = asyncio.Queue(), asyncio.get_running_loop()
+        yield Change(Word.HELLO)
+        while True:
+            yield await self.changed.get()
+
+    def tell(self, kind: str) -> None:
+        """Tell all pages that something of a kind changed."""
+        change = Change(Word.CHANGED, kinds=frozenset({kind}))
+        self.loop.call_soon_threadsafe(self.changed.put_nowait, change)
+
+
+@pytest.fixture
+def worker() -> Worker:
+    """A worker with a connector whose task failed."""
+    return Worker(answers())
+
+
+@pytest.fixture
+def url(worker: Worker) -> Iterator[str]:
+    """The connector's page on a dashboard of its own. Tests name it before the visitor, who leaves first."""
+    port = free_port()
+    app = DashboardApp(worker, DashboardOptions(worker="worker:8083"))
+    server = uvicorn.Server(uvicorn.Config(standalone(app), port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield f"http://127.0.0.1:{port}/ui/connectors/{NAME}"
+    app.end_streams()
+    server.should_exit = True
+    thread.join()
+
+
+def plots(page: Page) -> Any:
+    return page.locator("figure.drawn .uplot")
+
+
+def test_charts_are_drawn_follow_the_numbers_and_tell_the_values_under_the_pointer(
+    worker: Worker, url: str, visitor: Visitor
+) -> None:
+    page = visitor.open(f"{url}/charts")
+    expect(plots(page)).to_have_count(3)
+    page.evaluate("document.querySelector('.uplot').dataset.first = 'yes'")
+    rate = page.locator("figure[data-chart=rate]")
+    expect(rate.locator("[data-value]")).to_have_text("2")
+
+    worker.answers[f"/connectors/{NAME}/series"]["tasks"][0]["records_per_second"] = [1, None, 2, 70]
+    worker.tell("numbers")
+    expect(rate.locator("[data-value]")).to_have_text("70")
+    expect(plots(page)).to_have_count(3)
+    expect(rate.locator(".uplot[data-first=yes]")).to_have_count(1)
+
+    over = rate.locator(".u-over")
+    over.hover(position={"x": 2, "y": 20})
+    expect(rate.locator("[data-value]")).to_have_text("1")
+    expect(rate.locator("[data-at]")).to_have_text("01:01:00")
+    page.mouse.move(1, 1)
+    expect(rate.locator("[data-value]")).to_have_text("70")
+
+
+def test_charts_are_drawn_in_a_browser_whose_language_is_no_valid_tag(url: str, visitor: Visitor) -> None:
+    page = visitor.open(f"{url}/topics")
+    page.context.add_init_script(ODD_LANGUAGE)
+    expect(plots(visitor.open(f"{url}/charts", beside=page))).to_have_count(3)
+
+
+def test_without_scripts_charts_are_lines(url: str, visitor: Visitor) -> None:
+    page = visitor.open(f"{url}/charts", java_script_enabled=False)
+    expect(page.locator("figure svg path")).to_have_count(3)
+    expect(page.locator("figure svg").first).to_be_visible()
+
+
+def test_letters_are_replayed_by_keyboard(worker: Worker, url: str, visitor: Visitor) -> None:
+    page = visitor.open(f"{url}/letters")
+    page.locator("#replay-limit").focus()
+    page.keyboard.type("20")
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog#ask h2")).to_have_text(f"Replay 15 dead letters of {NAME}?")
+    page.locator("dialog#ask button.main").press("Enter")
+    expect(page.locator("[data-result]")).to_contain_text("15 records written to clicks (3) and orders (12)")
+    sent = [body for method, _, _, body in worker.asked if method == "POST"]
+    assert sent == [{"limit": 20, "dry_run": True}, {"limit": 15, "dry_run": False}]
+
+
+def test_an_open_trace_stays_open_when_the_history_grows(worker: Worker, url: str, visitor: Visitor) -> None:
+    page = visitor.open(f"{url}/tasks/0")
+    page.locator(".timeline details summary").first.click()
+    later = {
+        "ms": 9_000,
+        "task": 0,
+        "state": "PAUSED",
+        "worker_id": "w:1",
+        "cause": "paused",
+        "by": "PUT from x",
+    }
+    worker.answers[f"/connectors/{NAME}/history"]["states"].insert(0, later)
+    worker.tell("history")
+    expect(page.locator(".timeline tbody tr")).to_have_count(5)
+    expect(page.locator(".timeline details[open] pre")).to_be_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_pages_are_accessible_and_fit_a_phone(url: str, visitor: Visitor, *, dark: bool) -> None:
+    for path in PAGES:
+        page = visitor.open(f"{url}/{path}", dark=dark, width=390)
+        assert violations(page) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
