@@ -122,7 +122,7 @@ def serve() -> Iterator[Callable[[str, str], str]]:
             kind, body = answers.get(self.path, ("text/plain", b""))
             self.send_response(200 if body else 404)
             self.send_header("Content-Type", kind)
-            self.send_header("Content-Security-Policy", "default-src 'self'")
+            self.send_header("Content-Security-Policy", "default-src 'self'; frame-src http:")
             self.end_headers()
             self.wfile.write(body)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.ui.axe import violations
-from tests.integration.ui.stage.scene import FAILING, Scene
+from tests.integration.ui.stage.scene import FAILING, STOPPED, Scene
 from tests.integration.ui.stage.screens import of_connector, of_dashboard
 
 if TYPE_CHECKING:
@@ -19,13 +19,23 @@ pytestmark = pytest.mark.ci
 WIDE, PHONE = 1280, 390
 CONTRAST = "color-contrast"
 """The only rule that colours matter to."""
+PLUGIN = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+OTHERS = (
+    ("connectors", FAILING, "tasks", "0"),
+    ("connectors", FAILING, "edit"),
+    ("connectors", STOPPED, "offsets"),
+    ("create", PLUGIN),
+    ("plugins", PLUGIN),
+)
+"""Screens that neither the navigation nor tabs lead to."""
 
 
 def test_no_page_has_serious_violations_or_is_wider_than_a_phone(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     screens = of_dashboard(page)
     page.goto(scene.page("connectors", FAILING))
-    screens += [page.url, *of_connector(page)]
+    screens += [page.url, *of_connector(page), *(scene.page(*segments) for segments in OTHERS)]
+    screens.append(f"{scene.page('confirm')}?action=delete&name={FAILING}")
     found = []
     for screen in dict.fromkeys(screens):
         page.goto(screen)

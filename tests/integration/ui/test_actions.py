@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.integration.ui.stage.scene import RUNNING, SINK, SOURCE, Scene
+from tests.integration.ui.stage.scene import ORDERS, RUNNING, SINK, SOURCE, Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def ask(page: Page, action: str) -> Locator:
     """Click on an action of a connector's page and return the question."""
     page.locator("#connector-actions").get_by_role("link", name=action, exact=True).click()
-    return page.get_by_role("dialog")
+    question = page.get_by_role("dialog")
+    expect(question).to_be_visible()
+    return question
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def temporary(scene: Scene) -> Iterator[Callable[..., list[str]]]:
         names = [f"{prefix}-{number}" for number in range(count)]
         for name in names:
             made.append(name)
-            config = {"connector.class": "FileStreamSource", "topic": "orders", "file": "/nowhere"}
+            config = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": "/nowhere"}
             scene.cluster.create(name, config, state="STOPPED")
         return names
 
@@ -65,7 +67,7 @@ def test_a_paused_source_writes_nothing_until_it_is_resumed(scene: Scene, visito
 @pytest.mark.ci
 def test_what_failed_runs_again_after_its_cause_is_gone(scene: Scene, visitor: Visitor) -> None:
     directory = scene.directory / "missing"
-    config = {"connector.class": "FileStreamSink", "topics": "orders", "file": str(directory / "out")}
+    config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": str(directory / "out")}
     scene.cluster.create("restarted-sink", config)
     try:
         scene.wait_for_states("restarted-sink", "RUNNING", "FAILED")
@@ -121,7 +123,7 @@ def test_many_are_deleted_after_their_number_was_typed(
         page.get_by_label(f"Select {name}", exact=True).check()
     page.locator("#bulk").get_by_role("button", name="Delete").click()
     question = page.get_by_role("dialog")
-    expect(question).to_contain_text("many-0, many-1")
+    expect(question).to_contain_text("Delete 2 connectors (many-0 and many-1)?")
     question.get_by_role("button", name="Delete").click()
     expect(page.locator("[data-result]")).to_contain_text("2 done")
     assert not set(names[:2]) & set(scene.get("/connectors"))

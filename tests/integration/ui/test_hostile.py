@@ -9,7 +9,7 @@ from urllib.parse import quote, urljoin
 import pytest
 from playwright.sync_api import expect
 
-from tests.integration.ui.stage.scene import Scene
+from tests.integration.ui.stage.scene import ORDERS, Scene
 from tests.integration.ui.stage.screens import of_connector
 
 if TYPE_CHECKING:
@@ -29,11 +29,14 @@ NAMES = (
 )
 
 
+ON_ALL_TABS = (NAMES[0], NAMES[4])
+
+
 @pytest.fixture
 def hostile(scene: Scene) -> Iterator[tuple[str, ...]]:
     """Stopped connectors with these names, which are in all values of their configs, too."""
     for name in NAMES:
-        config = {"connector.class": "FileStreamSink", "topics": "orders", "file": name, name: name}
+        config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": name, name: name}
         scene.cluster.create(name, config, state="STOPPED")
     yield NAMES
     for name in NAMES:
@@ -54,7 +57,7 @@ def test_nothing_of_hostile_names_and_configs_runs(
         link.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
         assert_quiet(page)
-        for screen in of_connector(page):
+        for screen in of_connector(page) if name in ON_ALL_TABS else ():
             page.goto(screen)
             expect(page.get_by_role("heading", level=1)).to_have_text(name)
             assert_quiet(page)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from tests.integration.ui.stage.scene import CAUSE, FAILING, RUNNING, SINK, SOURCE, STOPPED, Scene
+from tests.integration.ui.stage.scene import CAUSE, FAILING, ORDERS, RUNNING, SINK, SOURCE, STOPPED, Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -79,7 +79,7 @@ def test_a_created_and_a_deleted_connector_appear_and_disappear_by_themselves(
 ) -> None:
     page = visitor.open(scene.page())
     expect(row(page, SOURCE)).to_be_visible()
-    config = {"connector.class": "FileStreamSource", "topic": "orders", "file": "/nowhere"}
+    config = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": "/nowhere"}
     scene.cluster.create("a-new-one", config, state="STOPPED")
     expect(row(page, "a-new-one")).to_contain_text("stopped")
     scene.cluster.delete("a-new-one")

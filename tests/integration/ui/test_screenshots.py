@@ -37,7 +37,7 @@ SCREENS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The path below `/ui` of each picture's screen."""
 PHONE: Final = "phone"
-FLOW_S: Final = 75.0
+FLOW_S: Final = 45.0
 """For how long records flow before the pictures are taken: charts have a point every five seconds."""
 
 

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
 WAIT_MS: Final = 10_000
+AWAY: Final = "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE"
+"""Errors of pages whose worker ends."""
 LOUD: Final = ("error", "warning")
 REPORT: Final = """document.addEventListener("securitypolicyviolation", event =>
     console.error("violation of the policy:", event.violatedDirective, event.blockedURI, event.sample))"""

@@ -17,10 +17,11 @@ from tests.fakes.spark.pipe import create_topic
 
 SOURCE: Final = "orders-source"
 SINK: Final = "orders-sink"
+ORDERS, BILLING, ARCHIVE, PAYMENTS = "shop.orders", "shop.billing", "shop.archive", "shop.payments"
 FAILING: Final = "billing-sink"
 LETTERS: Final = "payments-sink"
 STOPPED: Final = "archive-source"
-CAUSE: Final = "The value of billing-0@0 cannot be converted"
+CAUSE: Final = f"The value of {BILLING}-0@0 cannot be converted"
 SECRET: Final = "pa55-of-the-billing-sink"  # noqa: S105 - nothing asks for it
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 RUNNING: Final = ["RUNNING", "RUNNING"]
@@ -65,7 +66,7 @@ class Scene:
         """Return the lines that are in the topic of the flow."""
         return [
             (record.value or b"").decode()
-            for record in read_topic(self.bootstrap, "orders", timeout_s=_KAFKA_S)
+            for record in read_topic(self.bootstrap, ORDERS, timeout_s=_KAFKA_S)
         ]
 
     def orders_out(self) -> list[str]:
@@ -95,25 +96,23 @@ def page_url(worker_url: str, *segments: str) -> str:
 def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scene:
     """Create the connectors on a cluster and wait until they are as described."""
     made = Scene(cluster, bootstrap, directory)
-    source = {"connector.class": "FileStreamSource", "topic": "orders", "file": str(directory / "orders")}
-    sink = {"connector.class": "FileStreamSink", "topics": "orders", "file": str(directory / "orders.out")}
+    source = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": str(directory / "orders")}
+    sink = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": str(directory / "orders.out")}
     failing = {
         "connector.class": "FileStreamSink",
-        "topics": "billing",
+        "topics": BILLING,
         "file": str(directory / "billing.out"),
         "value.converter": JSON,
         "consumer.override.sasl.jaas.config": f'some.Module required password="{SECRET}";',
     }
-    for topic in ("orders", "billing"):
+    for topic in (ORDERS, BILLING):
         create_topic(bootstrap, topic)
-    write_topic(bootstrap, "billing", [b"not JSON"], timeout_s=_KAFKA_S)
+    write_topic(bootstrap, BILLING, [b"not JSON"], timeout_s=_KAFKA_S)
     made.write_orders("first order")
     cluster.create(SOURCE, source)
     cluster.create(SINK, sink)
     cluster.create(FAILING, failing)
-    cluster.create(
-        STOPPED, source | {"topic": "archive", "file": str(directory / "archive")}, state="STOPPED"
-    )
+    cluster.create(STOPPED, source | {"topic": ARCHIVE, "file": str(directory / "archive")}, state="STOPPED")
     made.settle()
     made.wait_until("the first order was through", lambda: made.orders_out() == ["first order"])
     return made
@@ -122,7 +121,7 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
 def make_letters(scene: Scene) -> str:
     """Create a sink with a dead letter queue, and two records that it cannot read; return its name."""
     unique = uuid.uuid4().hex[:4]
-    name, topic, queue = LETTERS, f"payments-{unique}", f"payments-dlq-{unique}"
+    name, topic, queue = LETTERS, f"{PAYMENTS}-{unique}", f"{PAYMENTS}-letters-{unique}"
     create_topic(scene.bootstrap, topic)
     create_topic(scene.bootstrap, queue)
     good = json.dumps({"schema": None, "payload": "paid"}).encode()
