@@ -33,7 +33,8 @@ def java(kafka: Broker, tmp_path: Path) -> Iterator[Worker]:
         made.wait_until_up()
         yield made
     finally:
-        made.stop()
+        made.rest.close()
+        made.process.stop(1.0)  # alone, it takes its time to leave the group
 
 
 def test_a_java_worker_is_seen_and_steered(java: Worker, visitor: Visitor, tmp_path: Path) -> None:
