@@ -22,7 +22,7 @@ from web.ui.options import DashboardOptions
 from web.ui.sources.api import Caller, Change, Word
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from playwright.sync_api import Page
 
@@ -39,7 +39,7 @@ class Worker(CannedSource):
     changed: asyncio.Queue[Change]
 
     @override
-    async def changes(self, caller: Caller) -> AsyncIterator[Change]:
+    async def changes(self, caller: Caller) -> AsyncGenerator[Change, None]:
         self.changed, self.loop = asyncio.Queue(), asyncio.get_running_loop()
         yield Change(Word.HELLO)
         while True:
