@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from web.ui.pages.connector import connector_frame
+from web.ui.pages.connector import asked_frame
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import get_map
 from web.ui.views.activity.charts import charts_of
@@ -29,7 +29,7 @@ async def _charts(visit: Visit) -> Model:
     is_number = asked.isascii() and asked.isdecimal() and len(asked) <= _LONGEST_NUMBER
     task = int(asked) if is_number else None
     return {
-        **connector_frame(visit, "charts"),
+        **await asked_frame(visit, "charts"),
         "task": task,
         "numbers": numbers,
         "charts": charts_of(series, task),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kraal.config.hidden import hide
-from web.ui.pages.connector import connector_frame
+from web.ui.pages.connector import asked_frame
 from web.ui.pages.edit import stored_config
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
@@ -26,7 +26,7 @@ async def _config(visit: Visit) -> Model:
         method="PUT", segments=("connectors", visit.name, "config"), body={**hide(stored, declared)}
     )
     return {
-        **connector_frame(visit, "config"),
+        **await asked_frame(visit, "config"),
         "entries": entries(stored, declared),
         "versions": await _versions(visit),
         "copies": [

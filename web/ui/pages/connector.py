@@ -9,7 +9,8 @@ from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import connector_status, get_map
 from web.ui.views.connector import connector_page
-from web.ui.views.navigation import CONNECTOR_TABS, Entry, available
+from web.ui.views.json_values import mapping
+from web.ui.views.navigation import CONNECTOR_TABS, LETTERS, Entry, available
 
 
 @page(
@@ -27,13 +28,33 @@ async def _overview(visit: Visit) -> Model:
         _if_told(visit, "config"),
         _if_told(visit, "topics") if visit.features.topics else _nothing(),
     )
-    return {**connector_frame(visit, ""), "connector": connector_page(visit.name, status, config, topics)}
+    frame = connector_frame(visit, "", letters=may_have_letters(status))
+    return {**frame, "connector": connector_page(visit.name, status, config, topics)}
 
 
-def connector_frame(visit: Visit, tab: str) -> Model:
-    """Return the values that `pages/connector_frame.html`, the frame of all tabs, has in addition."""
+def connector_frame(visit: Visit, tab: str, *, letters: bool = True) -> Model:
+    """Return the values that `pages/connector_frame.html`, the frame of all tabs, has in addition.
+
+    `letters`: whether the connector may have dead letters.
+    """
     tabs: list[Entry] = available(CONNECTOR_TABS, visit.features, read_only=visit.options.read_only)
-    return {"name": visit.name, "tab": tab, "tabs": tabs}
+    return {
+        "name": visit.name,
+        "tab": tab,
+        "tabs": [entry for entry in tabs if letters or entry.key != LETTERS],
+    }
+
+
+async def asked_frame(visit: Visit, tab: str) -> Model:
+    """Return the frame for pages that do not know the connector's status: it is asked for, if it matters."""
+    if not visit.features.dead_letters:
+        return connector_frame(visit, tab)
+    return connector_frame(visit, tab, letters=may_have_letters(await _if_told(visit, "status")))
+
+
+def may_have_letters(status: object) -> bool:
+    """Whether a connector is not a source: only sinks have dead letters."""
+    return mapping(status).get("type") != "source"
 
 
 async def _if_told(visit: Visit, what: str) -> Any:

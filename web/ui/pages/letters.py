@@ -8,7 +8,7 @@ from kraal.core.errors import BadRequest, Conflict
 from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
-from web.ui.pages.connector import connector_frame
+from web.ui.pages.connector import asked_frame
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import get_map
@@ -43,7 +43,7 @@ async def _letters(visit: Visit) -> Model:
     except Refused as error:
         answer, refused = {}, error.text
     return {
-        **connector_frame(visit, "letters"),
+        **await asked_frame(visit, "letters"),
         "letters": letters_of(answer),
         "limit": limit,
         "most": MOST_SHOWN,

@@ -10,7 +10,7 @@ from kraal.core.errors import BadRequest
 from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
-from web.ui.pages.connector import connector_frame
+from web.ui.pages.connector import asked_frame
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import get_map
@@ -56,7 +56,7 @@ async def _logs(visit: Visit) -> Model:
     )  # fmt: skip
     log = log_of(answer, level=level, task=int(task) if task else None, query=query)
     return {
-        **connector_frame(visit, "logs"),
+        **await asked_frame(visit, "logs"),
         "log": log,
         "choice": {"level": level, "task": task, "q": query},
         "levels": LEVELS,

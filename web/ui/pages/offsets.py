@@ -113,7 +113,7 @@ def _table(visit: Visit, status: Any, answer: Any) -> Model:
     query = visit.text("q").strip()
     changeable = can_change(status) and not visit.options.read_only
     return {
-        **connector_frame(visit, "offsets"),
+        **connector_frame(visit, "offsets", letters=_is_sink(status)),
         "table": table_of(answer, sink=_is_sink(status), query=query),
         "query": query,
         "state": subject_of(status).state,
@@ -126,7 +126,7 @@ def _table(visit: Visit, status: Any, answer: Any) -> Model:
 
 def _preview(visit: Visit, found: Preview, typed: Sequence[Typed], *, sink: bool, status: int) -> Model:
     return {
-        **connector_frame(visit, "offsets"),
+        **connector_frame(visit, "offsets", letters=sink),
         "preview": found,
         "typed": [each for each in typed if each.partition in found.errors],
         "question": change_question(visit.name, found.changes, sink=sink) if found.changes else "",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kraal.core.errors import BadRequest, NotFound
-from web.ui.pages.connector import connector_frame
+from web.ui.pages.connector import asked_frame, connector_frame, may_have_letters
 from web.ui.pages.edit import stored_config
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
@@ -51,7 +51,7 @@ async def _task(visit: Visit) -> Model:
     row = row or no_task(number)
     waiting = await _waiting(visit, row)
     return {
-        **connector_frame(visit, "tasks"),
+        **connector_frame(visit, "tasks", letters=may_have_letters(status)),
         "task": number,
         "row": row,
         "connector": found,
@@ -73,7 +73,7 @@ async def _config(visit: Visit) -> Model:
     entries = task_config(tasks, number, stored, declared)
     if entries is None:
         raise NotFound(f"Connector {visit.name} has no task {number}.")
-    return {**connector_frame(visit, "tasks"), "task": number, "entries": entries}
+    return {**await asked_frame(visit, "tasks"), "task": number, "entries": entries}
 
 
 @page(
@@ -91,7 +91,7 @@ async def _all(visit: Visit) -> Model:
     chosen = asked if asked == _CONNECTOR or _is_number(asked) else ""
     timeline = whole if not chosen else of_instance(whole, None if chosen == _CONNECTOR else int(chosen))
     return {
-        **connector_frame(visit, "history"),
+        **await asked_frame(visit, "history"),
         "chosen": chosen,
         "instances": instances,
         "timeline": timeline,

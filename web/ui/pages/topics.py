@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
-from web.ui.pages.connector import connector_frame
+from web.ui.pages.connector import asked_frame
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import get_map
@@ -33,7 +33,7 @@ async def _topics(visit: Visit) -> Model:
         get_map(visit.source, visit.caller, "connectors", visit.name, "config"), _used(visit)
     )
     return {
-        **connector_frame(visit, "topics"),
+        **await asked_frame(visit, "topics"),
         "topics": topics_of(answer, config, visit.name),
         "refused": refused,
     }

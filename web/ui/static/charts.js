@@ -35,6 +35,12 @@
     return value < 1000 ? `${numbers.format(value)} ms` : `${numbers.format(value / 1000)} s`;
   }
 
+  // Ticks that are less than a minute apart need seconds.
+  function clock(tick, ticks) {
+    const close = ticks.length > 1 && ticks[1] - ticks[0] < 60;
+    return (close ? seconds : minutes).format(new Date(tick * 1000));
+  }
+
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
@@ -80,7 +86,7 @@
       bands: chart.stacked ? chart.lines.slice(1).map((_, at) => ({ series: [at + 2, at + 1] })) : [],
       scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
       axes: [
-        { ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => minutes.format(new Date(tick * 1000))) },
+        { ...axis, size: 30, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, ticks)) },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => text(tick, chart.unit)) },
       ],
       cursor: { drag: { x: false, y: false }, points: { size: 7 } },

@@ -29,6 +29,9 @@ NAVIGATION: Final = (
     Entry("events", "Events", needs="events"),
 )
 
+LETTERS: Final = "letters"
+"""Key of the tab that only sinks have."""
+
 CONNECTOR_TABS: Final = (
     Entry("", "Overview"),
     Entry("charts", "Charts", needs="series"),
@@ -37,7 +40,7 @@ CONNECTOR_TABS: Final = (
     Entry("config", "Config"),
     Entry("offsets", "Offsets"),
     Entry("topics", "Topics", needs="topics"),
-    Entry("letters", "Dead letters", needs="dead_letters"),
+    Entry(LETTERS, "Dead letters", needs="dead_letters"),
 )
 """The empty key is the connector's page itself."""
 
