@@ -28,7 +28,7 @@ def test_a_task_s_life_names_the_cause_of_each_state(scene: Scene, visitor: Visi
 
 def test_the_log_of_a_connector_shows_its_failure(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", FAILING, "logs"))
-    page.get_by_label("Level").select_option("ERROR")
+    page.locator("select[name=level]").select_option("ERROR")
     page.get_by_role("button", name="Show").click()
     expect(page).to_have_url(re.compile("level=ERROR"))
     expect(page.locator("#lines")).to_contain_text(f"{FAILING}")
