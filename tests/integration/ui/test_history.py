@@ -26,15 +26,6 @@ def test_a_task_s_life_names_the_cause_of_each_state(scene: Scene, visitor: Visi
     assert SECRET not in page.content()
 
 
-def test_the_log_of_a_connector_shows_its_failure(scene: Scene, visitor: Visitor) -> None:
-    page = visitor.open(scene.page("connectors", FAILING, "logs"))
-    page.locator("select[name=level]").select_option("ERROR")
-    page.get_by_role("button", name="Show").click()
-    expect(page).to_have_url(re.compile("level=ERROR"))
-    expect(page.locator("#lines")).to_contain_text(f"{FAILING}")
-    assert SECRET not in page.content()
-
-
 def test_a_pause_is_an_event_and_a_state_of_the_history_on_open_pages(scene: Scene, visitor: Visitor) -> None:
     events = visitor.open(scene.page("events"))
     history = visitor.open(scene.page("connectors", SOURCE, "history"), beside=events)
