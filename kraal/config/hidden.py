@@ -37,10 +37,14 @@ def hide(config: Config, declared: Collection[str] = ()) -> dict[str, str | None
 
 
 def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
-    """Replace the secrets of a config in a worker's text, because Connect's errors contain invalid values."""
-    secrets = {value for key, value in config.items() if value and is_secret(key, value, declared)}
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    """Hide the secrets of a config in a worker's text, because Connect's errors contain invalid values, trimmed."""
+    forms: dict[str, str] = {}
+    for key, value in config.items():
+        hidden = shown(key, value, declared)
+        if value and hidden is not None and hidden != value:
+            forms |= {value: hidden, value.strip() or value: hidden.strip()}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, forms[form])
     return text
 
 

@@ -37,5 +37,13 @@ def test_a_servers_message_loses_the_secrets_that_were_sent() -> None:
     )
 
 
+def test_a_servers_message_loses_credentials_within_values_and_trimmed_secrets() -> None:
+    config = {"url": "pg://me:s3cret@db/x", "jdbc": "jdbc:x;password=abc", "b.password": " padded\n"}
+    text = "Invalid value pg://me:s3cret@db/x for url, jdbc:x;password=abc for jdbc, padded for b.password"
+    assert scrub(text, config) == (
+        "Invalid value pg://me:[hidden]@db/x for url, jdbc:x;password=[hidden] for jdbc, [hidden] for b.password"
+    )
+
+
 def test_a_hidden_value_is_known_again() -> None:
     assert placeholders({"a": "[hidden]", "b": "x", "c": "://me:[hidden]@db", "d": None}) == ["a", "c"]
