@@ -91,6 +91,16 @@ def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
     )
 
 
+def values_below(prefix: str, config: Config, named: Collection[NamedPlugin]) -> frozenset[str]:
+    """Return the keys below a plugin's prefix, except those that name connectors and plugins."""
+    plugins = {each.plugin for each in named}
+    return frozenset(
+        key
+        for key, value in config.items()
+        if key.startswith(prefix) and key not in ("name", *_ALIASED) and value not in plugins
+    )
+
+
 def config_of(answer: Json) -> dict[str, str | None]:
     """Return an answer of `GET …/config` as a config; values that are no text become text."""
     if not isinstance(answer, dict):
