@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -260,7 +261,9 @@ def _object(text: str, what: str, *, may_be_null: bool) -> str:
     """Return a JSON object as text without extra blanks. Raises ValueError with a sentence."""
     allowed = "a JSON object or null" if may_be_null else "a JSON object"
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        found = json.loads(
+            text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_duplicates
+        )
         written = _text(found)
     except RecursionError as exc:
         raise ValueError(f"{what} is nested too deeply") from exc
@@ -288,6 +291,19 @@ def _is_number(found: object) -> bool:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON value")
+
+
+def _finite(number: str) -> float:
+    found = float(number)
+    return found if math.isfinite(found) else _refuse(number)
+
+
+def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """Make an object. Raises ValueError for a key that is there twice, of which one value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 def _text(value: Json) -> str:

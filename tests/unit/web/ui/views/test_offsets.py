@@ -130,7 +130,9 @@ def test_offsets_of_sources_are_json() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "5", "[1]", "{", '{"a": NaN}', "[" * 100_000, '"x"'])
+@pytest.mark.parametrize(
+    "text", ["", "5", "[1]", "{", '{"a": NaN}', "[" * 100_000, '"x"', '{"a": 1e999}', '{"a": 1, "a": 2}']
+)
 def test_an_offset_of_a_source_is_an_object_or_null(text: str) -> None:
     answer = source(({"a": 1}, {"p": 1}))
     (row,) = table_of(answer, sink=False).rows
