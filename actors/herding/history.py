@@ -77,7 +77,7 @@ class History:
 
     # -- what was read ---------------------------------------------------------------------------------------
 
-    def configs_read(self, reduced: Reduced, statuses: StatusState, *, live: bool) -> None:
+    def configs_read(self, reduced: Reduced, statuses: StatusState) -> None:
         """Record events of the config log; those that the first herder finds are state, and no events.
 
         `statuses`: those of instances that the events may be about.
@@ -91,8 +91,8 @@ class History:
                 self._found(event)
             elif event.offset >= known:
                 self._changed(event, statuses)
-        if known is not None and live:
-            journal.config_offset = reduced.state.offset
+        if known is not None:
+            journal.config_offset = max(known, reduced.state.offset)
 
     def statuses_read(self, reduced: StatusesReduced, *, live: bool) -> None:
         """Record the statuses of records, or look at them for what an earlier herder has not read."""

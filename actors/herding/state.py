@@ -188,7 +188,7 @@ class HerderState:
     def update_config(self, reduced: Reduced) -> None:
         """Set the state that config records lead to, and the types of connectors whose class may have changed."""
         config, types = reduced.state, dict(self._snapshot.types)
-        self.history.configs_read(reduced, self._snapshot.status, live=self.live)
+        self.history.configs_read(reduced, self._snapshot.status)
         for name in {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}:
             entry = config.connectors.get(name)
             if entry is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.herding.history import History
 from actors.messages.herder import (
     DeleteConnector,
     PatchConfig,
@@ -12,7 +13,10 @@ from actors.messages.herder import (
     SetTargetState,
 )
 from actors.messages.offsets import ResetOffsets
-from kraal.core.ids import Config, State, TargetState
+from kraal.cluster.state.cluster_state import ClusterState
+from kraal.cluster.state.config_replay import ConnectorChanged, Reduced
+from kraal.cluster.state.statuses import StatusState
+from kraal.core.ids import Config, State, TargetState, WorkerId
 from kraal.journal.authors import (
     ConfigWritten,
     Deleted,
@@ -22,6 +26,7 @@ from kraal.journal.authors import (
 )
 from kraal.journal.causes import REMOVED
 from kraal.journal.events import EventKind
+from kraal.journal.journal import Journal
 from kraal.testing._simulation.worker import EmbeddedWorker
 from tests.unit.actors.journal_of import (
     CONFIG,
@@ -196,3 +201,15 @@ def test_a_disabled_journal_stays_empty() -> None:
     assert worker.states(NAME) == [State.RUNNING] * 3
     assert entries(worker, NAME) == []
     assert journal(worker).events.after(None, 10) == ()
+
+
+def test_herders_that_die_while_they_read_record_a_config_once() -> None:
+    kept = Journal(lambda: 1_000)
+    kept.config_offset = 5
+    written = ConnectorChanged(NAME, CONFIG, before={"a": "1"}, offset=5)
+    for _ in range(3):
+        herder = History(kept, worker_id=WorkerId("w"), standalone=False, secret_keys=lambda _: ())
+        herder.configs_read(Reduced(ClusterState(offset=2)), StatusState())
+        herder.configs_read(Reduced(ClusterState(offset=6), (written,)), StatusState())
+    assert len(kept.configs.kept(NAME).entries) == 1
+    assert [event.kind for event in kept.events.after(None, 10)] == [EventKind.CONFIG]
