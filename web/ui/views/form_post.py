@@ -64,6 +64,11 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+def _from_browser(text: str) -> str:
+    """Return what a browser sends of a value that it was shown: without single CRs and NULs."""
+    return _lines(text).replace("\r", "\n").replace("\0", "\ufffd")
+
+
 def _read_json(text: str) -> Posted:
     try:
         found = json.loads(
@@ -115,8 +120,8 @@ def restore(typed: Config, stored: Config | None, declared: Collection[str] = ()
     for key, value in typed.items():
         config[key] = value
         before = (stored or {}).get(key)
-        if before is not None and _lines(before).replace("\r", "\n") == value:
-            config[key] = before  # a browser cannot send a single CR
+        if before is not None and _from_browser(before) == value:
+            config[key] = before
         if value is None or HIDDEN not in value or value == before:
             continue
         if before and value in _masks(key, before, declared):

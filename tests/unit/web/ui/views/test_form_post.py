@@ -30,7 +30,10 @@ def sent(form: Form) -> list[tuple[str, str]]:
         pairs.append(
             (
                 each.inputs["value"],
-                each.value.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n"),
+                each.value.replace("\0", "\ufffd")
+                .replace("\r\n", "\n")
+                .replace("\r", "\n")
+                .replace("\n", "\r\n"),
             )
         )
         if each.marker:
@@ -41,7 +44,7 @@ def sent(form: Form) -> list[tuple[str, str]]:
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
-@given(st.dictionaries(text, st.none() | text | st.sampled_from(["", "a\nb", "a\r\nb", "a\rb"])))
+@given(st.dictionaries(text, st.none() | text | st.sampled_from(["", "a\nb", "a\r\nb", "a\rb", "a\0b"])))
 def test_an_untouched_form_sends_the_config_that_it_shows(config: dict[str, str | None]) -> None:
     config = {key: value for key, value in config.items() if HIDDEN not in (value or "")}
     posted = read_post(sent(form_of({}, config)))
