@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from typing import Final
 
 _NO_GLYPH = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories without visible glyphs: controls, direction marks, surrogates, line ends."""
+_NOT_PLAIN: Final = re.compile(r"[^ -~]")
+"""Characters to look at one by one; traces have up to a megabyte of others."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
     r"""Return a text with all invisible characters escaped, such as `\x1b`, except those in `keep`."""
-    return "".join(
-        each if each in keep or unicodedata.category(each) not in _NO_GLYPH else _escaped(each)
-        for each in text
-    )
+
+    def shown(found: re.Match[str]) -> str:
+        each = found[0]
+        return each if each in keep or unicodedata.category(each) not in _NO_GLYPH else _escaped(each)
+
+    return _NOT_PLAIN.sub(shown, text)
 
 
 def _escaped(character: str) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from kraal.core.printable import first_line, one_line, printable
@@ -26,3 +28,15 @@ def test_a_message_of_several_lines_becomes_one() -> None:
 def test_the_first_line_of_a_trace_is_the_first_that_says_anything() -> None:
     assert first_line("\n  java.lang.Exception: no\n\tat a.b\n") == "java.lang.Exception: no"
     assert first_line(None) == first_line("") == ""
+
+
+def test_plain_characters_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def category(each: str) -> str:
+        looked.append(each)
+        return "Ll"
+
+    monkeypatch.setattr(unicodedata, "category", category)
+    assert printable("at java.lang.Thread.run(Thread.java:1) é") == "at java.lang.Thread.run(Thread.java:1) é"
+    assert looked == ["é"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from typing_extensions import override
 
 from web.ui.views.formats import duration, iso, number, utc
 from web.ui.views.states import RANK, Shown, shown_state, worst
@@ -94,3 +95,15 @@ def test_times_are_utc_until_a_script_knows_the_readers_zone() -> None:
     assert utc(1_763_769_600_123) == "2025-11-22 00:00:00 UTC"
     assert iso(1e300) == "9999-12-31T23:59:59.000Z"
     assert iso(-5) == "1970-01-01T00:00:00.000Z"
+
+
+def test_a_huge_trace_is_not_split_into_its_lines() -> None:
+    class Huge(str):
+        __slots__ = ()
+
+        @override
+        def splitlines(self, keepends: bool = False) -> list[str]:
+            raise AssertionError("all lines")
+
+    assert root_cause(Huge("Error: a\n\tat b\nCaused by: c\n" + "\tat d\n" * 9)) == "c"
+    assert root_cause(Huge("Traceback (most recent call last):\n  File\nOSError: disk\n")) == "OSError: disk"
