@@ -187,7 +187,7 @@ async def _save(visit: Visit) -> Model | Response:
     )
     if posted.problem:
         return _shown(visit, draft, Verdict(), status=_WRONG)
-    restored = restore(posted.config, stored, declared)
+    restored = restore(posted.config, stored, declared, exact=bool(posted.text))
     errors = dict(restored.errors)
     if posted.config["name"] != visit.name:
         errors["name"] = ("A connector cannot be renamed; create another one with this config instead.",)

@@ -110,9 +110,12 @@ class Restored:
     errors: dict[str, tuple[str, ...]]
 
 
-def restore(typed: Config, stored: Config | None, declared: Collection[str] = ()) -> Restored:
+def restore(
+    typed: Config, stored: Config | None, declared: Collection[str] = (), *, exact: bool = False
+) -> Restored:
     """Replace the placeholders of secrets by the stored values; `stored` is None for a new connector.
 
+    `exact`: it was typed as JSON, in which line ends are as they were meant.
     A value is put back only under its own key, and only if it was left as the form showed it.
     """
     config: dict[str, str | None] = {}
@@ -120,7 +123,7 @@ def restore(typed: Config, stored: Config | None, declared: Collection[str] = ()
     for key, value in typed.items():
         config[key] = value
         before = (stored or {}).get(key)
-        if before is not None and _from_browser(before) == value:
+        if not exact and before is not None and _from_browser(before) == value:
             config[key] = before
         if value is None or HIDDEN not in value or value == before:
             continue

@@ -388,3 +388,12 @@ def test_a_huge_plugin_is_closed_but_for_what_matters(browser: Browser) -> None:
     assert "Group 3 40 keys, 1 set" in page.plain
     assert 'data-filter="config-form"' in page.text
     assert "Checking; this may take up to 90 s" in page.text
+
+
+def test_line_ends_can_be_changed_in_json(browser: Browser) -> None:
+    browser.worker.connectors["orders"].config["extra"] = "a\r\nb"
+    seal = dict(config_form(browser.get(EDIT)).fields)["seal"]
+    typed = json.dumps({**stored(browser), "extra": "a\nb"})
+    page = browser.send(EDIT, [("seal", seal), ("do", "save"), ("json", typed)])
+    assert 'id="changes"' in page.text
+    assert "Nothing differs" not in page.plain
