@@ -14,13 +14,12 @@ from urllib.parse import urlencode
 
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.errors import BadRequest, NotFound
-from kraal.core.ids import ConnectorName, WorkerId
+from kraal.core.ids import ConnectorName, Json, WorkerId
 from kraal.core.log_levels import LEVELS, parse_level
 from kraal.journal.log_lines import LINE_BYTES, LOGGER_BYTES
 from kraal.journal.texts import cut
 from web.openapi import history as shapes
 from web.openapi.operation import Operation, Query
-from web.openapi.shapes import TEXT
 from web.rendering import json_answer
 from web.requests.ask_workers import ask_workers, asks_others, workers_of
 from web.requests.paths import connector_of, number_in
@@ -41,6 +40,8 @@ _LIMITS: Final = range(1, _MOST + 1)
 _TASKS: Final = range(2**31)
 _LONGEST: Final = 20_000
 """Maximum length of `after` in characters."""
+_ONE: Final = "[0-9]{1,16}(@[!-+.-?A-~-]{1,300})?"
+_AFTER: Final[dict[str, Json]] = {"type": "string", "maxLength": _LONGEST, "pattern": f"^{_ONE}(,{_ONE})*$"}
 _POSITION: Final = re.compile(r"([0-9]{1,16})(?:@([^,@\s]{1,300}))?")
 
 Line = dict[str, Any]
@@ -111,7 +112,9 @@ class Found:
                 about="Lowest level of the lines.",
                 schema={"type": "string", "enum": [*LEVELS]},
             ),
-            Query(name="after", about="The `next` of an earlier answer, or the `id` of a line.", schema=TEXT),
+            Query(
+                name="after", about="The `next` of an earlier answer, or the `id` of a line.", schema=_AFTER
+            ),
         ),
         answers={200: shapes.LOGS},
         errors=(400,),

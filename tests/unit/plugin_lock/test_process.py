@@ -12,7 +12,7 @@ from kraal.engine import engine
 from kraal.engine.session.settings import spark_settings
 from kraal.plugins.registry import Registry
 from kraal.testing._simulation.worker import DEFAULTS
-from kraal.worker import process, standalone
+from kraal.worker import spark, standalone
 
 
 def test_spark_gets_the_jars_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_spark_gets_the_jars_of_the_lock(tmp_path: Path, monkeypatch: pytest.Mon
         asked.append(jars)
 
     monkeypatch.setattr(engine, "SparkEngine", spark_engine)
-    monkeypatch.setattr(process, "ensure", lambda group: [Path(f"{group}.jar")])
+    monkeypatch.setattr(spark, "ensure", lambda group: [Path(f"{group}.jar")])
     own = {"offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": "http://127.0.0.1:0"}
     config = parse_standalone({**DEFAULTS, **own})
     made = standalone.StandaloneProcess(config, {}, [Path("driver.jar")])
