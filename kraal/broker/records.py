@@ -11,6 +11,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kraal.jars.errors import BrokerError
 
 _TICK_S = 0.2
+_WITHOUT_LEADER = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +50,7 @@ def read_topic(bootstrap: str, topic: str, *, timeout_s: float) -> list[BrokerRe
         }
     )
     try:
-        ends = _ends(consumer, topic, timeout_s)
+        ends = _ends(consumer, topic, timeout_s, deadline)
         return _read(consumer, topic, ends, deadline)
     except KafkaException as exc:
         raise BrokerError(f"Failed to read topic {topic} at {bootstrap}: {exc}") from exc
@@ -83,16 +90,29 @@ def _record(message: Message) -> BrokerRecord:
     )
 
 
-def _ends(consumer: Consumer, topic: str, timeout_s: float) -> dict[int, int]:
+def _ends(consumer: Consumer, topic: str, timeout_s: float, deadline: float) -> dict[int, int]:
     found = consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
     if found is None or found.error is not None:
         return {}
     ends = {}
     for number in sorted(found.partitions):
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=timeout_s)
+        low, high = _watermarks(consumer, TopicPartition(topic, number), timeout_s, deadline)
         if high > low:
             ends[number] = high
     return ends
+
+
+def _watermarks(
+    consumer: Consumer, partition: TopicPartition, timeout_s: float, deadline: float
+) -> tuple[int, int]:
+    """Return a partition's offsets; asks again while a new topic has no leader yet."""
+    while True:
+        try:
+            return consumer.get_watermark_offsets(partition, timeout=timeout_s)
+        except KafkaException as exc:
+            if exc.args[0].code() not in _WITHOUT_LEADER or time.monotonic() > deadline:
+                raise
+            time.sleep(_TICK_S)
 
 
 def _read(consumer: Consumer, topic: str, ends: dict[int, int], deadline: float) -> list[BrokerRecord]:

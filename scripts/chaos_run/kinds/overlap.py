@@ -119,11 +119,18 @@ def _stopped(scene: Scene, member: Member | None) -> Iterator[None]:
 def _staged(staging: Path) -> bool:
     """Wait until Spark has finished files of a batch; return False when that is not seen in time."""
     deadline_s = time.monotonic() + STAGED_S
-    while next(staging.glob(f"**/{_FINISHED}"), None) is None:
+    while not _has_finished(staging):
         if time.monotonic() > deadline_s:
             return False
         time.sleep(_LOOK_S)
     return True
+
+
+def _has_finished(staging: Path) -> bool:
+    """Whether a file of a batch is finished; a directory that goes while it is searched has none."""
+    with suppress(FileNotFoundError):
+        return next(staging.glob(f"**/{_FINISHED}"), None) is not None
+    return False
 
 
 def _successor(scene: Scene, frozen: Member) -> Member | None:

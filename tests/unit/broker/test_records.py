@@ -1,0 +1,57 @@
+"""Reading topics of the tests' broker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kraal.broker import records
+from kraal.broker.records import read_topic
+from kraal.jars.errors import BrokerError
+
+
+class Consumer:
+    """A consumer of a topic with one empty partition, whose broker first refuses to tell its offsets."""
+
+    refusals: list[int] = []  # noqa: RUF012 - set by each test
+
+    def __init__(self, _: dict[str, Any]) -> None:
+        self.left = list(self.refusals)
+
+    def list_topics(self, topic: str, **_: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions={0: None})})
+
+    def get_watermark_offsets(self, _partition: object, **_: float) -> tuple[int, int]:
+        if self.left:
+            raise KafkaException(KafkaError(self.left.pop(0)))
+        return 0, 0
+
+    def assign(self, _: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
+    monkeypatch.setattr(records, "Consumer", Consumer)
+    monkeypatch.setattr(records, "_TICK_S", 0.0)
+    return Consumer
+
+
+def test_a_new_topic_is_asked_again_until_it_has_a_leader(
+    consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
+    monkeypatch.setattr(consumer, "refusals", refused)
+    assert read_topic("broker:1", "new", timeout_s=30) == []
+
+
+def test_other_refusals_are_errors(consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer, "refusals", [KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    with pytest.raises(BrokerError, match="Failed to read topic new"):
+        read_topic("broker:1", "new", timeout_s=30)
