@@ -195,6 +195,8 @@ _CONFIGS = [
     ask("delete the other", "DELETE /connectors/host"),
     ask("its status goes", "GET /connectors/put/status", until=status(404)),
     ask("the other's, too", "GET /connectors/host/status", until=status(404)),
+    # A change of its config stops and starts it, and it is UNASSIGNED in between, here and there.
+    ask("the first one has settled", "GET /connectors/plain/status", until=states("STOPPED")),
     ask("all with infos", "GET /connectors?expand=info", None, _ORDER),
     ask("all with states", "GET /connectors?expand=status", None, _ORDER, until=has("trimmed")),
     ask("all with both", "GET /connectors?expand=status&expand=info", None, _ORDER),
