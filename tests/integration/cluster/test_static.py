@@ -116,7 +116,8 @@ def start(own_cluster: Callable[..., ProcessCluster], kafka: Broker, tmp_path: P
     return begin
 
 
-@pytest.mark.parametrize("protocol", ["eager", pytest.param("compatible", marks=pytest.mark.slow)])
+@pytest.mark.slow  # the test plan of the KIP rolls a group, too
+@pytest.mark.parametrize("protocol", ["eager", "compatible"])
 def test_a_group_of_an_older_protocol_is_rolled_to_static(start: Start, protocol: str) -> None:
     plan = start(protocol)
     plan.check()
