@@ -83,10 +83,8 @@ class Journal:
         return stop
 
     def _tell(self, kind: str, name: ConnectorName | None) -> None:
-        if not self._listeners or getattr(
-            self._telling, "now", False
-        ):  # a listener that logs is not told of it
-            return
+        if getattr(self._telling, "now", False):
+            return  # a listener logged: it is not told of its own lines
         self._telling.now = True
         try:
             for listener in self._listeners:

@@ -67,7 +67,7 @@ class Samples:
 
 
 def _fill(into: list[float | None], values: Values, later: int) -> None:
-    """Fill gaps with values of another worker, which began so many samples later."""
+    """Fill gaps with the values of another worker; `later`: how many samples after `into` they begin."""
     for at in range(max(later, 0), min(len(into), len(values) + later)):
         if into[at] is None:
             into[at] = values[at - later]
@@ -178,7 +178,7 @@ class Series:
     def listen(self, changed: Changed) -> Callable[[], None]:
         """Call `changed` after each sample with the connectors whose recent numbers differ; return what ends that.
 
-        It is called on the sampler's thread, and not when there are none; it must return at once.
+        Called on the sampler's thread, only if there are such connectors; it must return at once.
         """
         with self._lock:
             self._listeners = (*self._listeners, changed)

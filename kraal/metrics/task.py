@@ -69,7 +69,7 @@ class Phase:
         return Phase(took_ms, self.total_ms + took_ms, self.count + 1)
 
     def mean_since(self, earlier: Phase) -> float | None:
-        """Return the mean in milliseconds of those since an earlier state of this phase; None if there are none."""
+        """Return the mean in milliseconds since an earlier state of this phase; None if it did not run since."""
         count = self.count - earlier.count
         return (self.total_ms - earlier.total_ms) / count if count else None
 

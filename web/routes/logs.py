@@ -146,9 +146,8 @@ def merged(found: Mapping[WorkerId, Found], asked: Asked) -> dict[str, Any]:
     else:
         shown = _first(lines, asked.limit)
         positions = {worker: asked.after.on(worker) for worker in positions} | dict(asked.after.by_worker)
-    for line in (
-        shown if asked.after is not None else lines
-    ):  # older lines than the latest are not asked for again
+    # Without a position, lines older than those shown are never asked for, so they count as seen.
+    for line in lines if asked.after is None else shown:
         positions[line["worker_id"]] = max(positions[line["worker_id"]], line["id"])
     return {
         "lines": shown,

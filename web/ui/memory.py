@@ -17,7 +17,7 @@ _LONGEST_TEXT: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What became of an action, for the page that follows it."""
+    """The result of an action, shown on the page that follows it."""
 
     title: str
     results: tuple[Result, ...]

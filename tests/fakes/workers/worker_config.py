@@ -1,9 +1,12 @@
-"""The least that the config of a distributed worker says."""
+"""The least that the config of a distributed worker says, and the settings of one that validates configs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
+
+from kraal.config.clients.overrides import OverridePolicy
 
 STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 GROUP: Final[Mapping[str, str]] = {
@@ -19,3 +22,17 @@ LEAST: Final[Mapping[str, str]] = {
     "value.converter": STRING,
     "listeners": "http://127.0.0.1:8083",
 }
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """A worker as validation sees it."""
+
+    key_converter: str = STRING
+    value_converter: str = STRING
+    header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+    override_policy: OverridePolicy = OverridePolicy.ALL
+    topic_creation: bool = True
+    exactly_once_sources: bool = False
+    group: str | None = None
+    raw: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Lines of the plugins' JVM are logged by their loggers and levels, for the connector or task that they are of."""
+"""Lines of the plugins' JVM keep their logger and level, and name their connector or task."""
 
 from __future__ import annotations
 

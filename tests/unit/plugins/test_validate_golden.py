@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.core.errors import KraalError
 from kraal.plugins.validation.validate import validate_for_rest
+from tests.fakes.workers.worker_config import Defaults
 from tests.unit.golden_rest import recorded
 from tests.unit.plugins.shipped import registry
 
@@ -69,24 +69,10 @@ MIRROR = re.compile(r", PluginDesc\{klass=class org\.apache\.kafka\.connect\.mir
 """Connectors that Java has and Kraal has not."""
 
 
-@dataclass(frozen=True)
-class Worker:
-    """The worker that was asked."""
-
-    key_converter: str = "org.apache.kafka.connect.storage.StringConverter"
-    value_converter: str = "org.apache.kafka.connect.storage.StringConverter"
-    header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-    override_policy: OverridePolicy = OverridePolicy.ALL
-    topic_creation: bool = True
-    exactly_once_sources: bool = False
-    group: str | None = None
-    raw: Mapping[str, str] = field(default_factory=dict)
-
-    @staticmethod
-    def of(golden: Mapping[str, Any]) -> Worker:
-        """Return the worker that a question was for."""
-        group = golden.get("group", "golden-config") if golden.get("mode") != "standalone" else None
-        return Worker(override_policy=OverridePolicy(golden["policy"]), group=group)
+def asked(golden: Mapping[str, Any]) -> Defaults:
+    """Return the worker that a question was for."""
+    group = golden.get("group", "golden-config") if golden.get("mode") != "standalone" else None
+    return Defaults(override_policy=OverridePolicy(golden["policy"]), group=group)
 
 
 def comparable(body: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +100,7 @@ def order(config: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("golden", VALIDATED.values(), ids=VALIDATED)
 def test_validate_answers_as_java_does(golden: Any) -> None:
-    infos = validate_for_rest(registry(), Worker.of(golden), golden["plugin"], golden["request"])
+    infos = validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
     assert json.loads(json.dumps(comparable(infos.to_json()))) == comparable(golden["body"])
     assert list(infos.to_json()) == list(golden["body"])
     assert list(infos.configs[-1].to_json()) == list(golden["body"]["configs"][0])
@@ -123,7 +109,7 @@ def test_validate_answers_as_java_does(golden: Any) -> None:
 @pytest.mark.parametrize("case", BETTER)
 def test_requests_that_break_java_are_errors_of_keys(case: str) -> None:
     golden = RECORDED[case]
-    infos = validate_for_rest(registry(), Worker.of(golden), golden["plugin"], golden["request"])
+    infos = validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
     assert golden["status"] == 500
     assert sorted(infos.errors) == sorted(BETTER[case])
 
@@ -132,7 +118,7 @@ def test_requests_that_break_java_are_errors_of_keys(case: str) -> None:
 def test_validate_refuses_with_javas_text(golden: Any) -> None:
     """Where Java answers 500 with the name of its exception before the text, the client is told that it is wrong."""
     with pytest.raises(KraalError) as raised:
-        validate_for_rest(registry(), Worker.of(golden), golden["plugin"], golden["request"])
+        validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
     assert (golden["status"], raised.value.status) in {(400, 400), (500, 400)}
     text = golden["body"]["message"].removeprefix(JAVA_BAD_REQUEST if golden["status"] == 500 else "")
     assert str(raised.value) == MIRROR.sub("", text)
@@ -167,6 +153,6 @@ def test_validate_refuses_with_javas_text(golden: Any) -> None:
 )
 def test_validate_refuses(config: dict[str, str | None], status: int, text: str) -> None:
     with pytest.raises(KraalError) as raised:
-        validate_for_rest(registry(), Worker(), "Nope", config)
+        validate_for_rest(registry(), Defaults(), "Nope", config)
     assert raised.value.status == status
     assert str(raised.value).startswith(text)

@@ -36,7 +36,7 @@ async def _events(visit: Visit) -> object:
 
 
 async def _assignments(visit: Visit) -> tuple[object, str]:
-    """Return the leader's answer, or None and why there is none."""
+    """Return the leader's answer, or None and the error."""
     if not visit.features.assignments:
         return None, ""
     try:

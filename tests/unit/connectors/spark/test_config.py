@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from kraal.config.clients.overrides import OverridePolicy
 from kraal.config.key import ConfigDef
 from kraal.connectors.spark.checks import local_path, options_of
 from kraal.connectors.spark.sink_config import SPARK_SINK
@@ -18,20 +16,10 @@ from kraal.connectors.spark.source_config import SPARK_SOURCE
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import validate_for_rest
 from tests.fakes.workers.examples import FOLDER, example
+from tests.fakes.workers.worker_config import Defaults
 
-
-@dataclass(frozen=True)
-class Worker:
-    """A worker as validation sees it."""
-
-    key_converter: str = "org.apache.kafka.connect.converters.ByteArrayConverter"
-    value_converter: str = "org.apache.kafka.connect.converters.ByteArrayConverter"
-    header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-    override_policy: OverridePolicy = OverridePolicy.ALL
-    topic_creation: bool = True
-    exactly_once_sources: bool = False
-    group: None = None
-    raw: Mapping[str, str] = field(default_factory=dict)
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+WORKER = Defaults(key_converter=BYTES, value_converter=BYTES)
 
 
 def errors(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, str]:
@@ -242,7 +230,7 @@ def test_the_examples_are_valid(path: Path, tmp_path: Path) -> None:
 def test_rest_reports_the_same() -> None:
     config = {"connector.class": "SparkSource", "name": "x", "spark.format": "csv", "path": "/nowhere/x"}
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
-    answer = validate_for_rest(registry, Worker(), "SparkSource", config)
+    answer = validate_for_rest(registry, WORKER, "SparkSource", config)
     found = {info.value.name: info.value.errors for info in answer.configs if info.value.errors}
     assert {"path", "spark.schema", "topic"} <= set(found)
 
@@ -250,13 +238,13 @@ def test_rest_reports_the_same() -> None:
 def test_validation_lists_configured_spark_and_batch_settings() -> None:
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
     config = {"connector.class": "SparkSource", "name": "x", **source()}
-    plain = {info.value.name for info in validate_for_rest(registry, Worker(), "SparkSource", config).configs}
+    plain = {info.value.name for info in validate_for_rest(registry, WORKER, "SparkSource", config).configs}
     own = {
         "spark.sql.files.ignoreMissingFiles": "true",
         "spark.sql.session.timeZone": "CET",
         "max.records.per.batch": "none",
     }
-    answer = validate_for_rest(registry, Worker(), "SparkSource", {**config, **own})
+    answer = validate_for_rest(registry, WORKER, "SparkSource", {**config, **own})
     assert {info.value.name for info in answer.configs} - plain == own.keys()
     found = {info.value.name: info.value.errors for info in answer.configs if info.value.name in own}
     assert [name for name, errors in found.items() if errors] == [

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pytest
 from typing_extensions import override
 
-from kraal.config.clients.overrides import OverridePolicy
 from kraal.core.errors import Momentary
 from kraal.core.ids import Config, TargetState
 from kraal.plugins.validation.infos import ConfigInfos
 from kraal.plugins.validation.validate import validate_for_rest
+from tests.fakes.workers.worker_config import Defaults
 from tests.unit.plugins.shipped import SINK_CLASS, SOURCE_CLASS, registry
 from tests.unit.web.api import Api
 from tests.unit.web.ui.browser import ORIGIN, Browser, Form, Shown
@@ -26,20 +24,6 @@ CONFIG = {
     "file": "/data/x",
     "producer.override.ssl.keystore.password": "geheim",
 }
-
-
-@dataclass(frozen=True)
-class Defaults:
-    """Settings of a worker."""
-
-    key_converter: str = "org.apache.kafka.connect.storage.StringConverter"
-    value_converter: str = "org.apache.kafka.connect.storage.StringConverter"
-    header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-    override_policy: OverridePolicy = OverridePolicy.ALL
-    topic_creation: bool = True
-    exactly_once_sources: bool = False
-    group: str | None = None
-    raw: Mapping[str, str] = field(default_factory=dict)
 
 
 class Validating(Api):
