@@ -158,6 +158,14 @@ def of_json(row: str, change: Callable[[Any], Any], *, chance: bool = False) -> 
     return Allowance(row=row, forgive=forgive, chance=chance)
 
 
+LIST_ORDER = of_json(
+    "list-order",
+    lambda found: sorted(found) if isinstance(found, list) else dict(sorted(found.items())),
+    chance=True,
+)
+"""Connectors come in another order, be it their names or what is told of each."""
+
+
 def of_text(row: str, change: Callable[[str], str], *, chance: bool = False) -> Allowance:
     """The bodies are alike after this change."""
 

@@ -105,11 +105,11 @@ def _request(line: str, body: object, content_type: str | None, headers: Mapping
 
 
 def states(*wanted: str) -> Condition:
-    """Of a status: the connector's state and its tasks', in order."""
+    """Of a status, or of an accepted restart: the connector's state and its tasks', in order."""
 
     def hold(answer: Answer) -> bool:
         body = answer.json
-        if answer.status != 200 or not isinstance(body, dict):
+        if answer.status not in {200, 202} or not isinstance(body, dict):
             return False
         return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(wanted)
 

@@ -29,7 +29,7 @@ from web.requests.body import parse_config, parse_create_request, read_body
 from web.requests.forward import ask_or_forward
 from web.requests.paths import connector_of, is_true
 from web.resource import Endpoint, endpoint, from_snapshot
-from web.routes.expand import with_list_parts, with_status_parts
+from web.routes.expand import wants_causes, with_list_parts, with_status_parts
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -69,6 +69,12 @@ _AFTER_WRITE: Final = ("getConnector", "listTasks", *_CONTROLS, "deleteConnector
                 schema={"type": "string", "enum": ["status", "info", "progress"]},
                 many=True,
             ),
+            Query(
+                name="traces",
+                about="With `causes`, a trace is only the line that names the root cause: a list with thousands of "
+                "failed tasks stays small.",
+                schema={"type": "string", "enum": ["causes"]},
+            ),
         ),
         answers={200: {"anyOf": [dict(list_of(TEXT)), dict(map_of(ref("ExpandedConnector")))]}},
     ),
@@ -80,7 +86,7 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     asked = request.query_params.getlist("expand")
     if not asked:
         return view.connector_names(snapshot)
-    expanded: dict[str, Any] = view.connectors_expanded(snapshot, asked)
+    expanded: dict[str, Any] = view.connectors_expanded(snapshot, asked, causes=wants_causes(request))
     return {name: {part: parts[part] for part in asked if part in parts} for name, parts in expanded.items()}
 
 

@@ -59,7 +59,9 @@ async def _expanded(
 ) -> bytes:
     """Return the list with the parts asked for, in their order, encoded in pieces between other requests."""
     progress = await progress_of_all(services, request, reports, snapshot)
-    expanded: dict[str, Any] = view.connectors_expanded(services.published.latest, asked)
+    expanded: dict[str, Any] = view.connectors_expanded(
+        services.published.latest, asked, causes=wants_causes(request)
+    )
     pieces: list[bytes] = []
     for name, known in expanded.items():
         parts = {**known, _PROGRESS: progress[name]} if name in progress else known
@@ -68,6 +70,11 @@ async def _expanded(
         if len(pieces) % PIECE == 0:
             await asyncio.sleep(0)
     return b"{" + b",".join(pieces) + b"}"
+
+
+def wants_causes(request: Request) -> bool:
+    """Whether traces are to be cut to the line that names the root cause."""
+    return request.query_params.get("traces") == "causes"
 
 
 def with_list_parts(connectors: Handler) -> Handler:
@@ -80,7 +87,9 @@ def with_list_parts(connectors: Handler) -> Handler:
         snapshot = await live_snapshot(services)
         make = partial(_expanded, services, request, services.progress, snapshot, asked)
         # Of the same snapshot, so that a client sees its own changes.
-        body = await shared_answer(services, request, ("list", snapshot.number, *asked), make)
+        body = await shared_answer(
+            services, request, ("list", snapshot.number, wants_causes(request), *asked), make
+        )
         return Response(body, headers={"Content-Type": JSON})
 
     return get

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -94,7 +95,9 @@ class DashboardApp:
     def end_streams(self) -> None:
         """End the streams of all browsers, so that a server can stop without waiting for them. Any thread."""
         if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self.source.end_streams(), self._loop).result(_PATIENCE_S)
+            ended = asyncio.run_coroutine_threadsafe(self.source.end_streams(), self._loop)
+            with contextlib.suppress(TimeoutError):  # the server then waits for them
+                ended.result(_PATIENCE_S)
 
     async def close(self) -> None:
         """End all streams and close the source."""

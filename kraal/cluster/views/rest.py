@@ -14,6 +14,7 @@ from kraal.cluster.state.statuses import status_fields
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.errors import NotFound
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
+from kraal.core.traces import root_cause
 from kraal.protocol.status_records import Status
 
 _UNKNOWN = "unknown"
@@ -25,8 +26,13 @@ def connector_names(snapshot: Snapshot) -> list[Json]:
     return list(snapshot.config.connectors)
 
 
-def connectors_expanded(snapshot: Snapshot, expand: Collection[str]) -> dict[str, Json]:
-    """GET /connectors?expand=…: ignores unknown values; omits connectors without a requested status."""
+def connectors_expanded(
+    snapshot: Snapshot, expand: Collection[str], *, causes: bool = False
+) -> dict[str, Json]:
+    """GET /connectors?expand=…: ignores unknown values; omits connectors without a requested status.
+
+    With `causes`, traces are cut to the line that names the root cause.
+    """
     answer: dict[str, Json] = {}
     for name in snapshot.config.connectors:
         parts: dict[str, Json] = {}
@@ -34,7 +40,7 @@ def connectors_expanded(snapshot: Snapshot, expand: Collection[str]) -> dict[str
             statuses = snapshot.status.statuses.get(name)
             if statuses is None or statuses.connector is None:
                 continue
-            parts["status"] = connector_status(snapshot, name)
+            parts["status"] = connector_status(snapshot, name, causes=causes)
         if "info" in expand:
             parts["info"] = connector_info(snapshot, name)
         answer[name] = parts
@@ -66,18 +72,18 @@ def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
     return infos
 
 
-def connector_status(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
+def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = False) -> dict[str, Json]:
     """GET /connectors/{c}/status: from the status topic, whatever the config topic says. Raises NotFound."""
     statuses = snapshot.status.statuses.get(name)
     if statuses is None or statuses.connector is None:
         raise NotFound(f"No status found for connector {name}")
     tasks: list[Json] = [
-        {"id": number, **_state(snapshot, TaskId(name, number), statuses.tasks[number])}
+        {"id": number, **_state(snapshot, TaskId(name, number), statuses.tasks[number], causes=causes)}
         for number in sorted(statuses.tasks)
     ]
     return {
         "name": name,
-        "connector": _state(snapshot, name, statuses.connector),
+        "connector": _state(snapshot, name, statuses.connector, causes=causes),
         "tasks": tasks,
         "type": type_of(snapshot, name),
     }
@@ -122,9 +128,13 @@ def _entry(snapshot: Snapshot, name: ConnectorName) -> ConnectorEntry:
     return entry
 
 
-def _state(snapshot: Snapshot, instance: Instance, status: Status) -> dict[str, Json]:
+def _state(
+    snapshot: Snapshot, instance: Instance, status: Status, *, causes: bool = False
+) -> dict[str, Json]:
     state = shown_state(snapshot, instance, status.state)
     version = None if state in _WITHOUT_VERSION else status.version
     # The trace of an older state does not apply to a restart.
     trace = status.trace if state is status.state else None
+    if causes and trace is not None:
+        trace = root_cause(trace)
     return status_fields(replace(status, state=state, version=version, trace=trace))

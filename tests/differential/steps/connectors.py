@@ -5,24 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.differential.allowances import (
+    LIST_ORDER,
     TASKS_LATER,
     error,
     header,
     in_standalone,
     missing_in_text,
-    of_json,
     only_kraal_has,
     own_plugins,
     whole,
 )
 from tests.differential.configs import SINK, SOURCE, creation, idle, sink, source
 from tests.differential.script import ask, family, has, states, status
-
-_ORDER = of_json(
-    "list-order",
-    lambda found: sorted(found) if isinstance(found, list) else dict(sorted(found.items())),
-    chance=True,
-)
 
 _LISTED = (missing_in_text("other-connectors"), own_plugins("own-plugins"))
 
@@ -189,7 +183,7 @@ _CONFIGS = [
         TASKS_LATER,
         headers={"Host": "elsewhere.example:1"},
     ),
-    ask("all names", "GET /connectors", None, _ORDER),
+    ask("all names", "GET /connectors", None, LIST_ORDER),
     ask("delete what was put", "DELETE /connectors/put"),
     ask("delete it again", "DELETE /connectors/put"),
     ask("delete the other", "DELETE /connectors/host"),
@@ -197,26 +191,26 @@ _CONFIGS = [
     ask("the other's, too", "GET /connectors/host/status", until=status(404)),
     # A change of its config stops and starts it, and it is UNASSIGNED in between, here and there.
     ask("the first one has settled", "GET /connectors/plain/status", until=states("STOPPED")),
-    ask("all with infos", "GET /connectors?expand=info", None, _ORDER),
-    ask("all with states", "GET /connectors?expand=status", None, _ORDER, until=has("trimmed")),
-    ask("all with both", "GET /connectors?expand=status&expand=info", None, _ORDER),
+    ask("all with infos", "GET /connectors?expand=info", None, LIST_ORDER),
+    ask("all with states", "GET /connectors?expand=status", None, LIST_ORDER, until=has("trimmed")),
+    ask("all with both", "GET /connectors?expand=status&expand=info", None, LIST_ORDER),
     ask(
         "all with both, the other way round",
         "GET /connectors?expand=info&expand=status",
         None,
-        _ORDER,
+        LIST_ORDER,
     ),
-    ask("all with numbers", "GET /connectors?expand=progress", None, _NUMBERS, _ORDER),
+    ask("all with numbers", "GET /connectors?expand=progress", None, _NUMBERS, LIST_ORDER),
     ask(
         "all with numbers and infos",
         "GET /connectors?expand=progress&expand=info",
         None,
         _NUMBERS,
-        _ORDER,
+        LIST_ORDER,
     ),
-    ask("expanded by what there is not", "GET /connectors?expand=none", None, _ORDER),
-    ask("expanded by nothing", "GET /connectors?expand=", None, _ORDER),
-    ask("expanded twice", "GET /connectors?expand=info&expand=info", None, _ORDER),
+    ask("expanded by what there is not", "GET /connectors?expand=none", None, LIST_ORDER),
+    ask("expanded by nothing", "GET /connectors?expand=", None, LIST_ORDER),
+    ask("expanded twice", "GET /connectors?expand=info&expand=info", None, LIST_ORDER),
     ask(
         "patch another name",
         "PATCH /connectors/trimmed/config",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from tests.differential.allowances import VERSIONS, fields, offsets_in_any_order, status, whole
+from tests.differential.allowances import (
+    LIST_ORDER,
+    VERSIONS,
+    fields,
+    offsets_in_any_order,
+    status,
+    whole,
+)
 from tests.differential.configs import creation, sink, source
 from tests.differential.exchange import DISTRIBUTED
 from tests.differential.script import append, ask, family, has, state, states
 from tests.differential.script import status as answers
 
 _RUNNING = states("RUNNING", "RUNNING")
-_TASK = '"tasks":[{"id":0,"state":"RUNNING"'
 _ONE = "/connectors/lines"
 _SINK = "/connectors/copier-TAG"
 _BAD = "/connectors/broken-TAG"
@@ -60,12 +66,12 @@ _SOURCE = [
     ask(
         "restart its connector by a 202",
         f"POST {_ONE}/restart?onlyFailed=true",
-        until=lambda answer: _TASK in answer.body,
+        until=_RUNNING,
     ),
     ask(
         "nothing has failed",
         f"POST {_ONE}/restart?includeTasks=true&onlyFailed=true",
-        until=lambda answer: _TASK in answer.body,
+        until=_RUNNING,
     ),
     ask("restart all", f"POST {_ONE}/restart?includeTasks=true"),
     ask("all run again", f"GET {_ONE}/status", until=_RUNNING),
@@ -176,6 +182,14 @@ _FAILING = [
         *_OF_A_FAILURE,
     ),
     ask("and fails again", f"GET {_BAD}/status", None, *_OF_A_FAILURE, until=states("RUNNING", "FAILED")),
+    ask(
+        "the causes of all failures",
+        "GET /connectors?expand=status&traces=causes",
+        None,
+        LIST_ORDER,
+        fields("causes", "trace"),
+        VERSIONS,
+    ),
     ask(
         "restart the task that fails", f"POST {_BAD}/tasks/0/restart", None, whole("restart-fails", 204, 500)
     ),

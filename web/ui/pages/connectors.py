@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from web.ui.routing import Model, Page, Visit, page
+from web.ui.sources.requests import query_of
 from web.ui.views.connectors import Choice, listing, rows_of
 
 _TEMPLATE: Final = "pages/connectors.html"
@@ -16,10 +17,7 @@ async def _connectors(visit: Visit) -> Model:
     """Ask for all connectors at once; filters apply here, so every page of the list has the same answers."""
     parts = ("status", "info", *(("progress",) if visit.features.progress else ()))
     statuses, *others = await asyncio.gather(
-        *(
-            visit.source.ask("GET", "connectors", query=(("expand", part),), caller=visit.caller)
-            for part in parts
-        )
+        *(visit.source.ask("GET", "connectors", query=query_of(part), caller=visit.caller) for part in parts)
     )
     rows = statuses.derive(rows_of, *others)
     return {"listing": listing(rows, choice_of(visit), numbers=visit.features.progress)}

@@ -46,6 +46,11 @@ class AnswerCache:
         self._fresh_until.clear()
         self._flights.clear()
 
+    def clear(self) -> None:
+        """Drop all answers, because nobody looks any more."""
+        self.forget()
+        self._answers.clear()
+
     async def _fly(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         found = await ask()
         if self._flights.get(key) is not asyncio.current_task():

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from web.ui.sources.api import Away, Caller, Change, Source, Word
+from web.ui.sources.requests import query_of
 
 EVERY_S: Final = 2.0
 _MOST_NAMES: Final = 100
@@ -35,7 +36,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | 
 
 
 async def _statuses(source: Source, caller: Caller) -> Mapping[str, Any]:
-    answer = await source.ask("GET", "connectors", query=(("expand", "status"),), caller=caller)
+    answer = await source.ask("GET", "connectors", query=query_of("status"), caller=caller)
     if not isinstance(answer.value, Mapping):
         raise Away("The worker's answer is not a map of connectors")
     return answer.value

@@ -26,9 +26,14 @@ async def get_list(source: Source, caller: Caller, *segments: str, query: Query 
     return answer.value
 
 
+def query_of(part: str) -> Query:
+    """Return the query for a part of all connectors; of statuses with causes for traces, which Java ignores."""
+    return (("expand", part), *((("traces", "causes"),) if part == "status" else ()))
+
+
 async def expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
     """GET one part of all connectors, by their names: `status`, `info` or `progress`."""
-    found = await get_map(source, caller, "connectors", query=(("expand", part),))
+    found = await get_map(source, caller, "connectors", query=query_of(part))
     return {name: each[part] for name, each in found.items() if isinstance(each, Mapping) and part in each}
 
 

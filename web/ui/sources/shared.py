@@ -23,7 +23,7 @@ class Shared(Source):
     def __init__(self, source: Source, *, keep_s: float = 0.0) -> None:
         self._source = source
         self._cache = AnswerCache(keep_s=keep_s)
-        self._watch = Watch(source, self._heard)
+        self._watch = Watch(source, self._heard, left=self._cache.clear)
 
     @override
     async def ask(

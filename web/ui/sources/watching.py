@@ -19,13 +19,25 @@ _MOST_WAITING: Final = 100
 log = logging.getLogger(__name__)
 
 
+def _nothing() -> None:
+    """Keep everything."""
+
+
 class Watch:
     """Fans the changes of a source out. Thread: the event loop's only."""
 
-    def __init__(self, source: Source, heard: Callable[[Change], None], *, again_s: float = _AGAIN_S) -> None:
-        """Changes go to `heard` first, then to the listeners."""
+    def __init__(
+        self,
+        source: Source,
+        heard: Callable[[Change], None],
+        *,
+        left: Callable[[], None] = _nothing,
+        again_s: float = _AGAIN_S,
+    ) -> None:
+        """Changes go to `heard` first, then to the listeners; `left` is called when the last of these has gone."""
         self._source = source
         self._heard = heard
+        self._left = left
         self._again_s = again_s
         self._listeners: set[asyncio.Queue[Change]] = set()
         self._task: asyncio.Task[None] | None = None
@@ -52,10 +64,16 @@ class Watch:
                     return
         finally:
             self._listeners.discard(queue)
-            if not self._listeners and self._task is not None:
-                self._task.cancel()
-                self._task = None
-                self._presence = None
+            if not self._listeners:
+                self._end()
+
+    def _end(self) -> None:
+        """Stop watching: nobody listens any more."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+            self._presence = None
+        self._left()
 
     @property
     def listeners(self) -> int:
@@ -81,6 +99,7 @@ class Watch:
                     async for change in changes:
                         self._tell(change)
                         if change.word is Word.BYE:
+                            self._closed = True  # for good: this process ends
                             return
                 reason = "The worker's stream of changes ended"
             except (Away, Refused) as error:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kraal.core.traces import root_cause
 from web.ui.views.json_values import mapping, text
 from web.ui.views.states import RANK, Shown, shown_state, worst
-from web.ui.views.traces import root_cause
 
 
 @dataclass(frozen=True, slots=True)

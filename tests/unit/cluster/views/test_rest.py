@@ -52,6 +52,21 @@ def text(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+def test_a_list_may_have_the_causes_of_failures_instead_of_traces() -> None:
+    trace = "java.lang.Exception: a\n\tat x\nCaused by: java.io.IOException: disk\n\tat y"
+    statuses = ConnectorStatuses(
+        connector=status(State.FAILED, "boom\n\tat x"), tasks={0: status(State.FAILED, trace)}
+    )
+    failed = replace(SNAPSHOT, status=StatusState(statuses={X: statuses}))
+    shown = view.connectors_expanded(failed, ["status"], causes=True)[X]
+    assert text(shown) == (
+        '{"status":{"name":"x","connector":{"state":"FAILED","worker_id":"w:1","version":"4.3.0","trace":"boom"},'
+        '"tasks":[{"id":0,"state":"FAILED","worker_id":"w:1","version":"4.3.0",'
+        '"trace":"java.io.IOException: disk"}],"type":"source"}}'
+    )
+    assert view.connectors_expanded(failed, ["status"])[X] == {"status": view.connector_status(failed, X)}
+
+
 def test_a_status_has_connects_fields_in_connects_order() -> None:
     assert text(view.connector_status(SNAPSHOT, X)) == (
         '{"name":"x","connector":{"state":"RUNNING","worker_id":"w:1","version":"4.3.0"},"tasks":['

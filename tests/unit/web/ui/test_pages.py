@@ -164,7 +164,7 @@ def test_a_worker_of_apache_kafka_shows_what_it_tells() -> None:
     config = {"connector.class": "FileStreamSink", "name": "orders"}
     source = FakeSource(
         {
-            "/connectors?expand=status": {"orders": {"status": status}},
+            "/connectors?expand=status&traces=causes": {"orders": {"status": status}},
             "/connectors?expand=info": {
                 "orders": {"info": {"name": "orders", "config": config, "tasks": []}}
             },
@@ -207,7 +207,7 @@ def test_numbers_appear_where_the_worker_tells_them() -> None:
     }
     source = FakeSource(
         {
-            "/connectors?expand=status": statuses,
+            "/connectors?expand=status&traces=causes": statuses,
             "/connectors?expand=info": {},
             "/connectors?expand=progress": {"orders": {"progress": progress}},
         },
@@ -226,7 +226,8 @@ def test_the_cluster_page_shows_the_latest_rebalances_and_why() -> None:
         for number, kind in enumerate(["rebalance"] * 12 + ["state"])
     ]
     source = FakeSource(
-        {"/connectors?expand=status": {}, "/events": {"events": events}}, Features(kraal=True, events=True)
+        {"/connectors?expand=status&traces=causes": {}, "/events": {"events": events}},
+        Features(kraal=True, events=True),
     )
     text = TestClient(dashboard(source)).get("/ui/cluster").text
     assert [number for number in range(13) if f">generation {number}<" in text] == list(range(2, 12))

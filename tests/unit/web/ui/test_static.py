@@ -68,7 +68,7 @@ def test_a_first_visit_with_1000_connectors_is_far_below_200_kb() -> None:
     recent = {"tasks": [{"id": 0}], "recent_records_per_second": list(range(24))}
     source = FakeSource(
         {
-            "/connectors?expand=status": {name: {"status": status} for name in names},
+            "/connectors?expand=status&traces=causes": {name: {"status": status} for name in names},
             "/connectors?expand=info": {name: {"info": {"config": config}} for name in names},
             "/connectors?expand=progress": {name: {"progress": recent} for name in names},
         },

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.web.ui.fake_source import CALLER, FakeSource
+from web.ui.features import Features
 from web.ui.sources.api import Answer, Away
 from web.ui.sources.cache import AnswerCache
 from web.ui.sources.shared import Shared
@@ -55,6 +56,18 @@ async def test_another_answer_replaces_it() -> None:
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     source.answers["/connectors?expand=status"] = {"b": {}}
     assert (await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)).value == {"b": {}}
+
+
+async def test_answers_are_dropped_when_the_last_browser_has_left() -> None:
+    shared = Shared(FakeSource(LIST, Features(kraal=True, changes=True)))
+    one, other = shared.changes(CALLER), shared.changes(CALLER)
+    await anext(one)
+    await anext(other)
+    first = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+    await one.aclose()
+    assert await shared.ask("GET", "connectors", query=QUERY, caller=CALLER) is first
+    await other.aclose()
+    assert await shared.ask("GET", "connectors", query=QUERY, caller=CALLER) is not first
 
 
 @pytest.mark.parametrize(("keep_s", "asked"), [(0.0, 2), (60.0, 1)])

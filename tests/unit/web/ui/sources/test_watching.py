@@ -117,6 +117,7 @@ async def test_the_end_of_the_workers_own_process_ends_the_streams() -> None:
     source.feed.put_nowait(Change(Word.BYE))
     async with asyncio.timeout(10):
         assert [each.word async for each in stream][-1] is Word.BYE
+        assert [each.word async for each in watch.listen(CALLER)] == [Word.BYE], "a stop does not wait for it"
 
 
 def statuses(**states: str) -> dict[str, Any]:
@@ -147,21 +148,21 @@ def test_two_polls_differ_in_connectors(
 
 
 async def test_a_worker_without_a_stream_is_polled() -> None:
-    source = FakeSource({"/connectors?expand=status": statuses(a="RUNNING")})
+    source = FakeSource({"/connectors?expand=status&traces=causes": statuses(a="RUNNING")})
     stream = polled(source, CALLER, every_s=0)
     async with asyncio.timeout(10):
         assert await anext(stream) == HELLO
-        source.answers["/connectors?expand=status"] = statuses(a="FAILED")
+        source.answers["/connectors?expand=status&traces=causes"] = statuses(a="FAILED")
         assert await anext(stream) == Change(Word.CHANGED, frozenset({"states"}), ("a",))
-    source.answers["/connectors?expand=status"] = Away("gone")
+    source.answers["/connectors?expand=status&traces=causes"] = Away("gone")
     with pytest.raises(Away):
         await anext(stream)
 
 
 async def test_the_poll_is_used_where_there_is_no_stream() -> None:
-    source = FakeSource({"/connectors?expand=status": {}}, features=Features())
+    source = FakeSource({"/connectors?expand=status&traces=causes": {}}, features=Features())
     stream = Watch(source, lambda _: None).listen(CALLER)
     await first(stream, Word.HELLO)
-    await until(lambda: ("GET", "/connectors?expand=status") in source.asked)
+    await until(lambda: ("GET", "/connectors?expand=status&traces=causes") in source.asked)
     assert source.streams == 0
     await close(stream)

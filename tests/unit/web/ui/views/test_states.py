@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from typing_extensions import override
 
+from kraal.core.traces import root_cause
 from web.ui.views.formats import duration, iso, number, utc
 from web.ui.views.states import RANK, Shown, shown_state, worst
-from web.ui.views.traces import root_cause
 
 JAVA = """org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.
 \tat org.apache.kafka.connect.runtime.WorkerSinkTask.deliverMessages(WorkerSinkTask.java:636)
