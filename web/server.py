@@ -5,7 +5,8 @@ wait for the answer instead of being refused. Uvicorn handles no signals; the pr
 
 All listeners share one event loop. Listeners with the same application and TLS settings, such as all HTTPS listeners,
 share one uvicorn server, which supports only one of each. The loop is uvloop's, not only for speed: asyncio's own loop
-releases the GIL at each read and write and has to reacquire it from the worker's many threads.
+releases the GIL at each read and write and has to reacquire it from the worker's many threads. `kraal ui` has few
+threads, and does without uvloop where it is not installed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import contextlib
 import errno
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import uvicorn
-import uvloop
 from typing_extensions import override
 from uvicorn.lifespan.on import LifespanOn
 
@@ -58,6 +58,16 @@ class Site:
     tls: ssl.SSLContext | None = None
 
 
+def _loop_factory(*, any_loop: bool) -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop  # noqa: PLC0415 - part of the worker's extra
+    except ModuleNotFoundError:
+        if not any_loop:
+            raise
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
 class _QuietServer(uvicorn.Server):
     """Uvicorn without signal handlers, and with a short wait for clients to close TLS connections."""
 
@@ -91,13 +101,19 @@ class _QuietServer(uvicorn.Server):
 class HttpServer:
     """Owns the listening sockets from its creation; `run` or `start` serves, `stop` ends.
 
-    Raises KraalError with a message for the operator when a listener cannot be opened. Without `date_header`, answers
-    have no `Date` unless the application sets it.
+    Raises KraalError with a message for the operator when a listener cannot be opened, ModuleNotFoundError without
+    uvloop unless `any_loop` is set. Without `date_header`, answers have no `Date` unless the application sets it.
     """
 
     def __init__(
-        self, listeners: Iterable[Listener], *, graceful_s: int = 5, date_header: bool = True
+        self,
+        listeners: Iterable[Listener],
+        *,
+        graceful_s: int = 5,
+        date_header: bool = True,
+        any_loop: bool = False,
     ) -> None:
+        self._loop_factory = _loop_factory(any_loop=any_loop)
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._graceful_s = graceful_s
         self._date_header = date_header
@@ -123,7 +139,7 @@ class HttpServer:
         `tls` is for HTTPS listeners, `admin` for admin listeners. All listeners share the lifespan of `app`; `admin`
         has none of its own.
         """
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=self._loop_factory) as runner:
             runner.run(self._serve(Site(app, tls), admin))
 
     async def _serve(self, main: Site, admin: Site | None) -> None:

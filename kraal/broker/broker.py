@@ -25,14 +25,13 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from kraal.broker import state
-from kraal.broker.settings import server_properties, write_files
+from kraal.broker.settings import DEFAULT_PORT, server_properties, write_files
 from kraal.jars.errors import BrokerError
 from kraal.jars.jars import classpath
 from kraal.jars.java import find_java
 from kraal.jars.places import state_dir
 
 HOST = "127.0.0.1"
-DEFAULT_PORT = 9092
 START_S = 90.0
 STOP_S = 30.0
 """How long to wait for the broker to stop before it is killed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+DEFAULT_PORT = 9092
 CONTROLLER_ID = 1
 
 LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>

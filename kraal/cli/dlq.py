@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,11 +17,13 @@ from kraal.client.command import ClientGroup, NameType, asking, output_option
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
 from kraal.config.properties_file import read_properties
-from kraal.dead_letters.kafka import Kafka
 from kraal.dead_letters.reading import latest, read_letters
 from kraal.dead_letters.records import DeadLetter, as_json, as_text
 from kraal.dead_letters.replay import replay as replayed
 from kraal.dead_letters.selection import Box, find_box, from_offset, not_yet, topics_of
+
+if TYPE_CHECKING:
+    from kraal.dead_letters.kafka import Kafka
 
 SHOWN: Final = 10
 
@@ -49,6 +51,8 @@ def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(function)
     def run(rest: Rest, *, bootstrap_servers: str | None, path: Path | None, **options: Any) -> None:
+        from kraal.dead_letters.kafka import Kafka  # noqa: PLC0415 - late: it needs Kafka's client
+
         settings = {} if path is None else read_properties(path, "client's properties file")
         if bootstrap_servers:
             settings[_BOOTSTRAP] = bootstrap_servers

@@ -1,14 +1,18 @@
-"""`kraal kafka` and `kraal jars`."""
+"""`kraal kafka`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kraal.broker.broker import DEFAULT_PORT, Broker
-from kraal.jars import jars
+from kraal.broker.settings import DEFAULT_PORT
 from kraal.jars.errors import BrokerError
+
+if TYPE_CHECKING:
+    from kraal.broker.broker import Broker
 
 _data_dir = click.option(
     "--data-dir",
@@ -22,6 +26,12 @@ _port = click.option(
     show_default=True,
     help="Port on 127.0.0.1.",
 )
+
+
+def _broker(data_dir: Path | None, port: int, extra: Mapping[str, str] | None = None) -> Broker:
+    from kraal.broker.broker import Broker  # noqa: PLC0415 - imported late because --help does not need it
+
+    return Broker(data_dir, port, extra=extra)
 
 
 @click.group("kafka")
@@ -47,7 +57,7 @@ def start(data_dir: Path | None, port: int, settings: tuple[str, ...]) -> None:
         if not equals:
             raise click.BadParameter(f"'{setting}'; expected KEY=VALUE", param_hint="--set")
         extra[key.strip()] = value.strip()
-    broker = Broker(data_dir, port, extra=extra)
+    broker = _broker(data_dir, port, extra)
     broker.start()
     click.echo(f"Kafka is ready on {broker.bootstrap} (pid {broker.pid}, data in {broker.data_dir})")
 
@@ -57,7 +67,7 @@ def start(data_dir: Path | None, port: int, settings: tuple[str, ...]) -> None:
 @_port
 def stop(data_dir: Path | None, port: int) -> None:
     """Stop the broker that `kraal kafka start` started."""
-    broker = Broker(data_dir, port)
+    broker = _broker(data_dir, port)
     click.echo(
         "Kafka stopped" if broker.stop() else f"No broker was running with data directory {broker.data_dir}"
     )
@@ -68,7 +78,7 @@ def stop(data_dir: Path | None, port: int) -> None:
 @_port
 def status(data_dir: Path | None, port: int) -> None:
     """Show whether the broker is running and ready; exit with code 0 only if it is."""
-    broker = Broker(data_dir, port)
+    broker = _broker(data_dir, port)
     now = broker.status()
     if now.pid is None:
         raise BrokerError(f"No broker is running with data directory {broker.data_dir}.")
@@ -77,15 +87,3 @@ def status(data_dir: Path | None, port: int) -> None:
             f"The broker (pid {now.pid}) is running but does not respond on port {now.port}; see {broker.log}."
         )
     click.echo(f"Kafka is ready on 127.0.0.1:{now.port} (pid {now.pid}, data in {broker.data_dir})")
-
-
-@click.command("jars")
-@click.argument("groups", nargs=-1)
-@click.option("--classpath", is_flag=True, help="Print the jars as a class path for java -cp.")
-def jars_command(groups: tuple[str, ...], *, classpath: bool) -> None:
-    """Download and verify the jars of GROUPS: broker, spark, connect.  [default: broker spark]."""
-    paths = [path for group in groups or ("broker", "spark") for path in jars.ensure(group)]
-    if classpath:
-        click.echo(":".join(map(str, dict.fromkeys(paths))))
-    else:
-        click.echo(f"{len(set(paths))} jars in {paths[0].parent}")

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import click
 
-from kraal.cli.main import log_format
+from kraal.cli.worker import log_format
 from kraal.core.errors import KraalError
 from kraal.core.logging import LogFormat, log_to_stderr
 from kraal.core.secrets import secrets
 from kraal.core.stacks import stacks_on_signal
-from kraal.worker.mirror import run_mirror
-from kraal.worker.process import START_FAILED
 
 
-@click.command("mirror")
+@click.command("mirror", short_help="Run MirrorMaker 2 from its properties file.")
 @click.argument("file", type=click.Path(path_type=Path), metavar="MM2.properties")
 @click.option(
     "--clusters",
@@ -47,6 +45,10 @@ def mirror(
     if flow is not None and clusters:
         raise click.UsageError("--flow cannot be combined with --clusters.")
     stacks_on_signal()
+    # Imported late because --help does not need it.
+    from kraal.worker.mirror import run_mirror  # noqa: PLC0415
+    from kraal.worker.process import START_FAILED  # noqa: PLC0415
+
     log_to_stderr(LogFormat(style))
     try:
         code = run_mirror(

@@ -11,7 +11,7 @@ from kraal.scaffold.project import Kind, Names, write_project
 
 @click.group("new")
 def new_group() -> None:
-    """Create a new project."""
+    """Create a project for a connector."""
 
 
 @new_group.command("connector")

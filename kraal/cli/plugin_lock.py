@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -137,7 +138,14 @@ def _require_lock(path: Path) -> None:
         raise PluginsUnfit(f"Plugin lock {path} does not exist; create it with `kraal plugins add`.")
 
 
+def _require_worker() -> None:
+    """Raise ModuleNotFoundError unless the worker is installed: a lock leaves out what is installed with it."""
+    if find_spec("pyspark") is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+
+
 def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -> None:
+    _require_worker()
     done = act()
     for entry in done.gone:
         say(f"- {entry.name}")

@@ -14,7 +14,7 @@ from kraal.jars.java_module import java_class_path
 from kraal.plugin_lock.start import WHAT, load_plugins, lock_of
 
 
-@click.command("prepare")
+@click.command("prepare", short_help="Prepare this machine, so that workers start faster.")
 @click.argument("worker", type=click.Path(path_type=Path), required=False, metavar="[WORKER.properties]")
 @click.option("--java-plugins", is_flag=True, help="Also prepare the JVM of Java plugins.")
 @click.option("--mirror", is_flag=True, help="Also prepare `kraal mirror`.")
@@ -36,7 +36,7 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
 
 
 def _archive() -> None:
-    jars, archive = ensure("spark"), archive_path()
+    archive, jars = archive_path(), ensure("spark")
     if not archive.is_file():
         from kraal.engine.session.class_archive import make  # noqa: PLC0415 - only if it is needed
 

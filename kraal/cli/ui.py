@@ -31,7 +31,9 @@ _EXAMPLES: Final = (
 )
 
 
-@click.command("ui", cls=ClientCommand, examples=_EXAMPLES)
+@click.command(
+    "ui", cls=ClientCommand, short_help="Serve a dashboard for a Connect cluster.", examples=_EXAMPLES
+)
 @click.option(
     "--listen",
     default=_DEFAULT_LISTEN,
@@ -66,7 +68,7 @@ def ui(
         raise click.UsageError(
             f"Everybody who reaches {listen} could act with your credentials; add --read-only or --allow-anyone."
         )
-    server = HttpServer([Listener(host, port)], graceful_s=2)
+    server = HttpServer([Listener(host, port)], graceful_s=2, any_loop=True)
     bound = server.bound[0].port
     app = DashboardApp(
         Remote(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_KEEP_S

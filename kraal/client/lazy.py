@@ -1,14 +1,21 @@
-"""Commands that are imported on first use, so that starting a worker does not import the client."""
+"""Commands that are imported on first use.
+
+`kraal --help` and completion list them by their summaries, so neither imports a command. Starting a worker imports no
+client, and the client needs no package of a worker.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from typing_extensions import override
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +24,8 @@ class Lazy:
 
     module: str
     attribute: str
+    summary: str
+    """Short help of the command, which fits into one line of a terminal."""
 
     def load(self) -> click.Command:
         """Import the command. Raises TypeError if the attribute is not a command."""
@@ -27,18 +36,47 @@ class Lazy:
 
 
 class LazyGroup(click.Group):
-    """Group that loads some of its commands only when they are run, completed or listed by `--help`."""
+    """Group that loads its commands only when they are run."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **kwargs: Any) -> None:
         """Create the group; `lazy` maps names to commands."""
         super().__init__(*args, **kwargs)
-        self._lazy = lazy
+        self.lazy = lazy
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self.commands, *self._lazy})
+        return sorted(self.lazy)
 
     @override
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        lazy = self._lazy.get(cmd_name)
-        return super().get_command(ctx, cmd_name) if lazy is None else lazy.load()
+        lazy = self.lazy.get(cmd_name)
+        return None if lazy is None else lazy.load()
+
+    @override
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as exc:
+            raise click.NoSuchCommand(args[0], possibilities=self.lazy, ctx=ctx) from exc
+
+    @override
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.write_commands(formatter, "Commands", self.list_commands(ctx))
+
+    def write_commands(self, formatter: click.HelpFormatter, title: str, names: list[str]) -> None:
+        """Write a section with the summaries of some commands."""
+        with formatter.section(title):
+            formatter.write_dl([(name, self.lazy[name].summary) for name in names])
+
+    @override
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only completion needs it
+
+        found = [
+            CompletionItem[Any](name, help=self.lazy[name].summary)
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)

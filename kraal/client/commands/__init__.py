@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from pkgutil import iter_modules
-
 from kraal.client.lazy import Lazy
 
-COMMANDS = {module.name: Lazy(f"{__name__}.{module.name}", module.name) for module in iter_modules(__path__)}
+_SUMMARIES = {
+    "apply": "Create or update connectors from files.",
+    "assignments": "Show workers and the connectors and tasks assigned to them.",
+    "completion": "Print a shell completion script.",
+    "delete": "Delete connectors but keep their offsets.",
+    "describe": "Show all details of a connector.",
+    "diff": "Show what `kraal apply` would change.",
+    "loggers": "Show and set log levels.",
+    "ls": "List connectors.",
+    "offsets": "Show and change the offsets of connectors.",
+    "patch": "Change single keys of a connector config.",
+    "pause": "Pause connectors.",
+    "plugins": "List plugins and their keys; change the plugin lock.",
+    "restart": "Restart connectors and tasks.",
+    "resume": "Resume paused or stopped connectors.",
+    "status": "Show the status of connectors and tasks.",
+    "stop": "Stop connectors and shut down their tasks.",
+    "topics": "Show or reset the topics that connectors use.",
+}
+
+COMMANDS = {name: Lazy(f"{__name__}.{name}", name, summary) for name, summary in _SUMMARIES.items()}
 """Commands by name."""

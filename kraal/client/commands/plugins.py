@@ -19,10 +19,10 @@ from kraal.client.output import emit, emit_table
 from kraal.client.rest import Rest
 
 _LOCK_COMMANDS = {
-    "add": Lazy("kraal.cli.plugin_lock", "add"),
-    "remove": Lazy("kraal.cli.plugin_lock", "remove"),
-    "lock": Lazy("kraal.cli.plugin_lock", "lock"),
-    "list": Lazy("kraal.cli.plugin_lock", "list_command"),
+    "add": Lazy("kraal.cli.plugin_lock", "add", "Add jars, wheels and Java plugins to the plugin lock."),
+    "remove": Lazy("kraal.cli.plugin_lock", "remove", "Remove plugins from the plugin lock."),
+    "lock": Lazy("kraal.cli.plugin_lock", "lock", "Resolve the plugin lock again."),
+    "list": Lazy("kraal.cli.plugin_lock", "list_command", "Show the plugin lock."),
 }
 """Subcommands that need more than a worker's REST API; imported on first use."""
 
@@ -42,7 +42,11 @@ class PluginsCommand(ClientCommand):
 
 def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
     every = [("connectorsOnly", "false")]
-    words = [CompletionItem[Any](word) for word in _LOCK_COMMANDS if word.startswith(incomplete)]
+    words = [
+        CompletionItem[Any](word, help=lazy.summary)
+        for word, lazy in _LOCK_COMMANDS.items()
+        if word.startswith(incomplete)
+    ]
     return words + complete(
         ctx,
         incomplete,

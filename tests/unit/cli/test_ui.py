@@ -47,7 +47,12 @@ def test_a_port_in_use_is_told() -> None:
     assert "the port is in use" in result.output
 
 
-def test_it_serves_a_worker_until_it_is_interrupted() -> None:
+@pytest.mark.parametrize(
+    "without", ["", "import sys; sys.modules['uvloop'] = None; "], ids=["uvloop", "asyncio"]
+)
+def test_it_serves_a_worker_until_it_is_interrupted(without: str) -> None:
+    """The client does without uvloop, which is part of the worker's extra."""
+
     def make(url: str) -> object:
         api = Api(Settings(advertised_url=url))
         api.herder.put("orders", {"connector.class": "x"}, tasks=1)
@@ -58,7 +63,7 @@ def test_it_serves_a_worker_until_it_is_interrupted() -> None:
             [
                 sys.executable,
                 "-c",
-                "from kraal.cli.main import main; main()",
+                f"{without}from kraal.cli.main import main; main()",
                 "ui",
                 "--url",
                 url,

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from kraal.cli import dlq as commands
 from kraal.cli.main import CLIENT
 from kraal.dead_letters import kafka
 from kraal.dead_letters.records import CannotReplay, DeadLetter, as_json, as_text, target_of
@@ -21,7 +20,7 @@ CONFIG = {"connector.class": FAKE_SINK, "topics": "orders", "errors.deadletterqu
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     found = MemoryKafka()
-    monkeypatch.setattr(commands, "Kafka", found)
+    monkeypatch.setattr(kafka, "Kafka", found)
     monkeypatch.setenv("KRAAL_BOOTSTRAP_SERVERS", "k:9092")
     return found
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from kraal.cli.main import CLIENT, OWN
+from kraal.client import commands
+from kraal.client.commands.plugins import _LOCK_COMMANDS
 from kraal.client.lazy import Lazy
 
 ROOT = Path(__file__).parents[3]
@@ -17,6 +19,17 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *OWN.items()])
 def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: str, lazy: Lazy) -> None:
     assert lazy.load().name == name
+
+
+@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *OWN.items(), *_LOCK_COMMANDS.items()])
+def test_the_summary_in_the_list_is_the_commands_short_help(name: str, lazy: Lazy) -> None:
+    assert lazy.summary == lazy.load().get_short_help_str(limit=80)
+    assert len(f"  {name:11}  {lazy.summary}") < 80
+
+
+def test_every_module_of_a_command_is_listed() -> None:
+    modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__"}
+    assert set(commands.COMMANDS) == modules
 
 
 def test_the_client_loads_without_workers() -> None:
@@ -37,7 +50,7 @@ def test_the_client_loads_without_workers() -> None:
 
 
 def test_a_worker_loads_without_the_client_and_the_broker() -> None:
-    unused = ("kraal.client.rest", "kraal.broker.broker", "kraal.cli.kafka", "kraal.client.migrate")
+    unused = ("kraal.client.rest", "kraal.broker.broker", "kraal.cli.kafka", "kraal.cli.migrate")
     code = (
         "import sys; from click.testing import CliRunner; from kraal.cli.main import main; "
         "assert CliRunner().invoke(main, ['standalone', 'no-such-file']).exit_code == 2; "

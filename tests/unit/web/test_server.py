@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -70,6 +71,12 @@ def test_answers_do_not_wait_for_acknowledgements() -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
     assert [each.proto for _, each in server._sockets] == [socket.IPPROTO_TCP]
     server.close()
+
+
+def test_a_worker_does_not_start_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    with pytest.raises(ModuleNotFoundError, match="uvloop"):
+        HttpServer([Listener("127.0.0.1", 0)])
 
 
 def test_a_taken_port_is_one_clear_sentence() -> None:

@@ -1,0 +1,72 @@
+"""`kraal standalone` and `kraal distributed`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kraal.core.errors import KraalError
+from kraal.core.logging import LogFormat, log_to_stderr
+from kraal.core.secrets import secrets
+from kraal.core.stacks import stacks_on_signal
+
+log_format = click.option(
+    "--log-format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar="KRAAL_LOG_FORMAT",
+    show_default=True,
+    help="Format of the log on standard error (environment variable: KRAAL_LOG_FORMAT).",
+)
+
+
+@click.command("standalone", short_help="Run a standalone worker.")
+@click.argument("worker", type=click.Path(path_type=Path), metavar="WORKER.properties")
+@click.argument(
+    "connectors", type=click.Path(path_type=Path), nargs=-1, metavar="[CONNECTOR.json|.properties ...]"
+)
+@log_format
+def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
+    """Run a standalone worker with Connect's standalone configuration.
+
+    Connectors are created or updated from the connector files; unchanged connectors keep running as they are.
+
+    Exit codes: 0 stopped by a signal, 2 startup failed, 3 a connector file failed, 4 an actor died too often,
+    5 shutdown timed out.
+    """
+    stacks_on_signal()
+    # Imported late because --help does not need it.
+    from kraal.worker.process import START_FAILED  # noqa: PLC0415
+    from kraal.worker.standalone import run_standalone  # noqa: PLC0415
+
+    log_to_stderr(LogFormat(style))
+    try:
+        code = run_standalone(worker, connectors)
+    except KraalError as exc:
+        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
+        code = START_FAILED
+    raise click.exceptions.Exit(code)
+
+
+@click.command("distributed", short_help="Run a worker of a cluster.")
+@click.argument("worker", type=click.Path(path_type=Path), metavar="WORKER.properties")
+@log_format
+def distributed(worker: Path, style: str) -> None:
+    """Run a worker of a cluster with Connect's distributed configuration.
+
+    Exit codes: 0 stopped by a signal, 2 startup failed, 4 an actor died too often, 5 shutdown timed out.
+    """
+    stacks_on_signal()
+    # Imported late because --help does not need it.
+    from kraal.worker.distributed import run_distributed  # noqa: PLC0415
+    from kraal.worker.process import START_FAILED  # noqa: PLC0415
+
+    log_to_stderr(LogFormat(style))
+    try:
+        code = run_distributed(worker)
+    except KraalError as exc:
+        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
+        code = START_FAILED
+    raise click.exceptions.Exit(code)

@@ -1,0 +1,137 @@
+"""What each extra brings, and what `kraal` does and says without it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from packaging.requirements import Requirement
+from packaging.utils import NormalizedName, canonicalize_name
+
+from kraal.cli.extras import ENOUGH, PACKAGES, missing_text
+from kraal.cli.main import CLIENT, OWN, Commands
+from kraal.client.lazy import Lazy
+
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def named(requirements: list[str]) -> set[NormalizedName]:
+    """Return the normalized names of the packages that are required, without Kraal."""
+    return {canonicalize_name(Requirement(each).name) for each in requirements} - {canonicalize_name("kraal")}
+
+
+EXTRAS = {name: named(each) for name, each in PROJECT["optional-dependencies"].items()}
+
+
+def with_dependencies(packages: set[NormalizedName]) -> set[NormalizedName]:
+    """Return the distributions that these need on this machine, with them."""
+    found: set[NormalizedName] = set()
+    waiting = set(packages)
+    while waiting:
+        found.add(name := waiting.pop())
+        try:
+            needs = [Requirement(each) for each in distribution(name).requires or ()]
+        except PackageNotFoundError:
+            pytest.fail(f"{name} is not installed")
+        waiting |= {
+            canonicalize_name(each.name)
+            for each in needs
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        } - found
+    return found
+
+
+@pytest.fixture(scope="module")
+def client_only(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the start of a command line for a Python with the client's dependencies alone, and Kraal."""
+    place = tmp_path_factory.mktemp("client")
+    for name in with_dependencies(named(PROJECT["dependencies"])):
+        each = distribution(name)
+        for top in {file.parts[0] for file in each.files or () if file.parts[0] != ".."}:
+            if top != "__pycache__" and not (place / top).exists():
+                (place / top).symlink_to(str(each.locate_file(top)))
+    code = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(place)!r}]; exec(sys.argv.pop(1))"
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def run(client_only: list[str], code: str) -> str:
+    done = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_package_of_an_extra_is_known_by_the_name_that_it_is_imported_by() -> None:
+    of = packages_distributions()
+    for extra in ("worker", "registry", "test"):
+        known = {canonicalize_name(of[each][0]) for each, brought in PACKAGES.items() if brought == extra}
+        assert known == EXTRAS[extra]
+
+
+def test_a_smaller_extra_has_only_what_the_worker_has() -> None:
+    assert EXTRAS["kafka"] < EXTRAS["worker"]
+    assert set(ENOUGH.values()) <= set(EXTRAS)
+
+
+def test_the_extra_for_tests_brings_the_worker() -> None:
+    assert "kraal[worker]" in PROJECT["optional-dependencies"]["test"]
+
+
+def test_the_locked_environment_has_the_client_the_worker_and_the_registry() -> None:
+    locked = named(
+        [line for line in (ROOT / "requirements.in").read_text("utf-8").splitlines() if "==" in line]
+    )
+    assert named(PROJECT["dependencies"]) | EXTRAS["worker"] | EXTRAS["registry"] | EXTRAS["test"] <= locked
+
+
+def test_the_help_of_every_command_needs_only_the_client(client_only: list[str]) -> None:
+    code = (
+        "import json; from click.testing import CliRunner; from kraal.cli.main import CLIENT, OWN, main; "
+        "run = lambda *words: CliRunner().invoke(main, [*words, '--help']).exit_code; "
+        "print(json.dumps({name: run(name) for name in {**CLIENT, **OWN}})); "
+        "print(sorted(set(sys.modules) & set(['pykka', 'pyspark', 'numpy', 'confluent_kafka', 'kafka'])))"
+    )
+    codes, loaded = run(client_only, code).splitlines()
+    assert json.loads(codes) == dict.fromkeys({**CLIENT, **OWN}, 0)
+    assert loaded == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        (["standalone", "worker.properties"], "needs the worker: pip install 'kraal[worker]'"),
+        (["distributed", "worker.properties"], "needs the worker: pip install 'kraal[worker]'"),
+        (["mirror", "mm2.properties"], "needs the worker: pip install 'kraal[worker]'"),
+        (["kafka", "status"], "needs the worker: pip install 'kraal[worker]'"),
+        (["plugins", "add", "org:name:1"], "needs the worker: pip install 'kraal[worker]'"),
+        (["dlq", "ls"], "needs Kafka's client: pip install 'kraal[kafka]'"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_of_an_extra_says_what_to_install(
+    client_only: list[str], words: list[str], needed: str
+) -> None:
+    code = f"from kraal.cli.main import main; main({words!r}, prog_name='kraal')"
+    done = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"Error: `kraal {words[0]}` {needed}\n"
+
+
+def test_an_unknown_module_is_not_explained_by_an_extra() -> None:
+    assert missing_text("nonsense", "status") is None
+    assert missing_text(None, "status") is None
+    assert missing_text("authlib.jose", None) == (
+        "`kraal` needs the client of schema registries: pip install 'kraal[registry]'"
+    )
+
+
+def test_a_missing_module_that_no_extra_brings_is_raised() -> None:
+    lazy = Lazy("kraal.cli.nonsense", "nonsense", "")
+    result = CliRunner().invoke(Commands("kraal", lazy={"nonsense": lazy}), ["nonsense"])
+    assert isinstance(result.exception, ModuleNotFoundError)
