@@ -1,7 +1,12 @@
-"""The wheel has everything that a worker needs besides Python modules, and nothing from elsewhere."""
+"""The wheel has everything that a worker needs besides Python modules, and nothing else. Builds are reproducible."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -45,3 +50,29 @@ def test_has_no_tests_and_no_libraries_but_the_vendored_ones(names: set[str]) ->
     scripts = {name for name in names if name.endswith(".js")}
     vendored = {"web/ui/static/vendored/htmx.min.js", "web/ui/static/vendored/uPlot.iife.min.js"}
     assert {name for name in scripts if "min" in name} == vendored
+
+
+def build(project: Path, into: Path, seed: str) -> dict[str, str]:
+    """Build sdist and wheel in a process of their own; return the digest of each file."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(into)],
+        cwd=project,
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        check=True,
+    )
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in into.iterdir()}
+
+
+def test_sdist_and_wheel_are_reproducible_and_an_sdist_builds_them_again(tmp_path: Path) -> None:
+    """Times, modes, the place and the order of files do not matter, nor whether the source is a clone or an sdist."""
+    first = build(ROOT, tmp_path / "first", "1")
+    assert {Path(name).suffix for name in first} == {".gz", ".whl"}
+    [sdist] = (tmp_path / "first").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "other", filter="data")
+    [copy] = (tmp_path / "other").iterdir()
+    for path in copy.rglob("*"):
+        path.chmod(0o700 if path.stat().st_mode & 0o100 else 0o600)
+        os.utime(path, (1e9, 1e9))
+    assert build(copy, tmp_path / "second", "2") == first

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kraal import __version__
 from kraal.core.errors import KraalError
 from tests.unit.web.api import Api
 from web.server import HttpServer, Listener
@@ -35,7 +36,9 @@ def test_answers_over_a_socket_with_one_server_header(api: Api, server: HttpServ
         client.request("GET", "/connectors/a%2Fb/config")
         answer = client.getresponse()
         assert answer.read() == b'{"name":"a/b"}'
-        assert [value for name, value in answer.getheaders() if name.lower() == "server"] == ["kraal/0.1.0"]
+        assert [value for name, value in answer.getheaders() if name.lower() == "server"] == [
+            f"kraal/{__version__}"
+        ]
     client.request("HEAD", "/connectors/a%2Fb/config")
     answer = client.getresponse()
     assert (answer.read(), answer.getheader("Content-Length")) == (b"", "14")

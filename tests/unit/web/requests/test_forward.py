@@ -7,6 +7,7 @@ import json
 import pytest
 
 from actors.messages import herder as messages
+from kraal import __version__
 from kraal.core.errors import NotLeader, NotOwner
 from kraal.core.ids import ConnectorName, TaskId
 from tests.unit.web.workers import Stranger, Worker, follow, worker
@@ -30,7 +31,7 @@ def test_a_follower_creates_by_its_leader(follower: Worker, leader: Worker) -> N
     }
     assert answer.headers["Location"] == f"{leader.url}connectors/a%20b%2F%C3%A9"
     assert answer.headers["Content-Type"] == "application/json"
-    assert answer.headers.get_list("Server") == ["kraal/0.1.0"]
+    assert answer.headers.get_list("Server") == [f"kraal/{__version__}"]
     assert len(answer.headers.get_list("Content-Length")) == 1
     assert leader.client.get(answer.headers["Location"]).status_code == 200
     assert leader.api.herder.asked == follower.api.herder.asked
