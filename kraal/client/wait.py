@@ -7,6 +7,7 @@ outdated counts only after it has not changed for a while; see `believed_s`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from kraal.client.rest import NoAnswer, Refused, Rest, Unreachable
@@ -18,6 +19,19 @@ CHANGED_S = 2.0
 """How long RUNNING must last after a change of a connector that may have been RUNNING before."""
 _DOUBTFUL_S = 5.0
 """How long FAILED, or RUNNING without tasks, must last."""
+DELETED = "DELETED"
+"""Target state of a connector that neither its config nor its status is left of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """Result of one poll of a connector."""
+
+    seen: object
+    """What must stay equal for the verdict to last."""
+    verdict: Verdict
+    text: str
+    """State of the connector, for errors."""
 
 
 class TooLate(KraalError):
@@ -67,39 +81,55 @@ def wait(
 
     Args:
         rest: the worker.
-        wanted: RUNNING, PAUSED or STOPPED, by name.
+        wanted: RUNNING, PAUSED, STOPPED or DELETED, by name.
         settle_s: how long the state must last, by name (default: 0).
         timeout_s: for all connectors together.
     """
     deadline = rest.clock.now() + timeout_s
     left = dict(wanted)
-    seen: dict[str, tuple[Status | None, float]] = {}
+    last: dict[str, tuple[_Sight, float]] = {}
     while left:
         trouble = ""
         for name in list(left):
             try:
-                status = fetch_one(rest, name)
+                sight = _look(rest, name, left[name])
             except (Refused, NoAnswer, Unreachable) as error:  # the worker may be restarting
                 trouble = str(error)
                 continue
             now = rest.clock.now()
-            if name not in seen or seen[name][0] != status:
-                seen[name] = (status, now)
-            found = verdict(status, left[name])
-            enough_s = believed_s(found, settle_s.get(name, 0.0))
-            if enough_s is not None and now - seen[name][1] >= enough_s:
-                yield (
-                    name,
-                    None if found is not Verdict.FAILED else TooLate(f"{name} failed: {summary(status)}"),
-                )
+            if name not in last or last[name][0].seen != sight.seen:
+                last[name] = (sight, now)
+            enough_s = believed_s(sight.verdict, settle_s.get(name, 0.0))
+            if enough_s is not None and now - last[name][1] >= enough_s:
+                failed = sight.verdict is Verdict.FAILED
+                yield name, TooLate(f"{name} failed: {sight.text}") if failed else None
                 del left[name]
         if left and rest.clock.now() >= deadline:
             for name, state in left.items():
-                is_now = trouble or summary(seen[name][0] if name in seen else None)
+                is_now = trouble or (last[name][0].text if name in last else summary(None))
                 yield name, TooLate(f"{name} is not {state} after {timeout_s:g} s: {is_now}")
             return
         if left:
             rest.clock.pause(min(_EVERY_S, max(deadline - rest.clock.now(), 0.01)))
+
+
+def _look(rest: Rest, name: str, wanted: str) -> _Sight:
+    """Poll a connector once. Raises Refused, NoAnswer, Unreachable."""
+    status = fetch_one(rest, name)
+    if wanted != DELETED:
+        return _Sight(status, verdict(status, wanted), summary(status))
+    is_left = status is not None or _exists(rest, name)
+    return _Sight(status, Verdict.PENDING if is_left else Verdict.READY, summary(status))
+
+
+def _exists(rest: Rest, name: str) -> bool:
+    try:
+        rest.get("connectors", name)
+    except Refused as error:
+        if error.status == HTTPStatus.NOT_FOUND and not error.no_such_path:
+            return False
+        raise
+    return True
 
 
 def current_target(status: Status | None) -> str:

@@ -1,0 +1,52 @@
+"""`kraal wait`: wait until connectors reach a state."""
+
+from __future__ import annotations
+
+import click
+
+from kraal.client.command import ClientCommand, all_option, asking, chosen, end, names_argument
+from kraal.client.rest import Rest
+from kraal.client.status_tables import RUNNING, STOPPED
+from kraal.client.wait import CHANGED_S, DELETED
+from kraal.client.wait_options import wait_for
+
+
+@click.command(
+    "wait",
+    cls=ClientCommand,
+    short_help="Wait until connectors reach a state.",
+    examples=(
+        "kraal wait orders-source orders-sink",
+        "kraal stop --all && kraal wait --all --for STOPPED",
+        "kraal delete orders-source && kraal wait orders-source --for DELETED --timeout 30",
+    ),
+)
+@names_argument
+@all_option
+@click.option(
+    "--for",
+    "state",
+    type=click.Choice([RUNNING, "PAUSED", STOPPED, DELETED], case_sensitive=False),
+    default=RUNNING,
+    show_default=True,
+    help="State of the connectors and all their tasks.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Timeout for all connectors together.",
+)
+@asking
+def wait(rest: Rest, names: tuple[str, ...], *, everything: bool, state: str, timeout_s: float) -> None:
+    """Wait until connectors and all their tasks reach a state; fail if they do not.
+
+    A connector that does not exist yet is waited for. Waiting ends early when a connector or a task stays FAILED.
+    RUNNING counts once it has lasted two seconds, because a worker may still report the state before a change.
+    """
+    wanted = dict.fromkeys(chosen(rest, names, everything=everything), state)
+    settle_s = dict.fromkeys(wanted, CHANGED_S if state == RUNNING else 0.0)
+    end(well=wait_for(rest, wanted, settle_s=settle_s, timeout_s=timeout_s))

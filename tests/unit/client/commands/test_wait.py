@@ -1,0 +1,81 @@
+"""`kraal wait`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.commands.conftest import TRACE
+from tests.unit.client.conftest import Kraal
+
+
+@pytest.mark.usefixtures("orders")
+def test_waits_until_all_connectors_run(kraal: Kraal) -> None:
+    assert kraal.out("wait", "orders", "other") == "orders is RUNNING\nother is RUNNING\n"
+    assert kraal.out("wait", "--all", "--for", "running") == "orders is RUNNING\nother is RUNNING\n"
+
+
+def test_running_counts_only_after_two_seconds(kraal: Kraal, orders: Connect) -> None:
+    kraal.clock.meanwhile = [partial(orders.fail, "orders", 0, TRACE)]
+    line = kraal.error("wait", "orders")
+    assert line == (
+        "Error: orders failed: it is RUNNING, task 0 is FAILED, task 1 is RUNNING: java.io.IOException: disk full"
+    )
+    assert kraal.clock.time == pytest.approx(5.5, abs=0.6)
+
+
+def test_waits_for_a_connector_that_is_created_meanwhile(kraal: Kraal, worker: Connect) -> None:
+    kraal.clock.meanwhile = [
+        lambda: None,
+        partial(worker.create, "late", {"connector.class": FAKE_SOURCE}),
+    ]
+    assert kraal.out("wait", "late") == "late is RUNNING\n"
+    assert kraal.clock.time == pytest.approx(3.0, abs=0.1)
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize(("command", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
+def test_waits_for_target_states_without_delay(kraal: Kraal, command: str, state: str) -> None:
+    kraal.out(command, "orders")
+    assert kraal.out("wait", "orders", "--for", state) == f"orders is {state}\n"
+    assert kraal.clock.time == 0.0
+
+
+@pytest.mark.usefixtures("orders")
+def test_reports_the_state_of_a_connector_that_is_too_late(kraal: Kraal) -> None:
+    assert kraal.error("wait", "other", "--for", "PAUSED", "--timeout", "3") == (
+        "Error: other is not PAUSED after 3 s: it is RUNNING, task 0 is RUNNING"
+    )
+
+
+def test_waits_until_neither_config_nor_status_is_left(kraal: Kraal, orders: Connect) -> None:
+    gone = Said(404, {"error_code": 404, "message": "No status found for connector orders"})
+    status = Said(200, orders.worker.status("orders"))
+    orders.script("GET", "/connectors/orders/status", status, status, gone)
+    config = Said(200, {"name": "orders"})
+    unknown = Said(404, {"error_code": 404, "message": "Connector orders not found"})
+    orders.script("GET", "/connectors/orders", config, unknown)
+    assert kraal.out("wait", "orders", "--for", "DELETED") == "orders is DELETED\n"
+    assert kraal.clock.time == pytest.approx(1.5)  # three polls after the first
+    assert orders.asked("GET")[-1] == "GET /connectors/orders"
+
+
+@pytest.mark.usefixtures("orders")
+def test_reports_a_connector_that_is_not_deleted(kraal: Kraal) -> None:
+    line = kraal.error("wait", "other", "--for", "DELETED", "--timeout", "1")
+    assert line == "Error: other is not DELETED after 1 s: it is RUNNING, task 0 is RUNNING"
+
+
+def test_waits_through_a_restart_of_the_worker(kraal: Kraal, orders: Connect) -> None:
+    away = Said(500, {"error_code": 500, "message": "not ready"})
+    orders.script("GET", "/connectors/orders/status", away, away, Said(200, orders.worker.status("orders")))
+    assert kraal.out("wait", "orders") == "orders is RUNNING\n"
+
+
+def test_requires_either_names_or_all(kraal: Kraal, orders: Connect) -> None:
+    for arguments in ([], ["orders", "--all"], ["orders", "--for", "GONE"]):
+        assert kraal("wait", *arguments).exit_code == 2
+    assert orders.asked() == []
