@@ -39,12 +39,62 @@ def settings_of(store: Path, which: str) -> dict[str, str]:
     return {f"ssl.{which}.location": str(store), f"ssl.{which}.password": PASSWORD}
 
 
-def test_the_line_that_refuses_a_java_store_converts_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "password"), [("JKS", PASSWORD), ("JCEKS", None)])
+def test_a_java_trust_store_is_read(tmp_path: Path, kind: str, password: str | None) -> None:
+    root = make_authority()
+    settings = settings_of(trust_store(root, tmp_path, kind), "truststore") | {"ssl.truststore.type": kind}
+    if password is None:
+        del settings["ssl.truststore.password"]
+    assert read_trust(settings) == root.pem
+
+
+def java_key_store(at: Path, key_password: str) -> dict[str, str]:
+    store = at / "me.jks"
+    keytool(
+        *("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me", "-keystore", str(store)),
+        *("-storetype", "JKS", "-storepass", PASSWORD, "-keypass", key_password),
+    )
+    return settings_of(store, "keystore")
+
+
+def test_a_java_key_store_is_read(tmp_path: Path) -> None:
+    settings = java_key_store(tmp_path, "another secret") | {"ssl.key.password": "another secret"}
+    identity = read_identity(settings)
+    assert identity is not None
+    assert identity.chain.count("BEGIN CERTIFICATE") == 1
+    assert "BEGIN PRIVATE KEY" in identity.key
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"ssl.keystore.password": "wrong"}, "opened as JKS: ssl.keystore.password does not open it"),
+        (
+            {"ssl.key.password": "wrong1"},
+            "another password than the store: ssl.key.password does not open it",
+        ),
+        ({}, "another password than the store: set ssl.key.password"),
+    ],
+    ids=["store", "key", "none"],
+)
+def test_a_java_key_store_that_its_passwords_do_not_open(
+    tmp_path: Path, changed: dict[str, str], reason: str
+) -> None:
+    settings = java_key_store(tmp_path, "another secret") | changed
+    with pytest.raises(Unusable, match=reason):
+        read_identity(settings)
+
+
+def test_the_line_that_refuses_a_java_store_converts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = make_authority()
     store = trust_store(root, tmp_path, "JKS")
-    with pytest.raises(Unusable) as refused:
-        read_trust(settings_of(store, "truststore"))
-    told = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*) and", str(refused.value))
+    with monkeypatch.context() as without_java:
+        without_java.setenv("JAVA_HOME", str(tmp_path))
+        with pytest.raises(Unusable) as refused:
+            read_trust(settings_of(store, "truststore"))
+    told = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*)$", str(refused.value))
     assert told is not None
     keytool(*shlex.split(told[1]), answers=f"{PASSWORD}\n" * 3)
     assert read_trust(settings_of(Path(told[2]), "truststore")) == root.pem

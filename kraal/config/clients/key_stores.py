@@ -1,8 +1,8 @@
-"""Conversion of key stores and trust stores (PEM in the config, PEM files, PKCS12) to PEM in memory.
+"""Conversion of key stores and trust stores (PEM in the config, PEM files, PKCS12, JKS, JCEKS) to PEM in memory.
 
-Java reads its own format JKS, which is the default of `ssl.keystore.type`; no other library does, so a JKS file
-is refused with the command that converts it. What a file is, its first bytes say: Java reads PKCS12 under the
-name JKS as well, so a PKCS12 file needs no type here either.
+The first bytes of a file tell its format: Java reads PKCS12 under the name JKS as well, which is the default of
+`ssl.keystore.type`, so a PKCS12 file needs no type here either. Only Java reads JKS and JCEKS; its keytool converts
+them, and without one they are refused with the command that does it elsewhere.
 Source: DefaultSslEngineFactory (Kafka 4.3.0).
 """
 
@@ -19,10 +19,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kraal.config.clients.java_stores import (
+    JAVA_STORES,
+    Converted,
+    Culprit,
+    NoKeytool,
+    NotConverted,
+    to_pkcs12,
+)
+
 if TYPE_CHECKING:
     from kraal.config.clients.private_keys import Pkcs12
 
-_JAVA_ONLY: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 _DER_SEQUENCE: Final = b"\x30"
 _LARGEST: Final = 10 * 1024 * 1024
 _PEM_LINE: Final = 64
@@ -88,8 +96,8 @@ def read_identity(settings: Mapping[str, str]) -> Identity | None:
         _pem_only(f"{at}location", kind, at, location=None, password=password)
         return _from_pem(_text(data), _text(data), key_password, f"{at}location", f"{at}location")
     if password is None:
-        raise Unusable(f"{at}location", "a PKCS12 key store needs ssl.keystore.password")
-    store = _pkcs12(data, password, f"{at}location", location)
+        raise Unusable(f"{at}location", "a key store of this type needs ssl.keystore.password")
+    store = _pkcs12(data, password, f"{at}location", location, key_password)
     if store.key is None or store.chain is None:
         raise Unusable(f"{at}location", "it has no private key with a certificate")
     return Identity(store.chain, store.key)
@@ -98,8 +106,8 @@ def read_identity(settings: Mapping[str, str]) -> Identity | None:
 def _common(settings: Mapping[str, str], at: str) -> tuple[str | None, str | None, str]:
     """Return location, password and type of a store. Raises Unusable for a type that is none of ours."""
     kind = (settings.get(f"{at}type") or "JKS").strip()
-    if kind.upper() not in {"PEM", "PKCS12", "JKS"}:
-        raise Unusable(f"{at}type", "it must be PEM or PKCS12")
+    if kind.upper() not in {"PEM", "PKCS12", *JAVA_STORES.values()}:
+        raise Unusable(f"{at}type", "it must be PEM, PKCS12, JKS or JCEKS")
     location = (settings.get(f"{at}location") or "").strip() or None
     return location, settings.get(f"{at}password") or None, kind.upper()
 
@@ -123,21 +131,16 @@ def _content(location: str, key: str, kind: str) -> bytes:
         data = path.read_bytes()
     except OSError as exc:
         raise Unusable(key, f"it cannot be read: {exc.strerror or exc}") from exc
-    java = _JAVA_ONLY.get(data[:4])
+    if data[:4] in JAVA_STORES and kind != "PEM":
+        return data
     stem = key.removesuffix(".location")
-    if java is not None:
-        raise Unusable(
-            key,
-            f"it is a {java} store, which only Java reads. Convert it once with: {_keytool(path, java)} "
-            f"and set {key}={path.with_suffix('.p12')} and {stem}.type=PKCS12",
-        )
     is_pem = b"-----BEGIN" in data
     if is_pem and kind != "PEM":
         raise Unusable(key, f"it is PEM; set {stem}.type=PEM")
     if not is_pem and kind == "PEM":
         raise Unusable(key, f"it is not PEM, as {stem}.type says")
     if not is_pem and not data.startswith(_DER_SEQUENCE):
-        raise Unusable(key, "it is neither PKCS12 nor PEM")
+        raise Unusable(key, "it is neither PKCS12 nor JKS nor PEM")
     return data
 
 
@@ -149,15 +152,46 @@ def _keytool(path: Path, kind: str) -> str:
     )
 
 
-def _pkcs12(data: bytes, password: str | None, key: str, location: str) -> Pkcs12:
+def _pkcs12(
+    data: bytes, password: str | None, key: str, location: str, key_password: str | None = None
+) -> Pkcs12:
     from kraal.config.clients.private_keys import Damaged, open_pkcs12  # noqa: PLC0415 - see there
 
+    java = JAVA_STORES.get(data[:4])
+    if java is not None:
+        converted = _from_java(Path(location), data, java, key, password, key_password)
+        data, password = converted.data, converted.password
     try:
         return open_pkcs12(data, password)
     except Damaged as exc:
-        which = key.removesuffix("location") + "password"
-        hint = f"{which} does not open it" if password else f"{which} is not set"
-        raise Unusable(key, f"'{location}' cannot be opened as PKCS12: {hint}, or it is damaged") from exc
+        raise Unusable(key, _unopened(location, java or "PKCS12", key, password)) from exc
+
+
+def _from_java(
+    path: Path, data: bytes, kind: str, key: str, password: str | None, key_password: str | None
+) -> Converted:
+    try:
+        return to_pkcs12(path, data, kind, password, key_password)
+    except NoKeytool as exc:
+        raise Unusable(
+            key,
+            f"it is a {kind} store, which only Java reads, and {exc}. Or convert it elsewhere with: "
+            f"{_keytool(path, kind)} and set {key}={path.with_suffix('.p12')}",
+        ) from exc
+    except NotConverted as exc:
+        reason = f"'{path}' cannot be opened as {kind}: {exc}"
+        if exc.culprit is Culprit.STORE:
+            reason = _unopened(str(path), kind, key, password)
+        elif exc.culprit is Culprit.KEY:
+            hint = "ssl.key.password does not open it" if key_password else "set ssl.key.password"
+            reason = f"its private key has another password than the store: {hint}"
+        raise Unusable(key, reason) from exc
+
+
+def _unopened(location: str, kind: str, key: str, password: str | None) -> str:
+    which = key.removesuffix("location") + "password"
+    hint = f"{which} does not open it" if password else f"{which} is not set"
+    return f"'{location}' cannot be opened as {kind}: {hint}, or it is damaged"
 
 
 @lru_cache(maxsize=16)

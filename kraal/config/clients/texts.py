@@ -150,7 +150,7 @@ ssl.keystore.certificate.chain Certificate chain of the client, in PEM.
 ssl.keystore.key Private key of the client, in PEM.
 ssl.keystore.location File with the client's certificate and private key.
 ssl.keystore.password Password of that file.
-ssl.keystore.type Format of that file: PKCS12, PEM, or JKS, which only Java reads.
+ssl.keystore.type Format of that file: PKCS12, PEM, JKS or JCEKS; Java's keytool converts the last two.
 ssl.protocol TLS version of Java's SSL context.
 ssl.provider Java security provider of TLS.
 ssl.secure.random.implementation Random number generator of Java's TLS.
@@ -158,7 +158,7 @@ ssl.trustmanager.algorithm Java algorithm that verifies certificates.
 ssl.truststore.certificates Trusted certificates, in PEM.
 ssl.truststore.location File with trusted certificates; default: the certificates that the system trusts.
 ssl.truststore.password Password of that file.
-ssl.truststore.type Format of that file: PKCS12, PEM, or JKS, which only Java reads.
+ssl.truststore.type Format of that file: PKCS12, PEM, JKS or JCEKS; Java's keytool converts the last two.
 transaction.timeout.ms Milliseconds after which the broker aborts an open transaction.
 transaction.two.phase.commit.enable Whether transactions use two-phase commit with an external coordinator.
 transactional.id Id of the producer's transactions.

@@ -52,23 +52,27 @@ def test_a_pkcs12_trust_store_is_known_by_its_content(tmp_path: Path, kind: str)
     assert trust(type=kind, location=file, password=PASSWORD) == ROOT.pem
 
 
-def test_a_java_store_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+def test_without_a_keytool_a_java_store_is_refused_with_the_command_that_converts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     file = tmp_path / "my trust.jks"
     file.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     with pytest.raises(Unusable) as raised:
         trust(location=file, password=PASSWORD)
     assert raised.value.key == "ssl.truststore.location"
     assert str(raised.value) == (
-        "it is a JKS store, which only Java reads. Convert it once with: keytool -importkeystore "
-        f"-srckeystore '{file}' -srcstoretype JKS -destkeystore '{tmp_path}/my trust.p12' -deststoretype PKCS12 "
-        f"and set ssl.truststore.location={tmp_path}/my trust.p12 and ssl.truststore.type=PKCS12"
+        f"it is a JKS store, which only Java reads, and JAVA_HOME is {tmp_path}, which does not contain bin/keytool. "
+        f"Or convert it elsewhere with: keytool -importkeystore -srckeystore '{file}' -srcstoretype JKS "
+        f"-destkeystore '{tmp_path}/my trust.p12' -deststoretype PKCS12 "
+        f"and set ssl.truststore.location={tmp_path}/my trust.p12"
     )
 
 
 @pytest.mark.parametrize(
     ("settings", "content", "reason"),
     [
-        pytest.param({"type": "BCFKS"}, b"", "must be PEM or PKCS12", id="unknown type"),
+        pytest.param({"type": "BCFKS"}, b"", "must be PEM, PKCS12, JKS or JCEKS", id="unknown type"),
         pytest.param({"certificates": "x"}, b"", "only with ssl.truststore.type=PEM, but that is JKS", id="JKS"),
         pytest.param({"type": "PEM", "certificates": ROOT.pem}, b"x", "not both", id="inline and file"),
         pytest.param({"type": "PEM", "certificates": "nonsense"}, b"", "got none", id="no PEM inline"),
@@ -76,7 +80,7 @@ def test_a_java_store_is_refused_with_the_command_that_converts_it(tmp_path: Pat
         pytest.param({"password": "p"}, b"", "no ssl.truststore.location that it could open", id="only a password"),
         pytest.param({}, ROOT.pem.encode(), "it is PEM; set ssl.truststore.type=PEM", id="PEM without its type"),
         pytest.param({"type": "PEM"}, b"\x30\x03", "it is not PEM", id="PEM by type only"),
-        pytest.param({"type": "PKCS12"}, b"hello", "neither PKCS12 nor PEM", id="something else"),
+        pytest.param({"type": "PKCS12"}, b"hello", "neither PKCS12 nor JKS nor PEM", id="something else"),
         pytest.param({"type": "PKCS12"}, b"\x30\x03\0", "password is not set, or it is damaged", id="damaged"),
     ],
 )  # fmt: skip

@@ -1,0 +1,150 @@
+"""Conversion of Java's stores, with a keytool that does what a test needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.config.clients.java_stores import Culprit, NoKeytool, NotConverted, find_keytool, to_pkcs12
+from kraal.config.clients.key_stores import Unusable, read_trust
+from tests.fakes.kafka.certificates import PASSWORD, make_authority
+
+ROOT = make_authority("root")
+JKS = b"\xfe\xed\xfe\xed\0\0\0\2"
+
+KEYTOOL = """#!/bin/sh
+for each in "$@"; do
+    [ "$last" = -destkeystore ] && target=$each
+    last=$each
+done
+here=$(dirname "$0")
+echo x >> "$here/calls"
+stat -c %a "$(dirname "$target")" > "$here/mode"
+echo "$target" > "$here/target"
+printf "%s\n" "$@" > "$here/arguments"
+cat > "$here/answers"
+echo "$KRAAL_SOURCE_STORE" > "$here/password"
+[ -f "$here/says" ] && cat "$here/says" && exit 1
+cp "$here/result" "$target"
+"""
+
+
+class FakeKeytool:
+    """A keytool that writes down how it is called."""
+
+    def __init__(self, home: Path) -> None:
+        self.at = home / "bin"
+        self.at.mkdir()
+        (self.at / "keytool").write_text(KEYTOOL)
+        (self.at / "keytool").chmod(0o755)
+        (self.at / "result").write_bytes(b"PKCS12")
+
+    def said(self, name: str) -> str:
+        return (self.at / name).read_text()
+
+    def refuse(self, line: str) -> None:
+        (self.at / "says").write_text(f"Importing keystore\n{line}\n")
+
+
+@pytest.fixture
+def keytool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeKeytool]:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    to_pkcs12.cache_clear()
+    yield FakeKeytool(tmp_path)
+    to_pkcs12.cache_clear()
+
+
+def convert(path: Path, password: str | None = "store pw", key_password: str | None = None) -> Any:  # noqa: S107
+    path.write_bytes(JKS)
+    return to_pkcs12(path, path.read_bytes(), "JKS", password, key_password)
+
+
+def test_passwords_are_not_on_the_command_line_and_the_result_is_removed(
+    keytool: FakeKeytool, tmp_path: Path
+) -> None:
+    found = convert(tmp_path / "me.jks", "store pw", "key pw")
+    assert found.data == b"PKCS12"
+    assert "pw" not in keytool.said("arguments")
+    assert found.password not in keytool.said("arguments")
+    assert keytool.said("password") == "store pw\n"
+    assert keytool.said("answers").startswith("key pw\n")
+    assert keytool.said("mode") == "700\n"
+    assert not Path(keytool.said("target").strip()).parent.exists()
+    assert found.password not in repr(found)
+
+
+def test_a_store_is_converted_again_only_when_it_changed(keytool: FakeKeytool, tmp_path: Path) -> None:
+    path = tmp_path / "me.jks"
+    assert convert(path) is convert(path)
+    assert keytool.said("calls") == "x\n"
+    to_pkcs12(path, JKS + b"2", "JKS", "store pw", None)
+    assert keytool.said("calls") == "x\nx\n"
+
+
+def test_without_a_password_keytool_is_told_that_there_is_none(keytool: FakeKeytool, tmp_path: Path) -> None:
+    convert(tmp_path / "me.jks", None)
+    assert keytool.said("answers") == "\n"
+    assert "-srcstorepass:env" not in keytool.said("arguments")
+
+
+@pytest.mark.parametrize(
+    ("line", "culprit"),
+    [
+        ("keytool error: java.io.IOException: Keystore was tampered with, or password was incorrect", "STORE"),
+        ("keytool error: java.security.UnrecoverableKeyException: Cannot recover key", "KEY"),
+        ("keytool error: java.lang.Exception: Too many failures - try later", "KEY"),
+        ("keytool error: java.io.IOException: Invalid keystore format", "OTHER"),
+    ],
+)  # fmt: skip
+def test_a_refusal_tells_which_password_is_wrong(
+    keytool: FakeKeytool, tmp_path: Path, line: str, culprit: str
+) -> None:
+    keytool.refuse(line)
+    with pytest.raises(NotConverted) as refused:
+        convert(tmp_path / "me.jks")
+    assert (str(refused.value), refused.value.culprit) == (line, Culprit[culprit])
+
+
+def test_a_keytool_that_hangs_is_an_error(
+    keytool: FakeKeytool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kraal.config.clients.java_stores._LONGEST_S", 0.2)
+    (keytool.at / "keytool").write_text("#!/bin/sh\nexec sleep 30\n")
+    with pytest.raises(NotConverted, match="failed: TimeoutExpired"):
+        convert(tmp_path / "me.jks")
+
+
+def test_certificates_come_out_of_the_converted_store(
+    keytool: FakeKeytool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kraal.config.clients.java_stores.secrets.token_hex", lambda _: PASSWORD)
+    ROOT.trust_store(keytool.at / "result")
+    (tmp_path / "trust.jks").write_bytes(JKS)
+    location = {"ssl.truststore.location": str(tmp_path / "trust.jks")}
+    assert read_trust({**location, "ssl.truststore.password": "p"}) == ROOT.pem
+    keytool.refuse("keytool error: java.io.IOException: Invalid keystore format")
+    with pytest.raises(Unusable, match=r"cannot be opened as JKS: keytool error: .*Invalid keystore format"):
+        read_trust({**location, "ssl.truststore.password": "q"})
+
+
+def test_keytool_is_looked_for_in_java_home_then_on_the_path_then_beside_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoKeytool, match="install Java"):
+        find_keytool()
+    jdk = tmp_path / "jdk"
+    jdk.mkdir()
+    for name in ("java", "keytool"):
+        (jdk / name).touch(0o755)
+    (tmp_path / "java").symlink_to(jdk / "java")
+    assert find_keytool() == jdk / "keytool"
+    (tmp_path / "keytool").touch(0o755)
+    assert find_keytool() == tmp_path / "keytool"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(NoKeytool, match="does not contain bin/keytool"):
+        find_keytool()
