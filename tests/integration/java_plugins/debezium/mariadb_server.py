@@ -1,8 +1,4 @@
-"""A real MariaDB server: the one that is installed, or else the programs of Debian's packages.
-
-`apt-get download` fetches the packages, and those that they need and the system lacks, into Kraal's cache directory;
-nothing is installed.
-"""
+"""A real MariaDB server: the one that is installed, or else the programs of Debian's packages."""
 
 from __future__ import annotations
 
@@ -17,15 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from kraal.broker.broker import free_port
-from kraal.jars.places import cache_dir
 from scripts.harness.processes import ScriptFailed, wait_until
+from tests.tools.debian import unpacked
 
 PACKAGES: Final = ("mariadb-server-core", "mariadb-client-core")
 SYSTEM: Final = Path("/usr")
 USER: Final = "kraal"
 PASSWORD: Final = "not the usual one"  # noqa: S105 - of a server that ends with its caller
 UP_S: Final = 60.0
-FETCH_S: Final = 300.0
 SETTINGS: Final = (
     "--bind-address=127.0.0.1",
     "--innodb-buffer-pool-size=16M",
@@ -118,41 +113,8 @@ def _programs() -> tuple[Path, dict[str, str]]:
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     if all((SYSTEM / each).exists() for each in ("sbin/mariadbd", "bin/mariadb-install-db", "bin/mariadb")):
         return SYSTEM, environment
-    place = cache_dir() / "mariadb"
-    if not place.is_dir():
-        _fetch(place)
+    place = unpacked(
+        "mariadb", *PACKAGES, ways="Or install the package mariadb-server.", with_dependencies=True
+    )
     libraries = {path.parent for path in place.rglob("*.so*")}
     return place / "usr", environment | {"LD_LIBRARY_PATH": os.pathsep.join(map(str, sorted(libraries)))}
-
-
-def _fetch(place: Path) -> None:
-    """Unpack Debian's packages into a new directory. Raises ScriptFailed."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".mariadb-", dir=place.parent) as name:
-        scratch = Path(name)
-        plan = _apt("install", "--simulate", "--no-install-recommends", *PACKAGES, place=scratch)
-        lacking = [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
-        _apt("download", *lacking, place=scratch)
-        for package in sorted(scratch.glob("*.deb")):
-            _done(["dpkg-deb", "-x", str(package), str(scratch / "root")], scratch)
-        (scratch / "root").replace(place)
-
-
-def _apt(*arguments: str, place: Path) -> str:
-    return _done(["apt-get", *arguments], place)
-
-
-def _done(command: list[str], place: Path) -> str:
-    """Run a command in a directory and return what it printed. Raises ScriptFailed."""
-    try:
-        done = subprocess.run(
-            command, cwd=place, capture_output=True, text=True, check=True, timeout=FETCH_S,
-            env=os.environ | {"LC_ALL": "C"},
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError) as exc:
-        why = str(getattr(exc, "stderr", None) or exc).strip()
-        raise ScriptFailed(
-            f"MariaDB is not installed, and `{' '.join(command)}` failed: {why}. Run `apt-get update` first, or"
-            " install the package mariadb-server."
-        ) from exc
-    return done.stdout

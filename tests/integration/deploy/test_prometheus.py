@@ -1,0 +1,137 @@
+"""The rules and the dashboard on a real Prometheus server that scrapes a real worker."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import pytest
+import yaml
+
+from kraal.broker.broker import Broker
+from kraal.testing import ProcessCluster
+from scripts.harness.processes import wait_until
+from tests.fakes.spark.pipe import Pipe, create_topic
+from tests.tools.prometheus import Prometheus, prometheus, promtool
+
+pytestmark = pytest.mark.ci
+
+DEPLOY: Final = Path(__file__).parents[3] / "deploy"
+RULES: Final = DEPLOY / "prometheus" / "kraal.rules.yml"
+CONFIG: Final = DEPLOY / "prometheus" / "prometheus.yml"
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+WAIT_S: Final = 30.0
+VARIABLES: Final = {"$job": "kraal", "$instance": ".*", "$connector": ".*", "$__rate_interval": "10s"}
+CONDITION: Final = re.compile(r"\s*(==|>) [\d.]+$| or vector\(0\)")
+"""What makes a result empty although there are series, or the other way round."""
+EMPTY: Final = re.compile(
+    r"kraal_jvm_|debezium_"  # only with Java plugins
+    r"|absent\("  # the worker answers
+    r'|kafka_connect_connector_metrics\{[^}]*status="failed"'  # only a task has failed
+)
+"""Expressions that find nothing in the scene."""
+LINT: Final = 3
+"""promtool's exit code for metrics that are valid and whose names it criticizes."""
+CRITICIZED: Final = re.compile(r"kafka_connect_|kraal_task_(last_batch_age|next_restart_timestamp)_ms ")
+"""Names that are Connect's, and those that are in milliseconds as Connect's are."""
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    """One worker without connectors."""
+    directory = tmp_path_factory.mktemp("watched")
+    with ProcessCluster(workers=1, directory=directory, bootstrap=kafka.bootstrap) as made:
+        yield made
+
+
+def test_the_files_are_valid_and_each_alert_fires_when_it_should() -> None:
+    for command in (["check", "config", str(CONFIG)], ["test", "rules", str(RULES.with_suffix(".test.yml"))]):
+        done = promtool(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_worker_shows_what_rules_and_dashboard_ask_for(
+    cluster: ProcessCluster, kafka: Broker, tmp_path: Path
+) -> None:
+    [worker] = cluster.workers
+    pipe = Pipe(worker, tmp_path)
+    pipe.source_file.touch()
+    create_topic(kafka.bootstrap, pipe.topic)
+    pipe.create()
+    worker.create("failing", {**pipe.sink_config, "name": "failing", "file": str(tmp_path / "no" / "file")})
+    worker.create(
+        "dead", {**pipe.sink_config, **dead_letters(), "name": "dead", "file": str(tmp_path / "dead")}
+    )
+    worker.wait_for_states("failing", ["RUNNING", "FAILED"])
+    with prometheus(config_for(worker.url, tmp_path)) as server:
+        shown = sum_of(server, "kafka_connect_task_error_metrics_deadletterqueue_produce_requests")
+        wait_until("the counters were scraped", lambda: shown() == 0, timeout_s=WAIT_S)
+        pipe.write(100)
+        wait_until("dead letters were scraped", lambda: shown() == 100, timeout_s=WAIT_S)
+        written = sum_of(server, "kafka_connect_sink_task_metrics_sink_record_send_total")
+        wait_until("records of the sink were scraped", lambda: written() == 100, timeout_s=WAIT_S)
+        expected = {"KraalDeadLetters": "firing", "KraalTaskFailed": "pending"}
+        wait_until("the rules were evaluated", lambda: server.alerts() == expected, timeout_s=WAIT_S)
+        assert server.rule_problems() == {}
+        queries = [CONDITION.sub("", each) for each in (*alerts(), *dashboard())]
+        assert len(queries) > 70
+        assert [each for each in queries if not server.query(each) and not EMPTY.search(each)] == []
+    lint = promtool("check", "metrics", text=httpx2.get(f"{worker.url}/metrics").text)
+    assert lint.returncode == LINT, lint.stderr
+    assert [line for line in lint.stderr.splitlines() if not CRITICIZED.match(line)] == []
+    pipe.delete()
+
+
+def dead_letters() -> dict[str, str]:
+    """Return what makes a dead letter of each line, which is no JSON."""
+    queue = "errors.deadletterqueue.topic."
+    return {
+        "value.converter": JSON,
+        "errors.tolerance": "all",
+        f"{queue}name": "dead-watched",
+        f"{queue}replication.factor": "1",
+    }
+
+
+def config_for(url: str, directory: Path) -> Path:
+    """Write the shipped configuration with other targets and intervals, beside its rules."""
+    config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
+    config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
+    config["rule_files"] = [str(CONFIG.parent / name) for name in config["rule_files"]]
+    [job] = config["scrape_configs"]
+    job["static_configs"] = [{"targets": [url.removeprefix("http://")]}]
+    path = directory / "prometheus.yml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+def sum_of(server: Prometheus, metric: str) -> Callable[[], float | None]:
+    """Return what asks for the sum of a metric; None: it is not there."""
+
+    def ask() -> float | None:
+        found = server.query(f"sum({metric})")
+        return float(found[0]["value"][1]) if found else None
+
+    return ask
+
+
+def alerts() -> Iterator[str]:
+    """Yield the expressions of the rules."""
+    for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]:
+        for rule in group["rules"]:
+            yield rule["expr"]
+
+
+def dashboard() -> Iterator[str]:
+    """Yield the expressions of the dashboard, with values for its variables."""
+    board = json.loads((DEPLOY / "grafana" / "kraal.json").read_text(encoding="utf-8"))
+    found = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    found += [each["expr"] for each in board["annotations"]["list"] if "expr" in each]
+    for each in found:
+        for variable, value in VARIABLES.items():
+            each = each.replace(variable, value)  # noqa: PLW2901
+        yield each
