@@ -119,14 +119,24 @@ def test_paths_that_are_named_exist(page: Path) -> None:
 
 
 def test_decisions_are_numbered_without_a_gap() -> None:
-    numbers = [path.name[:3] for path in sorted((DOCS / "decisions").glob("*.md"))]
+    numbers = [path.name[:3] for path in sorted((DOCS / "decisions").glob("[0-9]*.md"))]
     assert numbers == [f"{number:03d}" for number in range(1, len(numbers) + 1)]
 
 
 @pytest.mark.parametrize("heading", ["Context", "Decision", "Consequences", "Rejected"])
 def test_a_decision_says_why(heading: str) -> None:
-    texts = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "decisions").glob("*.md")}
+    records = (DOCS / "decisions").glob("[0-9]*.md")
+    texts = {path.name: path.read_text(encoding="utf-8") for path in records}
     assert [name for name, text in texts.items() if f"\n## {heading}\n" not in text] == []
+
+
+def test_every_decision_is_listed() -> None:
+    listed = re.findall(
+        r"^- \[(.+)\]\((.+)\)$", (DOCS / "decisions/README.md").read_text("utf-8"), re.MULTILINE
+    )
+    records = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+    titles = [path.read_text("utf-8").partition("\n")[0].removeprefix("# ") for path in records]
+    assert listed == [(title, path.name) for title, path in zip(titles, records, strict=True)]
 
 
 def test_the_file_connectors_manual_has_every_key() -> None:

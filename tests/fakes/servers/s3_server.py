@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,7 +15,7 @@ import httpx2
 
 from kraal.broker.broker import free_port
 from kraal.jars.jars import ensure
-from kraal.jars.places import cache_dir
+from scripts.environments import locked_environment
 from scripts.harness.processes import wait_until
 
 LOCK: Final = Path(__file__).parents[2] / "s3-server.lock"
@@ -27,7 +24,6 @@ SIGNED: Final = (
     "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
 )
 """The server looks only whether requests are signed."""
-INSTALL_S: Final = 900.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,15 @@ def s3_server(directory: Path) -> Iterator[S3Server]:
     port = free_port()
     with (directory / "s3.log").open("wb") as output:
         process = subprocess.Popen(
-            [_environment(), "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            [
+                str(locked_environment("s3-server", LOCK)),
+                "-m",
+                "moto.server",
+                "-H",
+                "127.0.0.1",
+                "-p",
+                str(port),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -106,26 +110,3 @@ def s3_server(directory: Path) -> Iterator[S3Server]:
     finally:
         process.kill()
         process.wait()
-
-
-def _environment() -> str:
-    """Return the Python that has the locked packages; they are installed the first time."""
-    digest = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:12]
-    home = cache_dir() / f"s3-server-{digest}"
-    python, done = home / "bin" / "python", home / "installed"
-    if not done.exists():
-        shutil.rmtree(home, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True, timeout=INSTALL_S)
-        install = [
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "install",
-            "-q",
-            "--require-hashes",
-            "-r",
-            str(LOCK),
-        ]
-        subprocess.run([str(python), *install], check=True, timeout=INSTALL_S)
-        done.touch()
-    return str(python)

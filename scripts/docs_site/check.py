@@ -1,0 +1,130 @@
+"""Check the built site: links, anchors, images, the search index, and that nothing loads from other hosts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from typing_extensions import override
+
+LOADED: Final = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "link": "href",
+}
+"""Attributes whose addresses a browser requests by itself."""
+NOT_FOUND: Final = "404.html"
+"""A server shows it under any address, so its links start at the top of the site."""
+_MARKUP: Final = re.compile(r"^ *(?:[-*] |\d+\. |\|.*\|$|#+ |```)", re.MULTILINE)
+
+
+@dataclass
+class Page:
+    """What a page refers to, what it has, and where its text looks like Markdown that was not converted."""
+
+    links: list[str] = field(default_factory=list)
+    loads: list[str] = field(default_factory=list)
+    anchors: set[str] = field(default_factory=set)
+    markup: list[str] = field(default_factory=list)
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.page = Page()
+        self._paragraph: list[str] | None = None
+        self._code = 0
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value for name, value in attrs if value is not None}
+        self.page.anchors.update(given[name] for name in ("id", "name") if name in given)
+        if (address := given.get(LOADED.get(tag, ""))) is not None:
+            # Links to other forms of the page, such as its canonical address, are not requested.
+            is_loaded = tag != "link" or given.get("rel") in {"stylesheet", "icon", "preload"}
+            (self.page.loads if is_loaded else self.page.links).append(address)
+        elif tag == "a" and "href" in given:
+            self.page.links.append(given["href"])
+        if tag == "p":
+            self._paragraph = []
+        self._code += tag == "code"
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        self._code -= tag == "code"
+        if tag == "p" and self._paragraph is not None:
+            self.page.markup += [found[0] for found in _MARKUP.finditer("".join(self._paragraph))]
+            self._paragraph = None
+
+    @override
+    def handle_data(self, data: str) -> None:
+        if self._paragraph is not None and not self._code:
+            self._paragraph.append(data)
+
+
+def read_page(html: str) -> Page:
+    """Read one page."""
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    return reader.page
+
+
+def problems(site: Path) -> list[str]:
+    """Return a sentence for each fault of the site in the directory `site`."""
+    pages = {
+        str(path.relative_to(site)): read_page(path.read_text(encoding="utf-8"))
+        for path in sorted(site.rglob("*.html"))
+    }
+    if not pages:
+        return [f"There are no pages in {site}."]
+    found = [f"{name}: {fault}" for name, page in pages.items() for fault in _faults(name, page, pages, site)]
+    return found + _search_problems(site, pages)
+
+
+def _faults(name: str, page: Page, pages: Mapping[str, Page], site: Path) -> Iterator[str]:
+    for address in page.loads:
+        if urlsplit(address).netloc:
+            yield f"loads {address} from another host"
+    for address in [*page.links, *page.loads]:
+        if fault := _link_fault(name, address, pages, site):
+            yield f"{fault}: {address}"
+    for markup in page.markup:
+        yield f"has Markdown that was not converted: {markup!r}"
+
+
+def _link_fault(name: str, address: str, pages: Mapping[str, Page], site: Path) -> str | None:
+    parts = urlsplit(address)
+    if parts.scheme or parts.netloc:
+        return None
+    path, anchor = unquote(parts.path), unquote(parts.fragment)
+    if path.startswith("/") and name != NOT_FOUND:
+        return "link from the root of the server, which may have other sites"
+    top = site.resolve()
+    target = (top / path.lstrip("/") if path.startswith("/") else top / Path(name).parent / path).resolve()
+    if not path:
+        target = top / name
+    if not target.is_relative_to(top) or not target.is_file():
+        # Addresses of directories need a server that shows their index.html; the pages also work as files.
+        return None if target == top and name == NOT_FOUND else "link to a file that the site does not have"
+    if anchor and target.suffix == ".html" and anchor not in pages[str(target.relative_to(top))].anchors:
+        return "link to an anchor that its page does not have"
+    return None
+
+
+def _search_problems(site: Path, pages: Mapping[str, Page]) -> list[str]:
+    index = site / "search" / "search_index.json"
+    if not index.is_file():
+        return ["The site has no search index."]
+    documents = json.loads(index.read_text(encoding="utf-8"))["docs"]
+    known = {urlsplit(each["location"]).path or "index.html" for each in documents}
+    return [f"{name}: missing from the search index" for name in sorted(pages.keys() - known - {NOT_FOUND})]

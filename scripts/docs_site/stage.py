@@ -1,0 +1,105 @@
+"""Gather the pages of the documentation site in one directory that has the layout of the repository.
+
+So links between pages stay as they are. What changes is Markdown that repositories show and Python-Markdown does not:
+lists and tables right below a paragraph, lists indented by two spaces, escaped pipes in code in tables, links to
+directories, and comments above the title. Links to files that the site does not have become plain text.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+PAGES: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "scripts/README.md")
+FILES: Final = ("LICENSE", "NOTICE")
+FOLDERS: Final = ("docs", "examples")
+LINKED: Final = ("deploy",)
+"""Folders whose files are on the site if a page has a link to them."""
+
+_LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_CODE: Final = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_COMMENT: Final = re.compile(r"\A(?:<!--.*?-->\s*)+", re.DOTALL)
+_FENCE: Final = re.compile(r" *(```+|~~~+)")
+_HOLE: Final = "\0"
+"""Stands for a code span while links are replaced."""
+_ITEM: Final = re.compile(r"( *)(?:[-*+]|\d+\.) ")
+
+
+def stage(root: Path, target: Path) -> None:
+    """Write the pages of the repository at `root` and the files they need into `target`, which is emptied first."""
+    shutil.rmtree(target, ignore_errors=True)
+    for name in (*PAGES, *FILES):
+        _copy(root / name, target / name)
+    for name in FOLDERS:
+        shutil.copytree(root / name, target / name)
+    for page in sorted(target.rglob("*.md")):
+        source = root / page.relative_to(target)
+        page.write_text(_page(source, root, target), encoding="utf-8")
+
+
+def _page(source: Path, root: Path, target: Path) -> str:
+    def link(match: re.Match[str]) -> str:
+        text, address, anchor = match[1], match[2], match[3] or ""
+        place = (source.parent / address).resolve()
+        if ":" in address or not place.is_relative_to(root) or not place.exists():
+            return match[0]
+        inside = place.relative_to(root)
+        if (target / inside).is_dir():
+            return f"[{text}]({address.rstrip('/')}/README.md{anchor})"
+        if place.is_file() and inside.parts[0] in LINKED:
+            _copy(place, target / inside)
+        return match[0] if (target / inside).exists() else text
+
+    text = _COMMENT.sub("", source.read_text(encoding="utf-8"))
+    return "".join(_lines(text, link))
+
+
+def _lines(text: str, link: Callable[[re.Match[str]], str]) -> Iterator[str]:
+    """Yield the lines of a page as Python-Markdown needs them; those of code blocks stay as they are."""
+    fence, before = "", ""
+    for line in text.splitlines(keepends=True):
+        mark = _FENCE.match(line)
+        if fence or mark:
+            if mark and (not fence or line.strip() == fence):
+                fence = "" if fence else mark[1]
+            yield line
+        else:
+            if _starts_block(line, before):
+                yield "\n"
+            item = _ITEM.match(line)
+            indent = " " * len(item[1]) if item else ""
+            yield indent + _inline(line, link)
+        before = line
+
+
+def _starts_block(line: str, before: str) -> bool:
+    """Tell whether a list or a table starts right below a paragraph."""
+    if not before.strip() or before.startswith((" ", "#")):
+        return False
+    if line.startswith("|"):
+        return not before.startswith("|")
+    item = _ITEM.match(line)
+    return item is not None and not item[1] and not _ITEM.match(before)
+
+
+def _inline(line: str, link: Callable[[re.Match[str]], str]) -> str:
+    """Replace the links of a line outside code, where nothing is a link, and the escaped pipes of a table's code."""
+    parts, end = [], 0
+    for code in _CODE.finditer(line):
+        shown = code[0].replace(r"\|", "|") if line.startswith("|") else code[0]
+        parts += [line[end : code.start()], shown]
+        end = code.end()
+    codes = parts[1::2]
+    # A link's text may have code: the codes are put back into what the links have become.
+    text = _LINK.sub(link, _HOLE.join([*parts[::2], line[end:]]))
+    for each in codes:
+        text = text.replace(_HOLE, each, 1)
+    return text
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)

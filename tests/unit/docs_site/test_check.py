@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts.docs_site.check import problems
+
+GOOD = {
+    "index.html": '<h1 id="top">Kraal</h1><p><a href="docs/a.html#one">a</a><img src="docs/b.png"></p>',
+    "docs/a.html": '<a id="one"></a><a href="../index.html#top">b</a><a href="#one">c</a><a href="https://x.org/">d</a>'
+    '<link rel="canonical" href="https://x.org/a"><script src="../s.js"></script>',
+    "404.html": '<a href="/docs/a.html">a</a><a href="/.">b</a>',
+}
+
+
+def site(directory: Path, pages: dict[str, str], found: set[str] | None = None) -> Path:
+    """Write a site whose search index has `found`, by default every page."""
+    for name, text in {**pages, "docs/b.png": "", "s.js": ""}.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text, encoding="utf-8")
+    documents = [{"location": f"{name}#some"} for name in (found if found is not None else pages)]
+    (directory / "search").mkdir()
+    (directory / "search" / "search_index.json").write_text(json.dumps({"docs": documents}), encoding="utf-8")
+    return directory
+
+
+def test_a_sound_site_has_no_problems(tmp_path: Path) -> None:
+    assert problems(site(tmp_path, GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("html", "problem"),
+    [
+        ('<a href="missing.html">x</a>', "link to a file that the site does not have: missing.html"),
+        ('<a href="docs/">x</a>', "link to a file that the site does not have: docs/"),
+        ('<a href="../other.html">x</a>', "link to a file that the site does not have: ../other.html"),
+        ('<a href="docs/a.html#two">x</a>', "link to an anchor that its page does not have: docs/a.html#two"),
+        ('<a href="#two">x</a>', "link to an anchor that its page does not have: #two"),
+        ('<img src="docs/c.png">', "link to a file that the site does not have: docs/c.png"),
+        (
+            '<a href="/docs/a.html">x</a>',
+            "link from the root of the server, which may have other sites: /docs/a.html",
+        ),
+        ('<script src="https://cdn.org/x.js"></script>', "loads https://cdn.org/x.js from another host"),
+        ('<script src="//cdn.org/x.js"></script>', "loads //cdn.org/x.js from another host"),
+        (
+            '<link rel="stylesheet" href="https://cdn.org/x.css">',
+            "loads https://cdn.org/x.css from another host",
+        ),
+        ("<p>Text:\n- one\n- two</p>", "has Markdown that was not converted: '- '"),
+        ("<p>Text:\n| a | b |\n|---|---|</p>", "has Markdown that was not converted: '| a | b |'"),
+    ],
+)
+def test_a_fault_is_told_with_its_page(tmp_path: Path, html: str, problem: str) -> None:
+    assert f"index.html: {problem}" in problems(site(tmp_path, GOOD | {"index.html": html}))
+
+
+def test_code_may_look_like_markdown(tmp_path: Path) -> None:
+    html = '<p id="top">See <code>a\n- b</code>.</p><pre><code>\n- one\n</code></pre>'
+    assert problems(site(tmp_path, GOOD | {"index.html": html})) == []
+
+
+def test_every_page_is_found_by_the_search(tmp_path: Path) -> None:
+    assert problems(site(tmp_path, GOOD, {"index.html"})) == ["docs/a.html: missing from the search index"]
+
+
+def test_a_site_without_a_search_index_is_faulty(tmp_path: Path) -> None:
+    made = site(tmp_path, GOOD)
+    (made / "search" / "search_index.json").unlink()
+    assert problems(made) == ["The site has no search index."]
+
+
+def test_an_empty_site_is_faulty(tmp_path: Path) -> None:
+    assert problems(tmp_path) == [f"There are no pages in {tmp_path}."]

@@ -1,0 +1,31 @@
+"""Every page of the documentation is in the navigation of the site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.docs_site.stage import PAGES
+
+ROOT = Path(__file__).parents[3]
+
+
+def named(nav: list[Any]) -> Iterator[str]:
+    """Yield the pages of a part of the navigation: paths, or titles with a path or with a part."""
+    for entry in nav:
+        for each in entry.values() if isinstance(entry, dict) else [entry]:
+            if isinstance(each, list):
+                yield from named(each)
+            else:
+                yield each
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    pages = [*PAGES, *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+    assert sorted(named(site["nav"])) == sorted(pages), (
+        "add the page to `nav` in mkdocs.yml, or remove it there"
+    )
