@@ -41,7 +41,7 @@ def allowed_by(check: Check | None) -> str:
 
 
 def _listed(texts: tuple[str, ...]) -> str:
-    return ", ".join(f"`{text}`" for text in texts)
+    return ", ".join(f"`{text}`" if text else "empty" for text in texts)
 
 
 _FIRST_C1, _LAST_C1, _DELETE_LINE = 0x7F, 0x9F, 0x1F
