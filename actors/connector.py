@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
+from actors.instances.failure_lines import log_failure
 from actors.instances.plugin_calls import plugin_code, trace_of
 from actors.messages.herder import InstanceChanged, TaskConfigsMade
 from actors.messages.instances import (
@@ -274,6 +275,7 @@ class Connector:
 
     def _fail(self, trace: str) -> None:
         self._phase = _Phase.FAILED
+        log_failure(self._name, trace)
         self._report(State.FAILED, trace)
 
     def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:

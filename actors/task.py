@@ -19,6 +19,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
+from actors.instances.failure_lines import log_failure
 from actors.instances.source_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
 from actors.instances.task_metrics import count
 from actors.messages.herder import InstanceChanged, TopicsSeen
@@ -92,13 +93,11 @@ class Task:
         self._target = target
         self._is_source = is_source
         self._known_topics = known_topics
-        self._address = address
-        self._worker = worker
+        self._address, self._worker = address, worker
         self._offsets = TaskOffsets(
             spec=spec, version=incarnation.version, me=address, keeper=offsets, claims=claims
         )
-        self._engine = engine
-        self._meter = meter
+        self._engine, self._meter = engine, meter
         self._phase = _Phase.RESTING
         self._run: Run | None = None
         self._number = self._token = 0
@@ -355,6 +354,8 @@ class Task:
         self, state: State, trace: str | None = None, *, stopped: bool = False, recovers: bool = False
     ) -> None:
         self._meter.state(state)
+        if state is State.FAILED:
+            log_failure(self._task, trace or "", recovers=recovers)
         self._said = InstanceChanged(
             instance=self._task,
             incarnation=self._incarnation,

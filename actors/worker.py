@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
+from actors.instances.failure_lines import log_failure
 from actors.messages.herder import InstanceChanged, TaskConfigsMade, TopicsSeen, WorkerReport
 from actors.messages.instances import CancelInstance, ReportAgain, SetTarget, StopInstance
 from actors.messages.supervisor import Release, Supervise
@@ -278,6 +279,7 @@ class Worker:
             state=State.FAILED,
             trace=message.trace,
         )
+        log_failure(message.instance, message.trace)
         self._metrics.changed(message.instance, State.FAILED, None)
         self._herder.tell(slot.fact)
         self._begin_again(message.instance)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import Enum
@@ -100,6 +101,19 @@ def carried(function: Callable[[], None]) -> Callable[[], None]:
         function()
 
     return run
+
+
+@contextmanager
+def working_for(name: str) -> Iterator[None]:
+    """Give the log lines of this thread a subject, named as actors are, until the end of the block.
+
+    For functions that are called on any thread: what they schedule on others keeps this subject.
+    """
+    before = about.set(name)
+    try:
+        yield
+    finally:
+        about.reset(before)
 
 
 class TextLines(logging.Formatter):

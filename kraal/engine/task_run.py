@@ -15,6 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
+from kraal.core.logging import working_for
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import (
     Committed,
@@ -61,6 +62,8 @@ class TaskRun:
     ) -> None:
         """Create a run; `owner` owns all calls that the run and its executor make."""
         self.spec = spec
+        self._subject = f"task {spec.task}"
+        """Of log lines on threads that call from outside: Spark's session, and those that bring results of jobs."""
         self._host, self._owner = host, owner
         self._pool = host.pool.of(owner)
         self._executor: Executor = NoExecutor()
@@ -107,7 +110,7 @@ class TaskRun:
 
     def spark_ready(self) -> None:
         """Continue an open run that waits for Spark."""
-        with self._lock:
+        with working_for(self._subject), self._lock:
             if self._phase is not Phase.AWAITING_SPARK:
                 return
             self._phase, self._opened = Phase.IDLE, True
@@ -117,7 +120,7 @@ class TaskRun:
 
     def spark_away(self, why: str, *, lost: bool) -> None:
         """Handle the absence of Spark. `lost`: Spark was available before, so runs that used it are over."""
-        with self._lock:
+        with working_for(self._subject), self._lock:
             if self._opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
             elif not self._opened:
@@ -282,7 +285,12 @@ class TaskRun:
         return False
 
     def _launch(self, launch: JobLauncher) -> None:
-        self._watch.over(launch, self._executor.interrupt)(lambda outcome: self._outcome(launch, outcome))
+        self._watch.over(launch, self._executor.interrupt)(lambda outcome: self._job_ended(launch, outcome))
+
+    def _job_ended(self, launch: JobLauncher, outcome: JobResult) -> None:
+        """Handle the end of a job, which may have been one for several tasks. Any thread."""
+        with working_for(self._subject):
+            self._outcome(launch, outcome)
 
     def _outcome(self, launch: JobLauncher, outcome: JobResult) -> None:
         if isinstance(outcome, RetriableError):

@@ -11,6 +11,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.logging import about, working_for
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as module
 from kraal.engine.api import (
@@ -313,3 +314,41 @@ def test_a_run_says_when_it_begins_a_step_and_when_that_has_ended(
     run.stop()
     assert said.get(timeout=10) == Stopped(clean=True)
     assert account.steps[-1] is False
+
+
+def test_lines_of_polls_are_the_task_s_after_calls_from_threads_without_a_subject(host: Threads) -> None:
+    """Spark's session and the threads that bring results of jobs work for no task."""
+    missing, polled = threading.Event(), threading.Event()
+    subjects: list[str] = []
+
+    class Idle(Fickle):
+        @override
+        def poll(self, *, asked: bool) -> JobLauncher | None:
+            subjects.append(about.get())
+            polled.set()
+            if not asked:
+                return None
+            return lambda done: threading.Thread(target=lambda: done(DONE)).start()
+
+    def missed() -> str:
+        missing.set()
+        return "Spark is starting"
+
+    host.spark_missing = missed  # type: ignore[method-assign]
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: Idle(polls_idle=True), said.put)
+    with working_for("task c-0"):  # as its actor does
+        run.start()
+    assert missing.wait(10)
+    assert said.get(timeout=10) == Waiting("Spark is starting")
+    run.spark_ready()
+    assert about.get() == "", "this thread's own"
+    assert polled.wait(10)
+    with working_for("task c-0"):
+        run.next()
+    while said.get(timeout=10) != DONE:
+        pass
+    polled.clear()
+    assert polled.wait(10), "polls while nothing is asked"
+    run.cancel()
+    assert set(subjects) == {"task c-0"}
