@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from enum import Enum
 
@@ -105,15 +106,33 @@ def carried(function: Callable[[], None]) -> Callable[[], None]:
 
 @contextmanager
 def working_for(name: str) -> Iterator[None]:
-    """Give the log lines of this thread a subject, named as actors are, until the end of the block.
-
-    For functions that are called on any thread: what they schedule on others keeps this subject.
-    """
+    """Give the log lines of this thread a subject, named as actors are, until the end of the block."""
     before = about.set(name)
     try:
         yield
     finally:
         about.reset(before)
+
+
+class SubjectLock:
+    """A reentrant lock whose holder's log lines have a subject, as has what the holder schedules on other threads.
+
+    For state that any thread may change: those of Spark's session or of a job for several tasks have no subject.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.RLock()
+        self._before: list[Token[str]] = []
+        """Of each entry, what resets the holder's subject."""
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._before.append(about.set(self._name))
+
+    def __exit__(self, *error: object) -> None:
+        about.reset(self._before.pop())
+        self._lock.release()
 
 
 class TextLines(logging.Formatter):

@@ -12,10 +12,9 @@ even if a plugin never returns.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 
-from kraal.core.logging import working_for
+from kraal.core.logging import SubjectLock
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import (
     Committed,
@@ -62,13 +61,11 @@ class TaskRun:
     ) -> None:
         """Create a run; `owner` owns all calls that the run and its executor make."""
         self.spec = spec
-        self._subject = f"task {spec.task}"
-        """Of log lines on threads that call from outside: Spark's session, and those that bring results of jobs."""
         self._host, self._owner = host, owner
         self._pool = host.pool.of(owner)
         self._executor: Executor = NoExecutor()
         self._make_executor, self._report_to = make_executor, report
-        self._lock = threading.RLock()
+        self._lock = SubjectLock(f"task {spec.task}")
         self._phase, self._requests = Phase.OPENING, PendingRequests()
         self._batch, self._failures, self._opened, self._timed = 0, 0, False, False
         self._version: str | None = None
@@ -110,7 +107,7 @@ class TaskRun:
 
     def spark_ready(self) -> None:
         """Continue an open run that waits for Spark."""
-        with working_for(self._subject), self._lock:
+        with self._lock:
             if self._phase is not Phase.AWAITING_SPARK:
                 return
             self._phase, self._opened = Phase.IDLE, True
@@ -120,7 +117,7 @@ class TaskRun:
 
     def spark_away(self, why: str, *, lost: bool) -> None:
         """Handle the absence of Spark. `lost`: Spark was available before, so runs that used it are over."""
-        with working_for(self._subject), self._lock:
+        with self._lock:
             if self._opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
             elif not self._opened:
@@ -285,12 +282,7 @@ class TaskRun:
         return False
 
     def _launch(self, launch: JobLauncher) -> None:
-        self._watch.over(launch, self._executor.interrupt)(lambda outcome: self._job_ended(launch, outcome))
-
-    def _job_ended(self, launch: JobLauncher, outcome: JobResult) -> None:
-        """Handle the end of a job, which may have been one for several tasks. Any thread."""
-        with working_for(self._subject):
-            self._outcome(launch, outcome)
+        self._watch.over(launch, self._executor.interrupt)(lambda outcome: self._outcome(launch, outcome))
 
     def _outcome(self, launch: JobLauncher, outcome: JobResult) -> None:
         if isinstance(outcome, RetriableError):
@@ -319,8 +311,8 @@ class TaskRun:
         """Repeat a step later: poll, or `launch` again."""
         delay_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
         self._failures += 1
-        log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
         with self._lock:
+            log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
             if self._was_left():
                 return
             self._report_waiting(f"{doing} is tried again: {error}", retry=True)
