@@ -1,0 +1,117 @@
+"""The chart as helm renders it, and what runs inside its pods, played on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from scripts.harness.processes import ScriptFailed
+from tests.tools.helm.helm import run_helm
+
+ROOT: Final = Path(__file__).parents[3]
+CHART: Final = ROOT / "deploy" / "chart" / "kraal"
+VALUES: Final = sorted((ROOT / "deploy" / "chart" / "values").glob("*.yaml"))
+RELEASE: Final = "r"
+NAMESPACE: Final = "data"
+START_S: Final = 10.0
+
+Object = Mapping[str, Any]
+"""An object of Kubernetes, or a part of one."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The objects of one release."""
+
+    objects: Sequence[Object]
+
+    def one(self, kind: str, suffix: str = "") -> Object:
+        """Return the only object of a kind, or the only one whose name ends so."""
+        [found] = [each for each in self.of(kind) if each["metadata"]["name"].endswith(suffix)]
+        return found
+
+    def of(self, kind: str) -> list[Object]:
+        """Return all objects of a kind."""
+        return [each for each in self.objects if each["kind"] == kind]
+
+    @property
+    def pods(self) -> list[Object]:
+        """The specs of all pods."""
+        return [each["spec"]["template"]["spec"] for each in [*self.of("StatefulSet"), *self.of("Job")]]
+
+    @property
+    def worker(self) -> Object:
+        """The container of a worker."""
+        found: Object = self.one("StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+        return found
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The files that the chart makes for workers, by name."""
+        found: Mapping[str, str] = self.one("ConfigMap", self.one("StatefulSet")["metadata"]["name"])["data"]
+        return found
+
+
+def render(values: Path | Mapping[str, object], *arguments: str) -> Rendered:
+    """Render the chart with a file of values, or with values besides the brokers' address. Raises ScriptFailed."""
+    text = "{}" if isinstance(values, Path) else yaml.safe_dump({"bootstrapServers": "kafka:9092", **values})
+    file = ("--values", str(values)) if isinstance(values, Path) else ("--values", "/dev/stdin")
+    done = run_helm("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *file, *arguments, text=text)
+    if done.returncode:
+        raise ScriptFailed(done.stderr)
+    return Rendered([each for each in yaml.safe_load_all(done.stdout) if each])
+
+
+def containers(pod: Object) -> Iterator[Object]:
+    """Yield the containers of a pod, also those that run first."""
+    yield from pod.get("initContainers", ())
+    yield from pod["containers"]
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod of a rendered release below a directory; `/etc/kraal` of the chart's files is there."""
+
+    rendered: Rendered
+    number: int
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the pod, as its StatefulSet gives it."""
+        return f"{self.rendered.one('StatefulSet')['metadata']['name']}-{self.number}"
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file of a volume, such as a Secret's; `path` as in the pod."""
+        self.here_path(path).write_text(text, encoding="utf-8")
+
+    def here_path(self, path: str) -> Path:
+        """Return where a file of the pod is here; its directory exists then."""
+        file = Path(self.here(path))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
+    def here(self, text: str) -> str:
+        """Return a text with the pod's paths below this directory."""
+        return re.sub(r"(?<![\w.])/(etc|var/lib)/kraal", rf"{self.directory}/\1/kraal", text)
+
+    def start(self) -> Path:
+        """Run the first init container's command; return the worker's properties file."""
+        for name, text in self.rendered.files.items():
+            self.write(f"/etc/kraal/chart/{name}", self.here(text))
+        Path(self.here("/etc/kraal/worker")).mkdir(parents=True, exist_ok=True)
+        Path(self.here("/etc/kraal/secrets")).mkdir(exist_ok=True)
+        first = self.rendered.one("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]
+        given = {each["name"]: each.get("value", self.name) for each in first["env"]}
+        subprocess.run(
+            [self.here(each) for each in first["command"]],
+            env={"PATH": os.environ["PATH"], **given}, check=True, capture_output=True, text=True, timeout=START_S,
+        )  # fmt: skip
+        return Path(self.here(self.rendered.worker["args"][1]))
