@@ -9,14 +9,12 @@ from datetime import datetime
 
 from kraal.client.rest import NoAnswer, Refused, Unreachable
 from kraal.client.status_tables import STATUS_HEAD, Statuses, change_line, changes, status_rows
+from kraal.client.terminal.screen import Screen, fitted
 from kraal.client.text import cut, table
 from kraal.core.printable import printable
 
 Look = Callable[[], Statuses]
 Say = Callable[[str], None]
-
-_CLEAR = "\x1b[2J"
-_HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 def frame(title: str, statuses: Statuses, problem: str, *, columns: int, lines: int) -> list[str]:
@@ -24,11 +22,8 @@ def frame(title: str, statuses: Statuses, problem: str, *, columns: int, lines: 
     warning = [f"{problem}; showing the last known status"] if problem else []
     head = [cut(printable(line), columns) for line in (title, *warning, "")]
     body = table(STATUS_HEAD, status_rows(statuses), columns) if statuses else ["No connectors."]
-    room = max(lines - len(head) - 1, 2)  # the last line stays free for the cursor
-    if len(body) > room:
-        missing = len(body) - room + 1
-        body = [*body[: room - 1], cut(f"… {missing} more lines; specify connectors to watch", columns)]
-    return head + body
+    room = lines - len(head) - 1  # the last line stays free for the cursor
+    return head + fitted(body, room, columns, "lines; specify connectors to watch")
 
 
 class Watch:
@@ -41,15 +36,14 @@ class Watch:
         self._last: Statuses = {}
         self._problem = ""
 
-    def on_screen(self, write: Say, size: Callable[[], tuple[int, int]], url: str) -> None:
-        """Draw a table in place; `size` returns columns and lines. Raises the errors of the first poll."""
+    def on_screen(self, screen: Screen, url: str) -> None:
+        """Draw a table in place. Raises the errors of the first poll."""
         self._last = self._look()
-        write(_CLEAR)
+        screen.clear()
         while True:
-            columns, lines = size()
+            columns, lines = screen.size()
             title = f"{url}   every {self._interval_s:g} s   {_now()}   Ctrl-C to quit"
-            shown = frame(title, self._last, self._problem, columns=columns, lines=lines)
-            write(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in shown) + _BELOW)
+            screen.draw(frame(title, self._last, self._problem, columns=columns, lines=lines))
             self._pause(self._interval_s)
             self._look_again()
 

@@ -25,6 +25,7 @@ from kraal.client.status_tables import (
     Statuses,
     status_rows,
 )
+from kraal.client.terminal.screen import Screen
 from kraal.client.wait import fetch, fetch_one
 from kraal.client.watch import Watch
 from kraal.core.printable import one_line
@@ -89,9 +90,8 @@ def _watch(rest: Rest, watch: Watch, style: str) -> None:
         raise click.UsageError("--watch does not support -o yaml; use table or json.")
     try:
         if style == "table" and sys.stdout.isatty():
-            watch.on_screen(
-                lambda text: click.echo(text, nl=False), shutil.get_terminal_size, rest.target.url
-            )
+            screen = Screen(lambda text: click.echo(text, nl=False), shutil.get_terminal_size)
+            watch.on_screen(screen, rest.target.url)
         else:
             watch.as_lines(_line_now, _warn, as_json=style == "json")
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from kraal.client.status_tables import Statuses
+from kraal.client.terminal.screen import Screen
 from kraal.client.watch import Watch, frame
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect, QuickClock, Said
@@ -93,7 +94,7 @@ def test_a_screen_is_drawn_in_place(clock: QuickClock) -> None:
     looks = iter([statuses("a", "b"), statuses("a")])
     watch = Watch(lambda: next(looks), clock.pause, 1.0)
     with pytest.raises(KeyboardInterrupt):
-        watch.on_screen(written.append, lambda: (80, 24), "http://w")
+        watch.on_screen(Screen(written.append, lambda: (80, 24)), "http://w")
     assert len(written) == 3
     assert written[0] == "\x1b[2J"
     for drawn in written[1:]:

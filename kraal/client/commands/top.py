@@ -1,0 +1,123 @@
+"""`kraal top`: show what the tasks of a cluster do, updated in place."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from datetime import datetime
+
+import click
+
+from kraal.client.command import NAME, ClientCommand, asking, output_option
+from kraal.client.output import NO_CONNECTORS, emit
+from kraal.client.rest import Clock, NoAnswer, Refused, Rest, Unreachable
+from kraal.client.terminal.keys import Wait, keys
+from kraal.client.terminal.screen import Screen
+from kraal.client.terminal.top_view import KEYS, SORTS, Cluster, as_data, frame, parsed, tables
+from kraal.core.printable import printable
+
+_QUIT = "q"
+
+
+class Top:
+    """Shows a cluster and polls it until it is told to quit. Not thread-safe."""
+
+    def __init__(
+        self, look: Callable[[], Cluster], clock: Clock, interval_s: float, *, sort: str, url: str
+    ) -> None:
+        """`look` asks the worker; it may raise Refused, NoAnswer, Unreachable."""
+        self._look = look
+        self._clock = clock
+        self._interval_s = interval_s
+        self._sort = sort
+        self._url = url
+        self._last: Cluster
+        self._problem = ""
+
+    def run(self, screen: Screen, wait: Wait) -> None:
+        """Draw until the key to quit is pressed. Raises the errors of the first poll."""
+        self._last = self._look()
+        screen.clear()
+        while self._shown(screen, wait):
+            self._look_again()
+
+    def _shown(self, screen: Screen, wait: Wait) -> bool:
+        """Show the last answer for the interval, in the order of the keys pressed; return False to quit."""
+        end_s = self._clock.now() + self._interval_s
+        while True:
+            columns, lines = screen.size()
+            now = datetime.now().astimezone().isoformat(timespec="seconds")
+            title = f"{self._url}   every {self._interval_s:g} s   {now}   {_QUIT} to quit"
+            sort = SORTS[self._sort]
+            screen.draw(frame(title, self._last, sort, self._problem, columns=columns, lines=lines))
+            key = wait(max(end_s - self._clock.now(), 0.0))
+            if key == _QUIT:
+                return False
+            if not key:
+                return True
+            self._sort = KEYS.get(key, self._sort)
+
+    def _look_again(self) -> None:
+        """Poll; errors are shown and do not end the command."""
+        try:
+            self._last = self._look()
+            self._problem = ""
+        except (Refused, NoAnswer, Unreachable) as error:
+            self._problem = printable(str(error))
+
+
+@click.command(
+    "top",
+    cls=ClientCommand,
+    short_help="Show what tasks do: records per second, backlogs, times, errors.",
+    examples=("kraal top", "kraal top 'orders-*' --sort backlog", "kraal top --once -o json"),
+)
+@click.argument("patterns", type=NAME, nargs=-1, metavar="[NAME|PATTERN]...")
+@output_option
+@click.option(
+    "--sort", type=click.Choice(list(SORTS)), default="rate", show_default=True, help="Order of the tasks."
+)
+@click.option("--once", is_flag=True, help="Print the numbers once.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Polling interval.",
+)
+@asking
+def top(rest: Rest, patterns: tuple[str, ...], *, style: str, sort: str, once: bool, interval: float) -> None:
+    """Show the workers of a cluster, and their tasks with records per second, backlogs, times and errors.
+
+    On a terminal the screen is updated in place: a letter of the second line changes the order, q or Ctrl-C quits. With
+    --once, with -o json or yaml, and in a file or pipe, the numbers are printed once. Java workers tell states only.
+    PATTERN may contain * and ?.
+    """
+
+    def look() -> Cluster:
+        return parsed(rest.get("connectors", query=[("expand", "status"), ("expand", "progress")]), patterns)
+
+    if once or style != "table" or not sys.stdout.isatty():
+        _print(look(), sort, style)
+        return
+    screen = Screen(lambda text: click.echo(text, nl=False), shutil.get_terminal_size)
+    try:
+        with keys(rest.clock.pause) as wait:
+            Top(look, rest.clock, interval, sort=sort, url=rest.target.url).run(screen, wait)
+    except KeyboardInterrupt:
+        click.echo()
+
+
+def _print(cluster: Cluster, sort: str, style: str) -> None:
+    if style != "table":
+        emit(as_data(cluster, SORTS[sort]), style)
+        return
+    if not cluster.rows:
+        click.echo(NO_CONNECTORS, err=True)
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    workers, tasks = tables(cluster, SORTS[sort], width)
+    for line in (*workers, "", *tasks):
+        click.echo(line)

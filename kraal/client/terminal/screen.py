@@ -1,0 +1,38 @@
+"""Screens that are drawn in place, with the escape sequences that every terminal knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kraal.client.text import cut
+
+Say = Callable[[str], None]
+
+_CLEAR = "\x1b[2J"
+_HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+class Screen:
+    """A terminal. Not thread-safe."""
+
+    def __init__(self, write: Say, size: Callable[[], tuple[int, int]]) -> None:
+        """`write` takes text without adding a line end; `size` returns columns and lines."""
+        self._write = write
+        self.size = size
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._write(_CLEAR)
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Replace what is shown; lines fit the terminal."""
+        self._write(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW)
+
+
+def fitted(body: Sequence[str], room: int, columns: int, more: str) -> list[str]:
+    """Return the lines that fit into `room` lines, at least one, and their excess as a last line `… N more {more}`."""
+    room = max(room, 2)
+    if len(body) <= room:
+        return list(body)
+    missing = len(body) - room + 1
+    return [*body[: room - 1], cut(f"… {missing} more {more}", columns)]

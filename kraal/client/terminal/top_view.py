@@ -1,0 +1,252 @@
+"""What `kraal top` shows: the tasks of a cluster with their numbers, and sums by worker. Pure functions.
+
+Source: `GET /connectors?expand=status&expand=progress`, docs/metrics.md; Java workers have no progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from kraal.client.status_tables import FAILED, NONE, RUNNING
+from kraal.client.terminal.screen import fitted
+from kraal.client.text import cut, table
+from kraal.core.printable import first_line, printable
+
+WORKER_HEAD = ("WORKER", "CONNECTORS", "TASKS", "REC/S", "BACKLOG")
+TASK_HEAD = (
+    *("NAME", "TASK", "STATE", "WORKER", "REC/S", "BACKLOG"),
+    *("POLL MS", "WRITE MS", "COMMIT MS", "ERRORS", "AGE", "NOTE"),
+)
+_NUMBERS = {"CONNECTORS", "TASKS", "TASK", *TASK_HEAD[4:-1]}
+"""Columns that are aligned to the right."""
+_AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+_THIRD = 3
+"""Part of a screen that the workers get at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A task, or a connector instance that has no tasks or does not run."""
+
+    name: str
+    type: str
+    task: int | None
+    """None: the connector instance."""
+    state: str
+    worker: str
+    trace: str
+    """First line of the trace."""
+    progress: Mapping[str, Any] | None
+    """The task's numbers; None if nobody has told them."""
+
+    def number(self, field: str) -> float | None:
+        """Return a number of the progress; None if it is unknown."""
+        found = None if self.progress is None else self.progress.get(field)
+        return found if isinstance(found, int | float) else None
+
+    @property
+    def errors(self) -> int | None:
+        """Records that could not be handled."""
+        found = None if self.progress is None else self.progress.get("errors", {}).get("failed")
+        return found if isinstance(found, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The answer of a worker."""
+
+    rows: Sequence[Row]
+    connectors: Mapping[str, int]
+    """Number of connector instances by worker."""
+    silent: Sequence[str]
+    """Workers that did not tell their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """An order of the rows."""
+
+    says: str
+    """Its key, and a word."""
+    key: Callable[[Row], Any]
+
+    def sorted(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows in this order, equal ones by name."""
+        named = sorted(rows, key=lambda row: (row.name, -1 if row.task is None else row.task))
+        return sorted(named, key=self.key)
+
+
+def _largest(field: str) -> Callable[[Row], float]:
+    """Return a key that puts the largest number first, and rows without the number last."""
+
+    def key(row: Row) -> float:
+        found = row.number(field)
+        return 1.0 if found is None else -found
+
+    return key
+
+
+SORTS: Mapping[str, Sort] = {
+    "rate": Sort("r rate", _largest("records_per_second")),
+    "backlog": Sort("b backlog", _largest("backlog_records")),
+    "errors": Sort("e errors", lambda row: 1 if row.errors is None else -row.errors),
+    "age": Sort("a age", _largest("last_batch_age_ms")),
+    "state": Sort("s state", lambda row: (row.state == RUNNING, row.state != FAILED, row.state)),
+    "worker": Sort("w worker", lambda row: row.worker),
+    "name": Sort("n name", lambda row: row.name),
+}
+KEYS = {sort.says[0]: name for name, sort in SORTS.items()}
+"""Order by key."""
+
+
+def parsed(answer: Mapping[str, Any], patterns: Sequence[str] = ()) -> Cluster:
+    """Parse the worker's answer; with patterns, keep only connectors whose name matches one."""
+    rows: list[Row] = []
+    counts: dict[str, int] = {}
+    silent: dict[str, None] = {}
+    for name, each in answer.items():
+        if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
+            continue
+        status, progress = each.get("status") or {}, each.get("progress") or {}
+        kind, connector = str(status.get("type", NONE)), status.get("connector") or {}
+        worker = _worker(connector)
+        counts[worker] = counts.get(worker, 0) + 1
+        silent |= dict.fromkeys(map(str, progress.get("silent", ())))
+        numbers = {task["id"]: task for task in progress.get("tasks", ())}
+        tasks = status.get("tasks") or ()
+        if not tasks or connector.get("state") != RUNNING:
+            rows.append(_row(name, kind, None, connector, None))
+        rows += (_row(name, kind, task["id"], task, numbers.get(task["id"])) for task in tasks)
+    return Cluster(rows, counts, list(silent))
+
+
+def worker_sums(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return the sums of each worker, by worker."""
+    found: dict[str, dict[str, Any]] = {}
+    for worker in sorted({*cluster.connectors, *(row.worker for row in cluster.rows)}):
+        tasks = [row for row in cluster.rows if row.worker == worker and row.task is not None]
+        found[worker] = {
+            "worker_id": worker,
+            "connectors": cluster.connectors.get(worker, 0),
+            "tasks": len(tasks),
+            "running": sum(row.state == RUNNING for row in tasks),
+            "failed": sum(row.state == FAILED for row in tasks),
+            "records_per_second": _sum(tasks, "records_per_second"),
+            "backlog_records": _sum(tasks, "backlog_records"),
+        }
+    return list(found.values())
+
+
+def as_data(cluster: Cluster, sort: Sort) -> dict[str, Any]:
+    """Return everything for scripts; `progress` is the worker's object, unchanged."""
+    return {
+        "workers": worker_sums(cluster),
+        "tasks": [
+            {
+                "connector": row.name,
+                "type": row.type,
+                "task": row.task,
+                "state": row.state,
+                "worker_id": row.worker,
+                "trace": row.trace or None,
+                "progress": row.progress,
+            }
+            for row in sort.sorted(cluster.rows)
+        ],
+        "silent": [*cluster.silent],
+    }
+
+
+def tables(cluster: Cluster, sort: Sort, columns: int | None = None) -> tuple[list[str], list[str]]:
+    """Return the lines of the table of workers and of that of tasks."""
+    workers = [
+        (
+            *(each["worker_id"], str(each["connectors"]), _of_tasks(each)),
+            *(_decimal(each["records_per_second"]), _whole(each["backlog_records"])),
+        )
+        for each in worker_sums(cluster)
+    ]
+    tasks = [_cells(row) for row in sort.sorted(cluster.rows)]
+    return _aligned(WORKER_HEAD, workers, columns), _aligned(TASK_HEAD, tasks, columns)
+
+
+def frame(title: str, cluster: Cluster, sort: Sort, problem: str, *, columns: int, lines: int) -> list[str]:
+    """Return the lines of a screen: title, problems, workers, tasks, and the numbers of lines that do not fit."""
+    orders = (f"[{each.says}]" if each is sort else each.says for each in SORTS.values())
+    notes = [title, f"sort by: {'   '.join(orders)}"]
+    notes += [f"{problem}; showing the last known numbers"] if problem else []
+    notes += [f"no numbers of {', '.join(cluster.silent)}: gone, or Java workers"] if cluster.silent else []
+    head = [*(cut(printable(note), columns) for note in notes), ""]
+    if not cluster.rows:
+        return [*head, "No connectors."]
+    workers, tasks = tables(cluster, sort, columns)
+    head += [*fitted(workers, lines // _THIRD, columns, "workers"), ""]
+    return head + fitted(
+        tasks, lines - len(head) - 1, columns, "tasks"
+    )  # the last line stays free for the cursor
+
+
+def _row(
+    name: str, kind: str, task: int | None, part: Mapping[str, Any], progress: Mapping[str, Any] | None
+) -> Row:
+    state, trace = str(part.get("state", NONE)), first_line(part.get("trace"))
+    return Row(name, kind, task, state, _worker(part), trace, progress)
+
+
+def _worker(part: Mapping[str, Any]) -> str:
+    return str(part.get("worker_id") or NONE)
+
+
+def _sum(rows: Iterable[Row], field: str) -> float | None:
+    found = [number for row in rows if (number := row.number(field)) is not None]
+    return round(sum(found), 2) if found else None
+
+
+def _of_tasks(sums: Mapping[str, Any]) -> str:
+    failed = f", {sums['failed']} failed" if sums["failed"] else ""
+    return f"{sums['running']}/{sums['tasks']}{failed}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        *(row.name, NONE if row.task is None else str(row.task), row.state, row.worker),
+        *(_decimal(row.number("records_per_second")), _whole(row.number("backlog_records"))),
+        *(_decimal(row.number(field)) for field in ("poll_ms", "write_ms", "commit_ms")),
+        *(_whole(row.errors), _age(row.number("last_batch_age_ms")), _note(row)),
+    )
+
+
+def _note(row: Row) -> str:
+    if row.progress is not None and row.progress.get("stalled"):
+        return f"stalled for {_age(row.number('step_ms'))}"
+    return row.trace
+
+
+def _decimal(value: float | None) -> str:
+    return NONE if value is None else f"{value:,.1f}"
+
+
+def _whole(value: float | None) -> str:
+    return NONE if value is None else f"{value:,.0f}"
+
+
+def _age(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return NONE
+    seconds = milliseconds / 1000
+    return next((f"{seconds // unit:.0f}{sign}" for unit, sign in _AGES if seconds >= unit), "0s")
+
+
+def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    laid_out = [
+        tuple(
+            cell.rjust(width) if title in _NUMBERS else cell
+            for title, cell, width in zip(head, line, widths, strict=True)
+        )
+        for line in (head, *rows)
+    ]
+    return table(laid_out[0], laid_out[1:], columns)

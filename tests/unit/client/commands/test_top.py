@@ -1,0 +1,234 @@
+"""`kraal top`: once, as data, and as a screen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kraal.client.commands.top import Top
+from kraal.client.rest import Unreachable
+from kraal.client.terminal.screen import Screen
+from kraal.client.terminal.top_view import SORTS, Cluster, as_data, frame, parsed, worker_sums
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect, QuickClock, Said
+from tests.unit.client.conftest import Kraal
+
+ASKED = "/connectors?expand=status&expand=progress"
+W1, W2 = "w1:8083", "w2:8083"
+
+
+def numbers(task: int, **more: Any) -> dict[str, Any]:
+    """Return the numbers of a task as a worker tells them."""
+    errors = {"failed": more.pop("errors", 0), "skipped": 0, "logged": 0, "dead_lettered": 0}
+    found = {"id": task, "worker_id": W1, "records_per_second": 0.0, "records_total": 0, "read_total": 0}
+    found |= {"poll_ms": None, "write_ms": None, "commit_ms": None, "commits_total": 0, "errors": errors}
+    return (
+        found | {"backlog_records": None, "stalled": False, "step_ms": None, "last_batch_age_ms": None} | more
+    )
+
+
+def connector(
+    *tasks: Mapping[str, Any],
+    state: str = "RUNNING",
+    told: Sequence[Mapping[str, Any]] | None = (),
+    **more: Any,
+) -> dict[str, Any]:
+    """Return a connector on the first worker; `told`: the numbers of its tasks, None on a Java worker."""
+    status = {"type": "sink", "connector": {"state": state, "worker_id": W1}, "tasks": [*tasks]}
+    progress = {"tasks": told, "recent_records_per_second": [], "silent": [], **more}
+    return {"status": status} | ({} if told is None else {"progress": progress})
+
+
+def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | None = None) -> dict[str, Any]:
+    return {"id": number, "worker_id": worker, "state": state} | ({"trace": trace} if trace else {})
+
+
+ANSWER = {
+    "fast": connector(
+        task(0), told=[numbers(0, records_per_second=1234.56, records_total=98765, poll_ms=3.21)]
+    ),
+    "behind": connector(
+        task(0),
+        task(1, W2, "FAILED", "OSError: full\n\tat x"),
+        told=[
+            numbers(0, records_per_second=2.0, backlog_records=5000, stalled=True, step_ms=310_000),
+            numbers(1, errors=7, last_batch_age_ms=7_300_000),
+        ],
+    ),
+    "paused": connector(state="PAUSED"),
+}
+LINES = f"""\
+WORKER    CONNECTORS           TASKS     REC/S   BACKLOG
+{W1}            3             2/2   1,236.6     5,000
+{W2}            0   0/1, 1 failed       0.0         -
+
+NAME     TASK   STATE     WORKER      REC/S   BACKLOG   POLL MS   WRITE MS   COMMIT MS   ERRORS   AGE   NOTE
+fast        0   RUNNING   {W1}   1,234.6         -       3.2          -           -        0     -
+behind      0   RUNNING   {W1}       2.0     5,000         -          -           -        0     -   stalled for 5m
+behind      1   FAILED    {W2}       0.0         -         -          -           -        7    2h   OSError: full
+paused      -   PAUSED    {W1}         -         -         -          -           -        -     -
+"""
+
+
+def test_a_pipe_gets_the_numbers_once(kraal: Kraal) -> None:
+    kraal.connect.script("GET", ASKED, Said(200, ANSWER))
+    assert kraal.out("top") == LINES
+    assert kraal.connect.asked() == [f"GET {ASKED}"]
+
+
+def test_a_worker_of_kraal_tells_numbers(kraal: Kraal, worker: Connect) -> None:
+    worker.create("orders", {"connector.class": FAKE_SOURCE})
+    [row] = json.loads(kraal.out("top", "-o", "json"))["tasks"]
+    assert (row["connector"], row["task"], row["state"]) == ("orders", 0, "RUNNING")
+    assert row["progress"]["records_total"] == 0
+
+
+def test_data_for_scripts_have_the_worker_s_own_numbers(kraal: Kraal) -> None:
+    kraal.connect.script("GET", ASKED, Said(200, ANSWER))
+    found = json.loads(kraal.out("top", "behind", "--once", "-o", "json", "--sort", "errors"))
+    assert found["silent"] == []
+    assert [
+        (each["connector"], each["task"], each["worker_id"], each["trace"]) for each in found["tasks"]
+    ] == [
+        ("behind", 1, W2, "OSError: full"),
+        ("behind", 0, W1, None),
+    ]
+    assert found["tasks"][1]["progress"] == ANSWER["behind"]["progress"]["tasks"][0]
+    assert found["workers"][1] == {
+        "worker_id": W2, "connectors": 0, "tasks": 1, "running": 0, "failed": 1,
+        "records_per_second": 0.0, "backlog_records": None,
+    }  # fmt: skip
+
+
+def test_a_java_worker_tells_states_only(kraal: Kraal) -> None:
+    kraal.connect.script("GET", ASKED, Said(200, {"orders": connector(task(0), told=None)}))
+    assert kraal.out("top").splitlines()[-1].split() == ["orders", "0", "RUNNING", W1, *"-------"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [(["*a*"], {"fast", "paused"}), (["fast", "behind"], {"fast", "behind"}), (["FAST"], set())],
+)
+def test_patterns_choose_connectors(patterns: list[str], names: set[str]) -> None:
+    assert {row.name for row in parsed(ANSWER, patterns).rows} == names
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [
+        ("rate", ("fast", 0)),
+        ("backlog", ("behind", 0)),
+        ("errors", ("behind", 1)),
+        ("age", ("behind", 1)),
+        ("state", ("behind", 1)),
+        ("worker", ("behind", 0)),
+        ("name", ("behind", 0)),
+    ],
+)
+def test_orders_put_first_what_is_looked_for(sort: str, first: tuple[str, int]) -> None:
+    rows = SORTS[sort].sorted(parsed(ANSWER).rows)
+    assert (rows[0].name, rows[0].task) == first
+    assert len(rows) == 4
+
+
+def test_no_connectors_is_no_error(kraal: Kraal) -> None:
+    result = kraal("top")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No connectors.\n")
+
+
+def test_a_worker_that_is_not_there_is_an_error(kraal: Kraal) -> None:
+    assert "Cannot connect to" in kraal.error("top", "--url", "http://127.0.0.1:1")
+
+
+def drawn(
+    cluster: Cluster, *, sort: str = "rate", problem: str = "", columns: int = 200, lines: int = 40
+) -> list[str]:
+    return frame("title", cluster, SORTS[sort], problem, columns=columns, lines=lines)
+
+
+def test_a_frame_has_title_order_workers_and_tasks() -> None:
+    lines = drawn(parsed(ANSWER), sort="backlog")
+    assert lines[0] == "title"
+    assert lines[1] == "sort by: r rate   [b backlog]   e errors   a age   s state   w worker   n name"
+    assert lines[3].startswith("WORKER")
+    assert lines[8].startswith("behind      0")
+    assert len(lines) == 12
+
+
+def test_a_frame_fits_its_screen() -> None:
+    many = {f"c{i}": connector(task(0, f"host{i}:8083"), told=[numbers(0)]) for i in range(50)}
+    lines = drawn(parsed(many), columns=30, lines=24)
+    assert len(lines) == 23
+    assert max(map(len, lines)) == 30
+    assert "… 45 more workers" in lines
+    assert lines[-1] == "… 41 more tasks"
+
+
+def test_a_frame_says_what_is_unknown() -> None:
+    silent = {"a": connector(task(0, W2), silent=[W2]), "b": connector(task(0, W2), silent=[W2])}
+    lines = drawn(parsed(silent), problem="w1 answered 503")
+    assert lines[2:4] == [
+        "w1 answered 503; showing the last known numbers",
+        f"no numbers of {W2}: gone, or Java workers",
+    ]
+    assert drawn(parsed({}))[-1] == "No connectors."
+
+
+def test_names_with_control_characters_cannot_change_the_terminal() -> None:
+    lines = drawn(parsed({"a\x1b[2J": connector(task(0), told=[numbers(0)])}))
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_task_of_an_unknown_worker_has_sums_of_its_own() -> None:
+    waiting = parsed({"a": connector({"id": 0, "state": "UNASSIGNED"})})
+    assert [(each["worker_id"], each["tasks"], each["running"]) for each in worker_sums(waiting)] == [
+        ("-", 1, 0),
+        (W1, 0, 0),
+    ]
+    assert as_data(waiting, SORTS["name"])["tasks"][0]["progress"] is None
+
+
+class Terminal:
+    """A screen that keeps what is drawn, and keys that are pressed one after the other."""
+
+    def __init__(self, clock: QuickClock, *keys: str) -> None:
+        self.written: list[str] = []
+        self.keys = [*keys]
+        self.waits: list[float] = []
+        self.clock = clock
+        self.screen = Screen(self.written.append, lambda: (200, 40))
+
+    def wait(self, seconds: float) -> str:
+        """Return the next key; an empty one comes when the time is over."""
+        self.waits.append(seconds)
+        key = self.keys.pop(0)
+        self.clock.pause(seconds if not key else 0.5)
+        return key
+
+    def firsts(self) -> list[str]:
+        """Return the first task of each frame."""
+        return [found[1] for text in self.written if (found := re.search(r"\nNAME .*\n(\w+)", text))]
+
+
+def test_keys_change_the_order_at_once_without_asking_the_worker(clock: QuickClock) -> None:
+    looks = iter([parsed(ANSWER), parsed({"other": ANSWER["fast"]})])
+    terminal = Terminal(clock, "b", "x", "", "q")
+    Top(lambda: next(looks), clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
+    assert terminal.firsts() == ["fast", "behind", "behind", "other"]
+    assert terminal.waits == [2.0, 1.5, 1.0, 2.0]
+
+
+def test_a_worker_that_goes_away_does_not_end_it(clock: QuickClock) -> None:
+    def look() -> Cluster:
+        if len(terminal.waits) == 1:
+            raise Unreachable("Cannot connect to w1")
+        return parsed(ANSWER)
+
+    terminal = Terminal(clock, "", "", "q")
+    Top(look, clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
+    assert ["showing the last known" in text for text in terminal.written] == [False, False, True, False]
+    assert terminal.firsts() == ["fast"] * 3

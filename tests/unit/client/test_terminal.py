@@ -1,0 +1,93 @@
+"""`kraal top` as a process on a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect
+
+LIMIT_S = 60.0
+COMMAND = (sys.executable, "-c", "from kraal.cli.main import main; main()", "top", "--interval", "600")
+
+
+class Terminal:
+    """The other end of a pseudo terminal on which a program runs."""
+
+    def __init__(self, descriptor: int, process: subprocess.Popen[bytes], before: list[object]) -> None:
+        self.process = process
+        self.before = before
+        """The mode before the program was started."""
+        self._descriptor = descriptor
+        self._text = ""
+
+    def wait_for(self, text: str) -> None:
+        """Read until a text was shown; forget everything up to it."""
+        deadline = time.monotonic() + LIMIT_S
+        while text not in self._text:
+            ready, _, _ = select.select([self._descriptor], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, f"{text!r} was not shown, but {self._text!r}"
+            self._text += os.read(self._descriptor, 65536).decode()
+        self._text = self._text.partition(text)[2]
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        os.write(self._descriptor, key.encode())
+
+    def mode(self) -> list[object]:
+        """Return how the terminal treats what is typed."""
+        return termios.tcgetattr(self._descriptor)
+
+
+@contextmanager
+def running(url: str) -> Iterator[Terminal]:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    before = termios.tcgetattr(ours)
+    process = subprocess.Popen(
+        COMMAND, stdin=theirs, stdout=theirs, stderr=theirs, env=os.environ | {"KRAAL_URL": url}
+    )
+    try:
+        yield Terminal(ours, process, before)
+    finally:
+        process.kill()
+        process.wait(LIMIT_S)
+        os.close(ours)
+        os.close(theirs)
+
+
+def quit_by_key(terminal: Terminal) -> None:
+    terminal.press("q")
+
+
+def quit_by_signal(terminal: Terminal) -> None:
+    terminal.process.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("leave", [quit_by_key, quit_by_signal])
+def test_a_key_changes_the_order_and_the_terminal_is_left_as_it_was(
+    worker: Connect, leave: Callable[[Terminal], None]
+) -> None:
+    worker.create("orders", {"connector.class": FAKE_SOURCE})
+    with running(worker.url) as terminal:
+        terminal.wait_for("[r rate]")
+        terminal.wait_for("orders")
+        assert terminal.mode() != terminal.before  # a key needs no line end
+        terminal.press("b")
+        terminal.wait_for("[b backlog]")
+        terminal.wait_for("orders")
+        leave(terminal)
+        assert terminal.process.wait(LIMIT_S) == 0
+        assert terminal.mode() == terminal.before
+    assert len(worker.asked("GET")) == 1
