@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
+from kraal.config.spark_master import is_local
 from kraal.core.ids import Config, Instance, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
@@ -23,7 +24,6 @@ from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.lanes.lanes import Lanes
 from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.pace import Pace
-from kraal.engine.session import settings
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Session, reason_of, scratch_directory
 from kraal.engine.session.slots import Slots
@@ -107,8 +107,8 @@ class SparkEngine:
         self._slots = Slots()
         self._session = Session(worker, jars, directory, self._changed, lambda: bool(self._runs), archive)
         self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.after)
-        self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=settings.is_local(worker))
-        view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
+        self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=is_local(worker))
+        view = _View(worker.get("bootstrap.servers", ""), is_local(worker), str(directory))
         self._context = ExecutorContext(
             worker=worker,
             plugins=plugins,
@@ -117,7 +117,7 @@ class SparkEngine:
             jobs=self._jobs.of(NOBODY),
             coalescer=self.coalescer,
             lanes=self.lanes,
-            producers=Producers(self._session, self._canceller),
+            producers=Producers(self._session, self._canceller, in_executors=not is_local(worker)),
             leave=leave or _wait,
             poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
             pace=Pace(time.monotonic),

@@ -7,6 +7,10 @@ old records follow its new ones. So a producer ends with a cancelled job, and al
 A shorter `delivery.timeout.ms` does not help: the sender drains batches before it checks their age; and records may be
 sent until the lease ends, just before the session does, so the timeout would have to be as short as the rest of the
 session. Source: Sender.sendProducerData (Kafka 4.3.0).
+
+With a cluster the producers are in executors. There a Spark plugin (`ExecutorProducers.java`) asks the driver which
+producers to end, and ends all while the driver does not answer
+([018](../../../docs/decisions/018-producers-of-executors.md)).
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from kraal.engine.session.executors import GUARD
 from kraal.engine.session.janino import loaded
 
 if TYPE_CHECKING:
@@ -27,12 +32,13 @@ _CLASS: Final = "kraal.Producers"
 
 
 class Producers:
-    """Closes the driver JVM's producers. Without a local master, executors have producers that it cannot reach."""
+    """Closes the producers of the driver's JVM, and those of executors in other processes."""
 
-    def __init__(self, session: Session, pool: Pool) -> None:
-        """Create it with the `pool` whose thread asks the JVM."""
+    def __init__(self, session: Session, pool: Pool, *, in_executors: bool) -> None:
+        """Create it with the `pool` whose thread asks the JVM; `in_executors`: the master is a cluster."""
         self._session = session
         self._pool = pool
+        self._in_executors = in_executors
         self._lock = threading.Lock()
         self._asked: set[str | None] = set()
 
@@ -54,8 +60,11 @@ class Producers:
         spark = self._session.current
         if spark is None:
             return
+        context = spark.session.sparkContext
         try:
-            ended = _in_jvm(spark.session.sparkContext).end(client)
+            if self._in_executors:
+                _in_jvm(context, GUARD).end(client)
+            ended = _in_jvm(context, _CLASS).end(client)
         except Exception as exc:  # noqa: BLE001 - in any case the JVM must not continue with them
             if self._session.current is spark:
                 self._session.kill(f"its Kafka producers cannot be closed: {exc}")
@@ -64,6 +73,6 @@ class Producers:
             log.info("Closed %d Kafka producers of Spark and discarded their unsent records", ended)
 
 
-def _in_jvm(context: Any) -> Any:
-    """Return an instance of the Java class, which is compiled and loaded on first use in a JVM."""
-    return loaded(context, _CLASS).getDeclaredConstructor(None).newInstance(None)
+def _in_jvm(context: Any, name: str) -> Any:
+    """Return an instance of a Java class, which is compiled and loaded on first use in a JVM."""
+    return loaded(context, name).getDeclaredConstructor(None).newInstance(None)

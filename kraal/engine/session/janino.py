@@ -72,27 +72,47 @@ def loaded(context: Any, name: str) -> Any:
     Job thread.
     """
     with _ONE_AT_A_TIME:
-        loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        if loader.getResource(f"{name.replace('.', '/')}.class") is None:
-            source = (_SOURCES / name.rsplit(".", maxsplit=1)[-1]).with_suffix(".java").read_text("utf-8")
-            made = _compiled(context, source, f"{name}.jar")
-            loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())
-            context._jsc.sc().addJar(str(made))
+        loader = _loader(context._jvm)
+        if not _has(loader, name):
+            context._jsc.sc().addJar(str(_added(context._jvm, loader, name, _folder_of_context())))
         return loader.loadClass(name)
 
 
-def _compiled(context: Any, source: str, jar: str) -> Path:
-    """Compile a unit of Java for a SparkContext's JVM; return the jar file, which is removed with the session."""
+def compiled(jvm: Any, name: str, folder: Path) -> Path:
+    """Compile a class of `kraal/engine/java` before there is a SparkContext; return its jar in `folder`.
+
+    The driver has the class then. Session's thread.
+    """
+    with _ONE_AT_A_TIME:
+        return _added(jvm, _loader(jvm), name, folder)
+
+
+def _loader(jvm: Any) -> Any:
+    return jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+
+def _has(loader: Any, name: str) -> bool:
+    return loader.getResource(f"{name.replace('.', '/')}.class") is not None
+
+
+def _folder_of_context() -> Path:
+    """Return a folder that is removed with the session."""
     from pyspark import SparkFiles  # noqa: PLC0415 - loaded when Spark is
 
-    jvm = context._jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(source)
     folder = Path(SparkFiles.getRootDirectory()) / "made"
     folder.mkdir(exist_ok=True)
-    made = folder / jar
+    return folder
+
+
+def _added(jvm: Any, loader: Any, name: str, folder: Path) -> Path:
+    """Compile a class into a jar file, and add it to the driver's loader."""
+    source = (_SOURCES / name.rsplit(".", maxsplit=1)[-1]).with_suffix(".java").read_text("utf-8")
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(loader)
+    compiler.cook(source)
+    made = folder / f"{name}.jar"
     with zipfile.ZipFile(made, "w") as packed:
-        for name, code in compiler.getBytecodes().items():
-            packed.writestr(f"{name.replace('.', '/')}.class", bytes(code))
+        for each, code in compiler.getBytecodes().items():
+            packed.writestr(f"{each.replace('.', '/')}.class", bytes(code))
+    loader.addURL(jvm.java.io.File(str(made)).toURI().toURL())
     return made

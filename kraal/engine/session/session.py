@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kraal.config.spark_master import MASTER, is_local
 from kraal.core.private_files import private_opener
 from kraal.core.scratch import starts_directory
 from kraal.engine.api import EngineReady, EngineStarting, EngineState
 from kraal.engine.failure_trace import root_cause
-from kraal.engine.session import settings
+from kraal.engine.session import executors, settings
 from kraal.engine.session.callbacks import require_token
 from kraal.engine.session.gateway import Starting
 from kraal.engine.session.heap_exhaustion import heap_death
@@ -43,6 +44,8 @@ _OUTPUT = "spark.out"
 """The file in the scratch directory with the output of JVMs."""
 _HEALTHY_S = 60.0
 """A session that lived this long resets the back-off."""
+_WATCH_S = 2.0
+"""How often the cluster is looked at."""
 _LAST_BYTES = 16_384
 """Number of bytes read from the end of a JVM's output when it has ended."""
 
@@ -168,7 +171,7 @@ class Session:
                 break
             log.info("Started Spark in %.1f s", time.monotonic() - began)
             self._set(EngineReady())
-            code = spark.process.wait()
+            code = self._ended(spark)
             self._spark = None
             if self._closing.is_set():
                 break
@@ -179,6 +182,17 @@ class Session:
             self._set(starting)
             self._clean_up()
         self._clean_up()
+
+    def _ended(self, spark: Spark) -> int:
+        """Wait for the JVM's end, and return its exit code; also ends a JVM that has lost its cluster."""
+        if is_local(self._worker):
+            return spark.process.wait()
+        watch = executors.ExecutorWatch(spark.session)
+        while spark.alive(_WATCH_S):
+            with contextlib.suppress(Exception):  # the JVM is about to end
+                if not self._closing.is_set() and (why := watch.lost()) is not None:
+                    self.kill(why)
+        return spark.process.wait()
 
     def _why(self, code: int, lived_s: float) -> EngineStarting:
         """Return what ended the JVM."""
@@ -195,12 +209,19 @@ class Session:
             log.exception("A listener of the engine's state failed")
 
     def _launch(self) -> Spark:
-        settings.prepare_environment(self._scratch)
+        settings.prepare_environment(self._scratch, self._worker)
         values = settings.spark_settings(self._worker, self._jars(), self._scratch, self._archive)
+        is_cluster, folder = not is_local(self._worker), settings.jvm_directory(self._scratch)
         with open(self._scratch / _OUTPUT, "ab", opener=private_opener) as out:
             starting = Starting.of(values, out, starts_directory(self._scratch))
         self._process = starting.process
-        session = opened(starting, values, self._closing.is_set)
+        guard = folder if is_cluster else None
+        session = opened(starting, values, self._closing.is_set, guard)
+        if is_cluster:
+            executors.send_code(session, folder)
+            waits = lambda why: self._set(EngineStarting(why))  # noqa: E731
+            executors.await_executor(session, values[MASTER], waits, self._closing.is_set)
+            executors.check(session, self._worker)
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
             tiny.conf.set(key, value)
@@ -227,9 +248,12 @@ class Session:
             log.exception("Failed to reset PySpark completely")
 
 
-def opened(starting: Starting, values: Mapping[str, str], give_up: Callable[[], bool]) -> SparkSession:
+def opened(
+    starting: Starting, values: Mapping[str, str], give_up: Callable[[], bool], guard: Path | None = None
+) -> SparkSession:
     """Import PySpark while its JVM starts, and open a session there.
 
+    `guard`: a folder for the classes that end producers in executors; None: there are no executors.
     Raises NoGateway, SparkAway, and what Spark raises.
     """
     try:
@@ -245,6 +269,8 @@ def opened(starting: Starting, values: Mapping[str, str], give_up: Callable[[], 
     conf.setAll(list(values.items()))
     if give_up():
         raise SparkAway("the worker is stopping")
+    if guard is not None:
+        conf.setAll(list(executors.with_guard(gateway.jvm, values, guard).items()))
     context = SparkContext(gateway=gateway, conf=conf)
     server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
     server.handle_error = lambda *_: None

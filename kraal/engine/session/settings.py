@@ -8,10 +8,13 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from kraal.config.clients.restrictions import java_properties
+from kraal.config.spark_master import DEFAULT, MASTER, is_local
 from kraal.core.private_files import make_directory, write_private_text
 from kraal.core.scratch import remove_old_starts, starts_directory
+from kraal.engine.session.cluster import cluster_settings, executor_options, executor_python
 
 LOG4J = """\
 rootLogger.level = warn
@@ -43,7 +46,7 @@ logger.streams.level = off
 """Spark's own log goes to a file in the scratch directory: users see failures as a task's trace."""
 
 _DEFAULTS = {
-    "spark.master": "local[*]",
+    MASTER: DEFAULT,
     "spark.app.name": "kraal",
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
@@ -96,11 +99,6 @@ _JAVA_OPTIONS = (
 """Out of memory ends the JVM, and the session restarts; a damaged JVM would not recover."""
 
 
-def is_local(worker: Mapping[str, str]) -> bool:
-    """Whether the worker's Spark master runs in processes on this machine."""
-    return worker.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
-
-
 def with_lane_slot(master: str, cores: int) -> tuple[str, int]:
     """Return a local master with one more core slot, which the lane holds, and the number of the others.
 
@@ -128,6 +126,8 @@ def spark_settings(
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
             path or str(Path.cwd()) for path in sys.path
         )
+    else:
+        settings |= cluster_settings(worker)
     settings |= {key: value for key, value in worker.items() if key.startswith("spark.")}
     if local:
         master, slots = with_lane_slot(settings["spark.master"], len(os.sched_getaffinity(0)))
@@ -140,6 +140,8 @@ def spark_settings(
     options = f'{_JAVA_OPTIONS} "-XX:ErrorFile={scratch / _CRASH}" '
     options += f"-Dlog4j2.configurationFile={(scratch / _LOG4J).as_uri()}"
     options += "".join(f' "-D{name}={value}"' for name, value in java_properties(worker).items())
+    if not local:
+        settings["spark.executor.extraJavaOptions"] = executor_options(worker)
     if archive is not None:
         options += f' "-XX:SharedArchiveFile={archive}"'
     if local:
@@ -167,14 +169,17 @@ def tiny_settings() -> dict[str, str]:
     }
 
 
-def prepare_environment(scratch: Path) -> None:
+def prepare_environment(scratch: Path, worker: Mapping[str, str] = MappingProxyType({})) -> None:
     """Write the log configuration, remove the last JVM's files, and set the interpreter of Python workers.
 
     A killed JVM does not remove its block directories and temporary files.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_local(worker):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        os.environ["PYSPARK_PYTHON"] = executor_python(worker)
     shutil.rmtree(jvm_directory(scratch), ignore_errors=True)
     make_directory(jvm_directory(scratch))
     make_directory(starts_directory(scratch))

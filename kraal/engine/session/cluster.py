@@ -1,0 +1,73 @@
+"""The Spark settings of a worker whose executors are other processes, mostly on other machines.
+
+Local mode needs none of them: its tasks run in the driver's JVM, with the worker's Python and files.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from kraal.config.clients.restrictions import java_properties
+from kraal.config.spark_master import is_standalone, master_of, standalone_masters
+
+DRIVER_HOST: Final = "spark.driver.host"
+_LOCAL_CLUSTER: Final = "local-cluster["
+_SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the name of a key
+_EXECUTOR_OPTIONS: Final = "spark.executor.extraJavaOptions"
+_PYTHON: Final = "spark.pyspark.python"
+_DEFAULTS: Final = {
+    # An application would take all cores of a standalone cluster. Other masters count executors.
+    "spark.cores.max": "2",
+    "spark.executor.instances": "2",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "1g",
+    "spark.dynamicAllocation.enabled": "false",
+    # An executor that has lost its driver ends within half a minute, not within an hour; and is replaced within one.
+    "spark.executor.heartbeatInterval": "10s",
+    "spark.executor.heartbeat.maxFailures": "3",
+    "spark.network.timeout": "60s",
+}
+
+
+def cluster_settings(worker: Mapping[str, str]) -> dict[str, str]:
+    """Return the defaults of a cluster, which the worker's own `spark.*` override; may look up the master's name."""
+    master = master_of(worker)
+    settings = dict(_DEFAULTS)
+    if master.startswith(_LOCAL_CLUSTER):
+        loopback = {DRIVER_HOST: "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        return settings | loopback | {_SECRET: secrets.token_hex(32)}
+    # The address by which the master is reached is one that executors reach; Spark's choice is a host name's.
+    if "SPARK_LOCAL_IP" not in os.environ and (address := _own_address(master)) is not None:
+        settings[DRIVER_HOST] = worker.get(DRIVER_HOST, address)
+        settings["spark.driver.bindAddress"] = worker.get(DRIVER_HOST, address)
+    return settings
+
+
+def executor_options(worker: Mapping[str, str]) -> str:
+    """Return the Java options of executors: the operator's restrictions of clients, and those in the config."""
+    restrictions = [f'"-D{name}={value}"' for name, value in java_properties(worker).items()]
+    return " ".join([*restrictions, worker.get(_EXECUTOR_OPTIONS, "")]).strip()
+
+
+def executor_python(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> str:
+    """Return the Python program of executors: `spark.pyspark.python`, else PYSPARK_PYTHON, else this process's path."""
+    return worker.get(_PYTHON) or environment.get("PYSPARK_PYTHON") or sys.executable
+
+
+def _own_address(master: str) -> str | None:
+    """Return this machine's address on the way to a standalone master; None if there is none. Sends nothing."""
+    if not is_standalone({"spark.master": master}):
+        return None
+    for host, port in standalone_masters(master):
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.connect((host, port))
+                return str(probe.getsockname()[0])
+        except OSError:
+            continue
+    return None

@@ -1,0 +1,78 @@
+"""The zip file by which executors get the worker's Python code: Kraal's own, and that of installed plugins.
+
+Functions travel to executors by name, so their modules must be there. Modules come first in the executors' `sys.path`,
+before any that are installed there. Native modules and the packages that Kraal depends on must be installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import zipfile
+from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from kraal.plugins.entries import GROUPS
+
+NAME: Final = "kraal-code.zip"
+OWN: Final = "kraal"
+_NATIVE: Final = (".so", ".pyd", ".dylib")
+_SOURCE_STAMP: Final = slice(8, 16)
+"""Modification time and size of the source in a compiled module's header of 16 bytes."""
+_UNCHECKED: Final = (1).to_bytes(4, "little") + bytes(8)
+"""The flags and the hash of a compiled module that Python uses without a look at its source."""
+_STAMP: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def packages() -> frozenset[str]:
+    """Return the top-level packages to send: Kraal's, and those of installed plugins."""
+    points = (point for group in GROUPS for point in entry_points(group=group))
+    return frozenset({OWN, *(point.value.partition(":")[0].partition(".")[0] for point in points)})
+
+
+def write_code(target: Path, names: Iterable[str]) -> list[str]:
+    """Write the archive; return the packages that it leaves out because they have native modules."""
+    left_out = []
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(names):
+            files = dict(_files_of(name))
+            if any(path.suffix in _NATIVE for path in files.values()):
+                left_out.append(name)
+                continue
+            for place, path in files.items():
+                archive.writestr(zipfile.ZipInfo(place, _STAMP), path.read_bytes(), zipfile.ZIP_DEFLATED)
+                if path.suffix == ".py" and (compiled := _compiled(path)) is not None:
+                    archive.writestr(zipfile.ZipInfo(f"{place}c", _STAMP), compiled, zipfile.ZIP_DEFLATED)
+    return left_out
+
+
+def _files_of(name: str) -> Iterator[tuple[str, Path]]:
+    """Yield the place in the archive and the path of each file of a top-level module or package."""
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        return
+    if spec.submodule_search_locations is None:
+        if spec.origin is not None:
+            yield Path(spec.origin).name, Path(spec.origin)
+        return
+    for location in spec.submodule_search_locations:
+        root = Path(location)
+        for path in sorted(root.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield f"{name}/{path.relative_to(root).as_posix()}", path
+
+
+def _compiled(source: Path) -> bytes | None:
+    """Return what this Python has compiled of a module, for use without its source's times; None if out of date."""
+    try:
+        found = Path(importlib.util.cache_from_source(str(source))).read_bytes()
+        status = source.stat()
+    except OSError:
+        return None
+    stamp = (int(status.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little") + (
+        status.st_size & 0xFFFFFFFF
+    ).to_bytes(4, "little")
+    if found[4:8] != bytes(4) or found[_SOURCE_STAMP] != stamp:
+        return None
+    return found[:4] + _UNCHECKED + found[16:]

@@ -1,0 +1,160 @@
+"""The executors of a cluster: their code, a check of their Python, and whether there are any.
+
+Session's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.core.errors import KraalError
+from kraal.engine.session import code_archive
+from kraal.engine.session.arrow import map_in_arrow
+from kraal.engine.session.cluster import executor_python
+from kraal.engine.session.janino import compiled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+GUARD: Final = "kraal.ExecutorProducers"
+_PLUGINS: Final = "spark.plugins"
+_CLASSES: Final = ("kraal.Producers", GUARD)
+_LOOK_S: Final = 0.1
+_SOON_S: Final = 3.0
+"""How long executors usually take to start."""
+NOBODY_S: Final = 60.0
+"""After this time without an executor, Spark starts again, and tasks wait for it."""
+
+
+class ExecutorsUnfit(KraalError):
+    """Executors cannot run Kraal's code; the message says what to install there."""
+
+
+def with_guard(jvm: Any, settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the settings with the Spark plugin that ends producers in executors (`kafka_io.producers`).
+
+    Before there is a SparkContext; its classes are compiled into `folder`.
+    """
+    jars = [str(compiled(jvm, name, folder)) for name in _CLASSES]
+    given = [settings[_PLUGINS]] if settings.get(_PLUGINS) else []
+    return {
+        **settings,
+        _PLUGINS: ",".join([*given, GUARD]),
+        "spark.jars": ",".join(filter(None, [settings.get("spark.jars", ""), *jars])),
+    }
+
+
+def send_code(session: SparkSession, folder: Path) -> None:
+    """Let executors import Kraal and the plugins, from an archive in `folder`."""
+    archive = folder / code_archive.NAME
+    left_out = code_archive.write_code(archive, code_archive.packages())
+    for name in left_out:
+        log.warning(
+            "Executors need the package %s installed: it has native modules, which are not sent", name
+        )
+    session.sparkContext.addPyFile(str(archive))
+
+
+def await_executor(
+    session: SparkSession, master: str, waits: Callable[[str], None], give_up: Callable[[], bool]
+) -> None:
+    """Return when there is an executor; `waits` receives the reason for a longer wait.
+
+    Raises ExecutorsUnfit if the cluster ended the application, which it also does when no executor can start.
+    """
+    began, told = time.monotonic(), False
+    while not count(session) and not give_up():
+        if stopped(session):
+            raise ExecutorsUnfit(f"{master} ended the application; its log and the executors' logs say why")
+        if not told and time.monotonic() - began > _SOON_S:
+            told = True
+            waits(f"Spark waits for executors of {master}: are its cores and memory in use by others?")
+        time.sleep(_LOOK_S)
+
+
+def count(session: SparkSession) -> int:
+    """Return the number of executors."""
+    context: Any = session.sparkContext
+    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def stopped(session: SparkSession) -> bool:
+    """Whether the SparkContext has ended, for instance because the master removed the application."""
+    context: Any = session.sparkContext
+    return bool(context._jsc.sc().isStopped())
+
+
+def check(session: SparkSession, worker: Mapping[str, str]) -> None:
+    """Run Kraal's code on the executors that there are. Raises ExecutorsUnfit, and what Spark raises."""
+    python = executor_python(worker)
+    tasks = 2 * max(1, count(session))
+    frame = map_in_arrow(session.range(0, tasks, 1, tasks), imports, "module string, error string")
+    try:
+        found = frame.distinct().toArrow().to_pylist()
+    except Exception as error:
+        if (why := unfit(str(error), python)) is None:
+            raise
+        raise ExecutorsUnfit(why) from error
+    if found:
+        missing = "; ".join(sorted(f"{row['module']}: {row['error']}" for row in found))
+        raise ExecutorsUnfit(
+            f"Executors cannot import what Kraal needs ({missing}); install it for {python} there"
+        )
+
+
+def imports(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Import in an executor what batches need there; yield what cannot be imported."""
+    import importlib  # noqa: PLC0415 - in executors
+
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    for _ in batches:
+        pass
+    failed = []
+    for name in ("kraal.engine.records.source_pass", "kraal.engine.records.sink_pass"):
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001 - the worker reports it
+            failed.append({"module": name, "error": f"{type(error).__name__}: {error}"})
+    yield pa.RecordBatch.from_pylist(failed, pa.schema([("module", pa.string()), ("error", pa.string())]))
+
+
+def unfit(text: str, python: str) -> str | None:
+    """Return what is wrong with the executors' Python by the text of Spark's error; None if that is not the reason."""
+    if f'Cannot run program "{python}"' in text:
+        return f"Executors have no {python}; set spark.pyspark.python to the path of their Python"
+    if "PYTHON_VERSION_MISMATCH" in text:
+        line = next(line for line in text.splitlines() if "PYTHON_VERSION_MISMATCH" in line)
+        return f"Executors have another Python ({python}): {line.strip()}"
+    for module in ("pyarrow", "kraal"):
+        if f"No module named '{module}'" in text:
+            return f"Executors cannot import {module}; install it for {python} there"
+    return None
+
+
+class ExecutorWatch:
+    """Decides whether a running session has lost its cluster. One thread."""
+
+    def __init__(self, session: SparkSession, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create it for a session that has executors."""
+        self._count, self._stopped = partial(count, session), partial(stopped, session)
+        self._clock = clock
+        self._seen_s = clock()
+
+    def lost(self) -> str | None:
+        """Return why the session is of no use any more; None while it is."""
+        if self._stopped():
+            return "the cluster ended its application"
+        if self._count():
+            self._seen_s = self._clock()
+        elif self._clock() - self._seen_s > NOBODY_S:
+            return f"it has had no executor for {NOBODY_S:.0f} s"
+        return None
