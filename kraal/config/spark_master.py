@@ -9,7 +9,9 @@ from typing import Final
 MASTER: Final = "spark.master"
 DEFAULT: Final = "local[*]"
 _LOCAL: Final = re.compile(r"local(?:\[(?:\d+|\*)(?:,\d+)?])?")
+SHARED_PATHS: Final = "spark.cluster.shared.paths"
 _STANDALONE: Final = "spark://"
+_LOCAL_CLUSTER: Final = "local-cluster["
 
 
 def master_of(worker: Mapping[str, str]) -> str:
@@ -25,6 +27,16 @@ def is_local(worker: Mapping[str, str]) -> bool:
 def is_standalone(worker: Mapping[str, str]) -> bool:
     """Whether the master is that of a standalone cluster."""
     return master_of(worker).startswith(_STANDALONE)
+
+
+def has_other_machines(worker: Mapping[str, str]) -> bool:
+    """Whether executors may be on other machines."""
+    return not is_local(worker) and not master_of(worker).startswith(_LOCAL_CLUSTER)
+
+
+def shared_paths(worker: Mapping[str, str]) -> list[str]:
+    """Return the folders that the worker and executors see under the same paths, as the worker's file lists them."""
+    return [path for each in worker.get(SHARED_PATHS, "").split(",") if (path := each.strip())]
 
 
 def standalone_masters(master: str) -> list[tuple[str, int]]:

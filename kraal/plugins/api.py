@@ -49,6 +49,7 @@ from kraal.config.key import (
 )
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.core.offsets import Offset, Primitive, SourcePartition, TopicPartition
+from kraal.plugins.model.cluster_needs import ClusterNeeds
 from kraal.plugins.model.columns import ByRecords, Columns, Expression, Part
 from kraal.plugins.model.context import ConnectorContext, TaskContext, WorkerView
 from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConverter
@@ -144,7 +145,7 @@ class OffsetsNotSupported(Exception):
     """Raised by `alter_offsets` or `alter_sink_offsets` when the connector's offsets cannot be altered externally."""
 
 
-class Connector(ABC):
+class Connector(ClusterNeeds, ABC):
     """Divides the work of one config into task configs. Each start of a connector creates a new object.
 
     May raise any exception: the runtime sets the state to FAILED, with the trace.
@@ -160,7 +161,7 @@ class Connector(ABC):
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
         """Start the connector; `config` is resolved and valid."""
 
-    def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
+    def stop(self) -> None:
         """Stop the connector; called once after `start`."""
 
     @abstractmethod

@@ -57,6 +57,13 @@ def chain_errors(
         yield from _not_in_jvm(registry, named, mixed)
 
 
+def java_parts(registry: Registry, worker: Mapping[str, str], config: Config) -> list[tuple[str, str]]:
+    """Return key and class of the Java transforms, predicates and converters of a connector in Python."""
+    if registry.is_java(config.get("connector.class") or ""):
+        return []
+    return [(key, name) for key, name in _named(registry, worker, config) if registry.is_java(name)]
+
+
 def _not_in_jvm(registry: Registry, named: Iterable[tuple[str, str]], text: str) -> Iterator[tuple[str, str]]:
     for key, name in named:
         if registry.resolve(name) is not None and not registry.in_jvm(name):

@@ -41,6 +41,7 @@ from kraal.config.worker.keys import (
 from kraal.config.worker.listeners import Listener, advertise, parse_listeners
 from kraal.config.worker.response_headers import HeaderRule, parse_header_rules
 from kraal.config.worker.rest_tls import https_errors, https_warnings
+from kraal.config.worker.spark_cluster import cluster_errors
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import WorkerId
 
@@ -176,6 +177,7 @@ def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Reso
     checked = definition.validate(raw, resolve=resolve)
     values = {each.name: each.value for each in checked}
     errors = [error for each in checked for error in each.errors] + policy_errors(raw)
+    errors += cluster_errors(raw)
     listeners, wrong = parse_listeners("listeners", as_strings(values["listeners"]))
     errors += wrong
     admin: tuple[Listener, ...] | None = None

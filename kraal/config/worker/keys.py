@@ -37,6 +37,7 @@ from kraal.config.java_regex import compiled
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.key_families import Family
 from kraal.config.patterns import Pattern
+from kraal.config.spark_master import SHARED_PATHS
 from kraal.config.values import invalid, trim
 from kraal.config.worker.response_headers import check_header_rules
 
@@ -263,6 +264,10 @@ _KRAAL = [
          "start. Variables are not resolved in this setting. Default: only packages in Kraal's own "
          "environment.",
          check=non_empty, source="Kraal"),
+    worker_key(SHARED_PATHS, _LIST, _LOW,
+         "With a Spark cluster: folders that the worker and all executors see under the same paths, such as a mounted "
+         "network file system. Connectors whose executors read or write files must have their paths below one of them.",
+         source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
          "For tests only: port on 127.0.0.1 through which chaos scripts kill actors of the worker; 0: "
          "any free port. Default: no port.",

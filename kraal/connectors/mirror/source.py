@@ -257,6 +257,12 @@ class MirrorSourceConnector(Connector):
     config_def: ClassVar[ConfigDef] = MIRROR
     task_class = MirrorSourceTask
 
+    @classmethod
+    @override
+    def needs_local_spark(cls, config: Mapping[str, str]) -> Mapping[str, str]:
+        why = "in real-time mode Spark's tasks report what they have copied in the worker's JVM"
+        return {TRIGGER: why} if MirrorSourceTask.is_stream(config) else {}
+
     def __init__(self) -> None:
         self._config: Mapping[str, str] = {}
         self._clusters: Clusters | None = None

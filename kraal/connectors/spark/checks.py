@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -139,6 +140,17 @@ def local_path(text: str, *, allowed: str = _PATHS) -> str:
     if not path.startswith("/"):
         raise ValueError("it must be an absolute path")
     return path
+
+
+def paths_of(config: Mapping[str, str], *keys: str) -> dict[str, str]:
+    """Return the paths of a mounted file system among these keys' values; invalid ones are left out."""
+    found = {}
+    for key in keys:
+        text = config.get(key, "")
+        if text and not is_object_path(text):
+            with suppress(ValueError):
+                found[key] = local_path(text)
+    return found
 
 
 def folder_to_read(text: str) -> None:

@@ -24,7 +24,7 @@ from kraal.connectors.jdbc.names import address_kind, check_name, in_sql
 from kraal.connectors.jdbc.table import OnceTable, alter
 from kraal.connectors.jdbc.timeouts import with_timeouts
 from kraal.connectors.pass_through import KeptConfig
-from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, local_path, options_of
+from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, local_path, options_of, paths_of
 from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, object_address
 from kraal.connectors.spark.sink_config import EXACTLY_ONCE, SPARK_SINK
@@ -201,6 +201,17 @@ class SparkSinkConnector(KeptConfig):
     version: ClassVar[str] = __version__
     config_def: ClassVar[ConfigDef] = SPARK_SINK
     task_class = SparkSinkTask
+
+    @classmethod
+    @override
+    def needs_local_spark(cls, config: Mapping[str, str]) -> Mapping[str, str]:
+        why = "a task uploads files that Spark wrote on the worker's machine"
+        return {"path": why} if is_object_path(config.get("path", "")) else {}
+
+    @classmethod
+    @override
+    def shared_paths(cls, config: Mapping[str, str]) -> Mapping[str, str]:
+        return paths_of(config, "path")
 
     @override
     def check(self, config: Mapping[str, str]) -> None:

@@ -15,7 +15,15 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.connectors.pass_through import KeptConfig
-from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, PYTHON, is_stream, local_path, options_of
+from kraal.connectors.spark.checks import (
+    FILE_FORMATS,
+    JDBC,
+    PYTHON,
+    is_stream,
+    local_path,
+    options_of,
+    paths_of,
+)
 from kraal.connectors.spark.source_config import SPARK_SOURCE
 from kraal.connectors.spark.stream_checkpoint import query_in
 from kraal.plugins.api import (
@@ -126,6 +134,11 @@ class SparkSourceConnector(KeptConfig):
     version: ClassVar[str] = __version__
     config_def: ClassVar[ConfigDef] = SPARK_SOURCE
     task_class = SparkSourceTask
+
+    @classmethod
+    @override
+    def shared_paths(cls, config: Mapping[str, str]) -> Mapping[str, str]:
+        return paths_of(config, "path", "checkpoint.location")
 
     @override
     def check(self, config: Mapping[str, str]) -> None:

@@ -57,6 +57,7 @@ from kraal.plugins.validation.infos import (
 )
 from kraal.plugins.validation.preflight import check_delivery, check_sink_group
 from kraal.plugins.validation.real_time import real_time_errors
+from kraal.plugins.validation.spark_cluster import add_cluster_errors
 from kraal.plugins.versions import is_invalid, mismatch, specified
 
 _NULL_VALUE = "Null value can not be supplied as the configuration value."
@@ -93,6 +94,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
         check_delivery(connector, config, values, enabled=worker.exactly_once_sources)
     _refuse_nulls(config, values)
     values.update((value.name, value) for value in connector.validate(config))
+    add_cluster_errors(registry, worker.raw, connector, config, values)
     merged = keys.merge(plugin.config_def)
     framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
     parts = [framework, *_overrides(plugin, worker.override_policy, config)]

@@ -1,0 +1,1 @@
+"""A Spark cluster of its own for tests and benchmarks."""

@@ -1,0 +1,172 @@
+"""A Spark cluster, a broker with one listener behind a proxy, and a Kraal worker that uses both."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import confluent_kafka as ck
+
+from kraal.broker.broker import HOST, Broker, free_port
+from kraal.broker.records import read_topic
+from kraal.testing.process import WorkerProcess
+from scripts.chaos_run.proxy import Proxy
+from scripts.spark_cluster.standalone import SparkStandalone
+
+WITHIN_S = 180.0
+CORES = 2
+INSTALLED = ("pyarrow", "pyarrow.libs", "numpy", "numpy.libs", "regex", "typing_extensions.py")
+"""What executors need besides Spark; docs/deploy/spark-cluster.md lists it."""
+
+
+@dataclass
+class Place:
+    """What the tests of a module share."""
+
+    cluster: SparkStandalone
+    broker: Broker
+    proxy: Proxy
+    directory: Path
+    python: Path
+    """The Python of executors, without Kraal."""
+    workers: list[WorkerProcess] = field(default_factory=list)
+
+    def worker(
+        self, name: str, properties: Mapping[str, str] | None = None, group: str | None = None
+    ) -> WorkerProcess:
+        """Describe a worker of the cluster; it is ended with the module."""
+        given = {
+            **self.cluster.settings,
+            "spark.executor.memory": "512m",
+            "spark.driver.memory": "512m",
+            "spark.pyspark.python": str(self.python),
+            "task.shutdown.graceful.timeout.ms": "1000",
+            "spark.cluster.shared.paths": str(self.directory / "shared"),
+            **(properties or {}),
+        }
+        (self.directory / "shared").mkdir(exist_ok=True)
+        made = WorkerProcess(self.directory / name, self.broker.bootstrap, properties=given, group=group)
+        self.workers.append(made)
+        return made
+
+    def shared(self, name: str) -> Path:
+        """Return a new folder that executors see under the same path."""
+        made = self.directory / "shared" / name
+        made.mkdir(parents=True)
+        return made
+
+    def values(self, topic: str) -> list[bytes]:
+        """Return the values of a topic, in the order of each partition."""
+        return [record.value or b"" for record in read_topic(self.broker.bootstrap, topic, timeout_s=30.0)]
+
+    def wait_for_values(
+        self, worker: WorkerProcess, topic: str, count: int, timeout_s: float = WITHIN_S
+    ) -> None:
+        """Wait until a topic has at least `count` records."""
+        worker.wait_until(
+            f"{topic} had {count} records",
+            lambda: end_of(self.broker.bootstrap, topic) >= count,
+            timeout_s=timeout_s,
+        )
+
+    def produce(self, topic: str, values: list[bytes]) -> None:
+        """Write values to partition 0."""
+        producer = ck.Producer({"bootstrap.servers": self.broker.bootstrap})
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        assert producer.flush(30) == 0
+
+    def threads(self) -> str:
+        """Return the threads of all executors."""
+        found = ""
+        for pid in self.cluster.executors():
+            output = Path(f"/proc/{pid}/cwd").readlink() / "stdout"
+            before = output.stat().st_size
+            os.kill(pid, signal.SIGQUIT)
+            found += _wait_for(output, before)
+        return found
+
+    def close(self) -> None:
+        """End everything."""
+        for worker in self.workers:
+            worker.close()
+        self.cluster.stop()
+        self.broker.stop()
+        self.proxy.close()
+
+
+def opened(directory: Path) -> Place:
+    """Start a cluster with two Spark workers, and a broker; the Kraal workers are the tests' own."""
+    behind = free_port()
+    proxy = Proxy(behind)
+    port, controller = free_port(), free_port()
+    listeners = {
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller},CUT://{HOST}:{behind}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port},CUT://{HOST}:{proxy.port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CUT:PLAINTEXT",
+        "controller.quorum.voters": f"1@{HOST}:{controller}",
+    }
+    broker = Broker(directory / "kafka", port, extra=listeners)
+    cluster = SparkStandalone(directory / "spark", environment={"PYTHONPATH": ""})
+    place = Place(cluster, broker, proxy, directory, bare_python(directory / "python"))
+    try:
+        cluster.start()
+        broker.start()
+    except BaseException:
+        place.close()
+        raise
+    return place
+
+
+def bare_python(directory: Path) -> Path:
+    """Make an environment of this Python that has what executors need, and no Kraal."""
+    library = Path("lib") / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    (directory / "bin").mkdir(parents=True)
+    (directory / library).mkdir(parents=True)
+    base = Path(sys.executable).resolve()
+    (directory / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+    python = directory / "bin" / "python"
+    python.symlink_to(base)
+    here = Path(sys.prefix) / library
+    for name in INSTALLED:
+        if (here / name).exists():
+            (directory / library / name).symlink_to(here / name)
+    return python
+
+
+def end_of(bootstrap: str, topic: str) -> int:
+    """Return the number of records of partition 0, with the markers of transactions."""
+    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 2})
+    try:
+        with suppress(ck.KafkaException):
+            return int(
+                consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=5.0, cached=False)[1]
+            )
+        return 0
+    finally:
+        consumer.close()
+
+
+def _wait_for(output: Path, before: int) -> str:
+    """Return a JVM's next thread dump, which ends with a summary of its heap."""
+    deadline = time.monotonic() + 20.0
+    while time.monotonic() < deadline:
+        found = output.read_bytes()[before:].decode(errors="replace")
+        if "\nHeap\n" in found:
+            return found
+        time.sleep(0.05)
+    return ""
+
+
+def until(done: Callable[[], bool], what: str, timeout_s: float = WITHIN_S) -> None:
+    """Wait. Raises AssertionError."""
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)

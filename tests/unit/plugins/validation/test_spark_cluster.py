@@ -1,0 +1,108 @@
+"""A connector that cannot run on a Spark cluster is refused when it is created, at the key that says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraal.plugins.api import ConfigDef, Transformation
+from kraal.plugins.entries import PluginKind
+from kraal.plugins.registry import Registry
+from kraal.plugins.validation.validate import validate_connector
+from tests.fakes.workers.worker_config import Defaults
+
+CLUSTER = {"spark.master": "spark://master:7077", "spark.cluster.shared.paths": "/mnt/a, /mnt/b"}
+MIRROR = {
+    "connector.class": "MirrorSource",
+    "source.cluster.alias": "west",
+    "source.cluster.bootstrap.servers": "west:1",
+    "target.cluster.bootstrap.servers": "east:1",
+    "key.converter": "ByteArrayConverter",
+    "value.converter": "ByteArrayConverter",
+    "header.converter": "ByteArrayConverter",
+}
+SINK = {"connector.class": "SparkSink", "topics": "t", "spark.format": "text"}
+SOURCE = {"connector.class": "SparkSource", "topic": "t", "spark.format": "text"}
+STREAM = {"connector.class": "SparkSource", "topic": "t", "spark.format": "rate"}
+FILE_SINK = {"connector.class": "FileStreamSink", "topics": "t", "file": "/any/file"}
+JAVA = "com.example.Change"
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    """The installed plugins, and a Java transform."""
+    change: Any = type("Made", (Transformation,), {"version": "1", "config_def": ConfigDef([])})
+    return Registry.load().with_java({JAVA: [((PluginKind.TRANSFORMATION,), change)]})
+
+
+def about_cluster(registry: Registry, config: dict[str, str], worker: dict[str, str]) -> dict[str, list[str]]:
+    """Return the errors that the cluster causes, by key."""
+
+    def errors(raw: dict[str, str]) -> dict[str, list[str]]:
+        infos = validate_connector(registry, Defaults(raw=raw), {"name": "c", **config})
+        return {each.value.name: list(each.value.errors) for each in infos.configs if each.value.errors}
+
+    local, found = errors({}), errors(worker)
+    return {
+        key: new for key, texts in found.items() if (new := [t for t in texts if t not in local.get(key, [])])
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "says"),
+    [
+        (
+            MIRROR | {"trigger": "realtime"},
+            "trigger",
+            "realtime needs a local Spark, because in real-time mode",
+        ),
+        (SINK | {"path": "s3a://bucket/x"}, "path", "uploads files that Spark wrote on the worker's machine"),
+        (SINK | {"path": "/elsewhere/x"}, "path", "/elsewhere/x must be on a file system that the worker"),
+        (
+            SINK | {"path": "/mnt/a/../x"},
+            "path",
+            "spark.cluster.shared.paths of the worker's file, which has",
+        ),
+        (SINK | {"path": "/mnt/a2"}, "path", "which has /mnt/a, /mnt/b"),
+        (SOURCE | {"path": "file:///srv/in"}, "path", "/srv/in must be on a file system"),
+        (
+            STREAM | {"checkpoint.location": "/ck"},
+            "checkpoint.location",
+            "/ck must be on a file system",
+        ),
+        (
+            FILE_SINK | {"transforms": "a", "transforms.a.type": JAVA},
+            "transforms.a.type",
+            "com.example.Change is a Java plugin, which needs a local Spark",
+        ),
+    ],
+)
+def test_is_refused_with_a_cluster_only(
+    registry: Registry, config: dict[str, str], key: str, says: str
+) -> None:
+    found = about_cluster(registry, config, CLUSTER)
+    assert list(found) == [key]
+    assert says in found[key][-1]
+    assert about_cluster(registry, config, {"spark.master": "local[4]"}) == {}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        MIRROR,
+        FILE_SINK,
+        SINK | {"path": "/mnt/a/x"},
+        SOURCE | {"path": "file:/mnt/b/*.txt"},
+        SOURCE | {"path": "s3a://bucket/x"},
+        STREAM | {"checkpoint.location": "/mnt/a"},
+    ],
+)
+def test_is_accepted_with_a_cluster(registry: Registry, config: dict[str, str]) -> None:
+    assert about_cluster(registry, config, CLUSTER) == {}
+
+
+def test_a_cluster_on_one_machine_shares_all_files(registry: Registry) -> None:
+    worker = {"spark.master": "local-cluster[2,1,512]"}
+    assert about_cluster(registry, SINK | {"path": "/elsewhere/x"}, worker) == {}
+    assert list(about_cluster(registry, MIRROR | {"trigger": "realtime"}, worker)) == ["trigger"]
