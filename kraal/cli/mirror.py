@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from kraal.cli.start_errors import print_start_error
 from kraal.cli.worker import log_format
 from kraal.core.errors import KraalError
 from kraal.core.logging import LogFormat, log_to_stderr
-from kraal.core.secrets import secrets
 from kraal.core.stacks import stacks_on_signal
 
 
@@ -55,6 +55,6 @@ def mirror(
             file, targets=(*clusters, *more), flow=flow, is_child=is_child, style=LogFormat(style)
         )
     except KraalError as exc:
-        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
+        print_start_error(exc, LogFormat(style))
         code = START_FAILED
     raise click.exceptions.Exit(code)

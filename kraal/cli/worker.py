@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from kraal.cli.start_errors import print_start_error
 from kraal.core.errors import KraalError
 from kraal.core.logging import LogFormat, log_to_stderr
-from kraal.core.secrets import secrets
 from kraal.core.stacks import stacks_on_signal
 
 log_format = click.option(
@@ -45,7 +45,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     try:
         code = run_standalone(worker, connectors)
     except KraalError as exc:
-        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
+        print_start_error(exc, LogFormat(style))
         code = START_FAILED
     raise click.exceptions.Exit(code)
 
@@ -67,6 +67,6 @@ def distributed(worker: Path, style: str) -> None:
     try:
         code = run_distributed(worker)
     except KraalError as exc:
-        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
+        print_start_error(exc, LogFormat(style))
         code = START_FAILED
     raise click.exceptions.Exit(code)

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from enum import Enum
+from types import TracebackType
 
 from typing_extensions import override
 
 from kraal.core.secrets import Secrets, secrets
+
+_log = logging.getLogger(__name__)
 
 about: ContextVar[str] = ContextVar("kraal_about", default="")
 """The name of the actor for which this thread works: `task numbers-0`, `connector numbers`, `herder`, …."""
@@ -154,7 +158,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object per line: time, level, logger, thread, message, and known context."""
+    """One object per line: time, level, logger, thread, message, and known context; docs/operations.md has a table."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -192,6 +196,8 @@ def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) 
 
     kafka-python logs each failed connection attempt as ERROR, several per second while a broker is down, although its
     callers report the result. Its lines appear only at level DEBUG.
+
+    In JSON, warnings and exceptions that nobody handles are lines of the log too.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if style is LogFormat.JSON else TextLines())
@@ -201,3 +207,15 @@ def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) 
     for name in ("actors", "web", "kraal"):
         logging.getLogger(name).setLevel(level)
     logging.getLogger("kafka").setLevel(logging.WARNING if level <= logging.DEBUG else logging.CRITICAL)
+    if style is LogFormat.JSON:
+        logging.captureWarnings(True)  # noqa: FBT003 - of the library
+        sys.excepthook = _log_unhandled
+        threading.excepthook = lambda args: _log_unhandled(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+def _log_unhandled(
+    kind: type[BaseException], error: BaseException | None, traceback: TracebackType | None
+) -> None:
+    if issubclass(kind, SystemExit | KeyboardInterrupt):
+        return
+    _log.critical("Unhandled exception", exc_info=(kind, error or kind(), traceback))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typing_extensions import override
@@ -119,6 +121,45 @@ def test_json_is_one_line_with_the_traceback_inside(lines: list[logging.LogRecor
     assert first["exception"].endswith("ValueError: two\nlines")
     assert "connector" not in second
     assert "task" not in second
+
+
+def test_the_manual_names_every_field_of_json(lines: list[logging.LogRecord]) -> None:
+    token = about.set("task numbers-0")
+    try:
+        raise ValueError("it")
+    except ValueError:
+        LOGGER.exception("with everything", stack_info=True)
+    about.reset(token)
+    manual = (Path(__file__).parents[3] / "docs/operations.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| Field \| Content \|$(.*?)\n\n", manual, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    assert re.findall(r"^\| `(\w+)` \|", table[1], re.MULTILINE) == list(
+        json.loads(JsonLines().format(lines[0]))
+    )
+
+
+UNHANDLED = """
+import threading, warnings
+from kraal.core.logging import LogFormat, log_to_stderr
+log_to_stderr(LogFormat.JSON)
+warnings.warn("old", UserWarning)
+def fail():
+    raise ValueError("in a thread")
+thread = threading.Thread(target=fail)
+thread.start()
+thread.join()
+raise ValueError("in main")
+"""
+
+
+def test_warnings_and_unhandled_exceptions_are_json_too() -> None:
+    done = subprocess.run([sys.executable, "-c", UNHANDLED], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    found = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [each["level"] for each in found] == ["WARNING", "CRITICAL", "CRITICAL"]
+    assert "UserWarning: old" in found[0]["message"]
+    assert found[1]["exception"].endswith("ValueError: in a thread")
+    assert found[2]["exception"].endswith("ValueError: in main")
 
 
 def test_a_record_that_passed_no_filter_is_written_all_the_same() -> None:
