@@ -45,23 +45,35 @@ CONNECTOR_TABS: Final = (
 """The empty key is the connector's page itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A key of the keyboard, or two that are pressed one after the other."""
+
+    keys: str
+    what: str
+    acts: bool = False
+    """Left out on a read-only dashboard."""
+    needs: str = ""
+    """Name of the feature without which it is left out."""
+
+
 KEYS: Final = (
-    ("/", "Search", False),
-    ("j k", "Next and previous row", False),
-    ("Enter", "Open the row", False),
-    ("g c", "Go to the connectors", False),
-    ("g w", "Go to the cluster and its workers", False),
-    ("g p", "Go to the plugins", False),
-    ("g e", "Go to the events", False),
-    ("r", "Restart the row or the connector", True),
-    ("p", "Pause or resume it", True),
-    ("s", "Stop the connector", True),
-    ("e", "Edit the connector", True),
-    ("x", "Select the row", True),
-    ("?", "This list", False),
-    ("Esc", "Close", False),
+    Shortcut("/", "Search"),
+    Shortcut("j k", "Next and previous row"),
+    Shortcut("Enter", "Open the row"),
+    Shortcut("g c", "Go to the connectors"),
+    Shortcut("g w", "Go to the cluster and its workers"),
+    Shortcut("g p", "Go to the plugins"),
+    Shortcut("g e", "Go to the events", needs="events"),
+    Shortcut("r", "Restart the row or the connector", acts=True),
+    Shortcut("p", "Pause or resume it", acts=True),
+    Shortcut("s", "Stop the connector", acts=True),
+    Shortcut("e", "Edit the connector", acts=True),
+    Shortcut("x", "Select the row", acts=True),
+    Shortcut("?", "This list"),
+    Shortcut("Esc", "Close"),
 )
-"""Keyboard shortcuts for the page's list of them, and whether they act; scripts in `static/` carry them out."""
+"""Keyboard shortcuts for the page's list of them; scripts in `static/` carry them out."""
 
 
 def available(entries: Iterable[Entry], features: Features, *, read_only: bool) -> list[Entry]:
