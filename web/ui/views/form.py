@@ -7,6 +7,7 @@ shows secrets that are not of type PASSWORD. Source: ConfigInfos, ConfigKeyInfo,
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -31,6 +32,8 @@ _FIRST: Final = "Common"
 _FEW_KEYS: Final = 12
 """A form with so few keys of a plugin shows all of them at once."""
 _BOOLEANS: Final = ("true", "false")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Half a pair, which has no bytes in UTF-8."""
 _NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
 
 
@@ -83,7 +86,7 @@ class Field:
     @property
     def inputs(self) -> dict[str, str]:
         """Names of the key's inputs."""
-        key = quote(self.key, safe="")
+        key = quote(self.key, safe="", errors="surrogatepass")
         return {"value": VALUE + key, "mark": MARK + key, "drop": DROP + key}
 
     @property
@@ -215,7 +218,8 @@ def answer_of_keys(keys: Json, config: Config) -> Json:
 
 def json_text(config: Config) -> str:
     """Return a config as JSON for people."""
-    return json.dumps(dict(config), indent=2, ensure_ascii=False)
+    text = json.dumps(dict(config), indent=2, ensure_ascii=False)
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def _titles(answer: Json) -> list[str]:

@@ -43,13 +43,13 @@ def read_post(pairs: Iterable[tuple[str, str]]) -> Posted:
 
 
 def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
-    marks = {unquote(name[len(MARK) :]): value for name, value in fields if name.startswith(MARK)}
-    dropped = {unquote(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
+    marks = {_key(name[len(MARK) :]): value for name, value in fields if name.startswith(MARK)}
+    dropped = {_key(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
     config: dict[str, str | None] = {}
     for name, value in fields:
         if not name.startswith(VALUE):
             continue
-        key, text = unquote(name[len(VALUE) :]), _lines(value)
+        key, text = _key(name[len(VALUE) :]), _lines(value)
         mark = marks.get(key, Marker.NONE)
         if key not in dropped and (text or mark):
             config[key] = None if not text and mark == Marker.NULL else text
@@ -59,14 +59,22 @@ def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
     return config
 
 
+def _key(quoted: str) -> str:
+    """Return the key in the name of an input; what is no key is made one that no config has."""
+    try:
+        return unquote(quoted, errors="surrogatepass")
+    except UnicodeDecodeError:
+        return unquote(quoted)
+
+
 def _lines(text: str) -> str:
     """Return a text with its own line ends: browsers send all of them as CR and LF."""
     return text.replace("\r\n", "\n")
 
 
 def _from_browser(text: str) -> str:
-    """Return what a browser sends of a value that it was shown: without single CRs and NULs."""
-    return _lines(text).replace("\r", "\n").replace("\0", "\ufffd")
+    """Return what a browser sends of a value that it was shown: without single CRs, NULs and halves of surrogates."""
+    return _lines(text).replace("\r", "\n").replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _read_json(text: str) -> Posted:

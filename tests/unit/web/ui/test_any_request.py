@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from html import unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_from_bytes
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.servers.connect_rest import Connector, FakeConnect
 from tests.unit.web.api import Api
+from tests.unit.web.ui.browser import Browser
 from web.settings import Settings
 from web.ui.pages import PAGES
 from web.ui.safety import FORM
@@ -121,3 +124,24 @@ async def test_no_request_makes_it_fail(
     status, text = await status_of(method, raw_path, encoded(query), body if method == "POST" else b"")
     assert status < 500, text.decode("utf-8", "replace")
     assert b"The dashboard failed" not in text
+
+
+def test_half_a_surrogate_pair_in_a_stored_config_can_be_edited_and_stays() -> None:
+    """Kraal's own workers answer `?` in its place; Java's may not."""
+    odd = {
+        "name": "orders",
+        "connector.class": "org.example.FileSource",
+        "topic": "t",
+        "odd \ud800": "\udfff",
+    }
+    worker = FakeConnect({"orders": Connector(config=dict(odd))})
+    browser = Browser(worker)
+    page = browser.get("/ui/connectors/orders/edit")
+    assert page.status == 200
+    form = page.form(action="/edit")
+    as_json = browser.submit(form, ("do", "json"))
+    assert r'"odd \ud800": ' in unescape(as_json.text)
+    preview = browser.submit(form, ("do", "save"), topic="u")
+    browser.submit(preview.form(action="/edit"), ("do", "save"))
+    assert worker.connectors["orders"].config == {**odd, "topic": "u"}
+    assert browser.get("/ui/connectors/orders/config").status == 200
