@@ -291,10 +291,7 @@ class _Maker:
             refuse=None if parts.cluster is None else parts.cluster.refuse,
             loggers=parts.loggers,
             history=History(
-                self.journal,
-                worker_id=parts.settings.worker_id,
-                standalone=parts.settings.standalone,
-                secret_keys=parts.plugins.secret_keys,
+                self.journal, worker_id=parts.settings.worker_id, standalone=parts.settings.standalone
             ),
         )
         membership: single_node.Membership

@@ -28,7 +28,7 @@ from kraal.journal.configs import Written, changed_keys
 from kraal.journal.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from concurrent.futures import Future
     from typing import Any
 
@@ -61,19 +61,11 @@ OTHER = "another worker"
 class History:
     """Records what the herder knows."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        *,
-        worker_id: WorkerId,
-        standalone: bool,
-        secret_keys: Callable[[Config], Collection[str]],
-    ) -> None:
-        """`journal` outlives the herder; `secret_keys` returns the keys of a config whose values are secrets."""
+    def __init__(self, journal: Journal, *, worker_id: WorkerId, standalone: bool) -> None:
+        """`journal` outlives the herder."""
         self._journal = journal
         self._worker_id = worker_id
         self._standalone = standalone
-        self._secret_keys = secret_keys
 
     # -- what was read ---------------------------------------------------------------------------------------
 
@@ -140,7 +132,7 @@ class History:
             case ConnectorRemoved():
                 by = self._by(Deleted(event.name))
                 written = Written(event.written_ms, by)
-                self._journal.config(event.name, event.before, None, written, self._secret_keys)
+                self._journal.config(event.name, event.before, None, written)
                 self._note_read(_all_of(event, statuses), Kind.DELETED, by, event.written_ms)
                 self._journal.roots.pop(event.name, None)
                 self._journal.event(EventKind.CONFIG, "deleted", event.name, by)
@@ -170,7 +162,7 @@ class History:
         name = event.name
         by = self._by(ConfigWritten(name, event.config))
         written = Written(event.written_ms, by)
-        self._journal.config(name, event.before, event.config, written, self._secret_keys)
+        self._journal.config(name, event.before, event.config, written)
         kind = Kind.CREATED if event.before is None else Kind.CONFIG
         self._journal.roots[name] = self._note_read([name], kind, by, event.written_ms)
         self._journal.event(EventKind.CONFIG, _config_text(event.before, event.config), name, by)

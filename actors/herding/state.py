@@ -306,9 +306,7 @@ class HerderState:
 
 
 def _no_history(settings: HerderSettings) -> History:
-    return History(
-        off(), worker_id=settings.worker_id, standalone=settings.standalone, secret_keys=lambda _: ()
-    )
+    return History(off(), worker_id=settings.worker_id, standalone=settings.standalone)
 
 
 def _nothing() -> None:

@@ -24,9 +24,6 @@ class Plugins(Protocol):
     def version_of(self, config: Config) -> str | None:
         """Return the version of the plugin; None if its class is not found; never raises."""
 
-    def secret_keys(self, config: Config) -> frozenset[str]:
-        """Return the keys of a config whose values are secrets, by their declarations or names; never raises."""
-
     def tracks_offsets(self, config: Config) -> bool:
         """Return whether source tasks may request the offsets of their records; false if the class is not found."""
 

@@ -1,14 +1,15 @@
-"""The history of configs: earlier versions of each connector's config, with their secrets hidden.
+"""The history of configs: earlier versions of each connector's config, as they were written.
 
 Written by the herder's thread; read by any. The current version is in the herder's snapshot: here are only its time and
 its author. An earlier version enters the ring when another one replaces it, with the names of the keys that differ, so
-that no secret is in the ring and a changed secret is seen nevertheless.
+that a changed secret is seen although both values are hidden. Secrets are hidden when a version is shown, because which
+values are secrets is known to plugins, which the herder's thread must not import.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import Final
 
@@ -35,8 +36,8 @@ class Version:
     """An earlier version of a config."""
 
     written: Written
-    config: Config
-    """With its secrets hidden."""
+    config: Config = field(repr=False)
+    """With its secrets: `to_json` hides them."""
     changed: tuple[str, ...]
     """The sorted keys in which the next version differs; empty: the connector was deleted."""
 
@@ -46,12 +47,15 @@ class Version:
         texts = text_bytes(self.written.by, *self.config, *self.config.values())
         return ENTRY_BYTES + getsizeof(self.changed) + texts + _ITEM_BYTES * len(self.config)
 
-    def to_json(self) -> dict[str, Json]:
-        """Return its fields in the order in which REST shows them."""
+    def to_json(self, declared: Collection[str]) -> dict[str, Json]:
+        """Return its fields in the order in which REST shows them, with the secrets of its config hidden.
+
+        `declared`: the keys whose values are secrets whatever their names are.
+        """
         return {
             "ms": self.written.ms,
             "by": self.written.by,
-            "config": dict(self.config),
+            "config": {**hide(self.config, declared)},
             "changed": [*self.changed],
         }
 
@@ -80,18 +84,8 @@ class Configs:
         """Forget such a version: the connector was deleted before the worker started."""
         self._current.pop(name, None)
 
-    def add(
-        self,
-        name: ConnectorName,
-        before: Config | None,
-        after: Config | None,
-        written: Written,
-        declared: Collection[str],
-    ) -> None:
-        """Record that one version replaced another; None: there was none, or the connector was deleted.
-
-        `declared`: the keys of `before` whose values are secrets whatever their names are.
-        """
+    def add(self, name: ConnectorName, before: Config | None, after: Config | None, written: Written) -> None:
+        """Record that one version replaced another; None: there was none, or the connector was deleted."""
         replaced = self._current.pop(name, None) or Written(-1)
         if after is not None:
             self._current[name] = written
@@ -100,7 +94,7 @@ class Configs:
         changed = () if after is None else changed_keys(before, after)
         if after is not None and not changed:
             return
-        version = Version(written=replaced, config=hide(before, declared), changed=changed)
+        version = Version(written=replaced, config=before, changed=changed)
         self._rings.append(name, lambda: (version, version.size))
 
 

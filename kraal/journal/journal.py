@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from kraal.core.ids import Config, ConnectorName, Instance, TaskId, connector_of
@@ -144,17 +144,11 @@ class Journal:
             self._tell("history", name)
 
     def config(
-        self,
-        name: ConnectorName,
-        before: Config | None,
-        after: Config | None,
-        written: Written,
-        declared: Callable[[Config], Collection[str]],
+        self, name: ConnectorName, before: Config | None, after: Config | None, written: Written
     ) -> None:
         """Record that a config replaced another one; None: there was none, or the connector was deleted."""
         if self.enabled:
-            keys = () if before is None else declared(before)
-            self.configs.add(name, before, after, written, keys)
+            self.configs.add(name, before, after, written)
             self._tell("configs", name)
 
 

@@ -12,6 +12,7 @@ from kraal.config.connector.sink import SINK
 from kraal.config.connector.source import SOURCE
 from kraal.config.connector.topic_creation import read_rules
 from kraal.config.key import Key
+from kraal.config.named_plugins import named_plugins, values_below
 from kraal.config.secret_keys import secret_keys, secret_values
 from kraal.config.variables import Resolved, has_variable, variables_of
 from kraal.core.errors import BadRequest, KraalError, ProviderFailed
@@ -96,10 +97,6 @@ class ProvidedPlugins:
         found = self._class_of(config)
         return None if found is None else found.version
 
-    def secret_keys(self, config: Config) -> frozenset[str]:
-        """Return the keys of a config whose values are secrets, by their declarations or names."""
-        return secret_keys(config, declared_keys(self.registry, config))
-
     def tracks_offsets(self, config: Config) -> bool:
         """Return whether a connector's source tasks may request the offsets of their records."""
         found = self._class_of(config)
@@ -143,6 +140,21 @@ class ProvidedPlugins:
             return self.registry.connector_class(known.get(_CLASS) or "", known.get(CONNECTOR_VERSION))
         except KraalError:
             return None
+
+
+def hidden_keys(registry: Registry, config: Config) -> frozenset[str]:
+    """Return the keys of a config whose values are not shown: secrets, and all of plugins that are not known."""
+    named = named_plugins(config)
+    unknown = (each for each in named if not _is_known(registry, each.plugin.strip()))
+    of_unknown = (values_below(each.prefix, config, named) for each in unknown)
+    return secret_keys(config, declared_keys(registry, config)).union(*of_unknown)
+
+
+def _is_known(registry: Registry, plugin: str) -> bool:
+    try:
+        return bool(registry.roles(plugin))
+    except KraalError:
+        return False
 
 
 def declared_keys(registry: Registry, config: Config) -> list[Key]:

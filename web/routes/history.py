@@ -10,10 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.config.hidden import hide
-from kraal.config.secret_keys import secret_keys
 from kraal.core.errors import NotFound
-from kraal.core.ids import Config, ConnectorName
-from kraal.plugins.worker_plugins import declared_keys
+from kraal.core.ids import ConnectorName
+from kraal.plugins.worker_plugins import hidden_keys
 from web.openapi import history as shapes
 from web.openapi.operation import Operation, Query
 from web.rendering import json_answer
@@ -86,18 +85,25 @@ async def _configs(services: Services, request: Request) -> Response:
     kept, entry = journal.configs.kept(name), snapshot.config.connectors.get(name)
     if not kept.entries:
         _refuse_unknown(snapshot, name)
-    current: dict[str, Any] | None = None
-    if entry is not None:
-        written = journal.configs.written(name)
-        # On another thread: it may import plugins.
-        shown = await asyncio.to_thread(_without_secrets, services, entry.config)
-        current = {
-            "ms": -1 if written is None else written.ms,
-            "by": "" if written is None else written.by,
-            "config": shown,
-        }
-    earlier = [version.to_json() for version in reversed(kept.entries)]
-    return json_answer({"current": current, "earlier": earlier, "dropped": kept.dropped})
+    written = journal.configs.written(name)
+
+    def told() -> dict[str, Any]:
+        current: dict[str, Any] | None = None
+        if entry is not None:
+            current = {
+                "ms": -1 if written is None else written.ms,
+                "by": "" if written is None else written.by,
+                "config": hide(entry.config, hidden_keys(services.registry, entry.config)),
+            }
+        earlier = [
+            version.to_json(hidden_keys(services.registry, version.config))
+            for version in reversed(kept.entries)
+        ]
+        return {"current": current, "earlier": earlier, "dropped": kept.dropped}
+
+    return json_answer(
+        await asyncio.to_thread(told)
+    )  # which secrets there are may need the import of plugins
 
 
 @endpoint(
@@ -138,10 +144,6 @@ async def _events(services: Services, request: Request) -> Response:
 def _refuse_unknown(snapshot: Snapshot, name: ConnectorName) -> None:
     if name not in snapshot.config.connectors:
         raise NotFound(f"Connector {name} not found")
-
-
-def _without_secrets(services: Services, config: Config) -> dict[str, str | None]:
-    return hide(config, secret_keys(config, declared_keys(services.registry, config)))
 
 
 ENDPOINTS = (_history, _configs, _events)

@@ -20,7 +20,7 @@ def new() -> Configs:
 
 
 def add(configs: Configs, before: Config | None, after: Config | None, ms: int, by: str = "") -> None:
-    configs.add(NAME, before, after, Written(ms, by), {"declared"})
+    configs.add(NAME, before, after, Written(ms, by))
 
 
 def test_a_version_is_kept_when_another_one_replaces_it() -> None:
@@ -30,7 +30,7 @@ def test_a_version_is_kept_when_another_one_replaces_it() -> None:
     assert configs.kept(NAME).entries == ()
     assert configs.written(NAME) == Written(10, "POST from 10.0.0.1")
     add(configs, one, two, 20, "PUT from 10.0.0.2")
-    assert [each.to_json() for each in configs.kept(NAME).entries] == [
+    assert [each.to_json(()) for each in configs.kept(NAME).entries] == [
         {"ms": 10, "by": "POST from 10.0.0.1", "config": one, "changed": ["b", "gone", "new"]}
     ]
     assert configs.written(NAME) == Written(20, "PUT from 10.0.0.2")
@@ -65,14 +65,16 @@ def test_secrets_are_hidden_and_a_changed_one_is_named() -> None:
     add(configs, one, {**one, "db.password": "changed", "declared": "changed"}, 20)
     [version] = configs.kept(NAME).entries
     assert version.changed == ("db.password", "declared")
-    assert dict(version.config) == {
+    shown = version.to_json({"declared"})
+    assert shown["config"] == {
         "db.password": "[hidden]",
         "declared": "[hidden]",
         "url": "jdbc:x://user:[hidden]@host/db",
         "from.file": "${file:/etc/x:password}",
         "kept.token": "${env:TOKEN}",
     }
-    assert "secret" not in json.dumps(version.to_json())
+    assert "secret" not in json.dumps(shown)
+    assert "secret" not in repr(version)
 
 
 def test_of_configs_that_were_found_the_last_one_is_the_current_one() -> None:
@@ -99,7 +101,7 @@ def test_versions_stay_within_their_bytes(versions: list[Config]) -> None:
     configs = Configs(10_000, 20_000)
     for number, (before, after) in enumerate(pairwise(versions)):
         name = ConnectorName(f"c{number % 3}")
-        configs.add(name, before, after, Written(number), ())
+        configs.add(name, before, after, Written(number))
     kept = [configs.kept(ConnectorName(f"c{number}")).entries for number in range(3)]
     assert all(sum(each.size for each in entries) <= 10_000 for entries in kept)
     assert sum(each.size for entries in kept for each in entries) <= 20_000

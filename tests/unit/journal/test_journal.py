@@ -38,7 +38,7 @@ def line(made: Journal, text: str, name: ConnectorName = NAME) -> None:
 def write_all(made: Journal) -> None:
     made.event(EventKind.WORKER, "started")
     made.state(T0, status(State.RUNNING), 1)
-    made.config(NAME, {"a": "1"}, {"a": "2"}, Written(1), lambda _: ())
+    made.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
     line(made, "a line")
 
 
@@ -125,7 +125,7 @@ def test_a_journal_of_no_bytes_records_nothing_and_tells_nobody() -> None:
     made.note([T0], Cause(Kind.CONFIG, "", 1_000))
     made.state(T0, status(State.RUNNING), 1)
     made.states_read({NAME: status(State.RUNNING)})
-    made.config(NAME, {"a": "1"}, {"a": "2"}, Written(1), lambda _: ())
+    made.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
     line(made, "a line")
     assert told == []
     assert not made.states.kept(NAME).entries
@@ -154,7 +154,7 @@ def test_all_contents_together_stay_within_the_limit() -> None:
     for number in range(2_000):
         name = ConnectorName(f"c{number % 50}")
         made.state(TaskId(name, number), status(State.RUNNING, generation=number), 1)
-        made.config(name, {"a": "x" * 500, "n": str(number)}, {"n": "0"}, Written(1), lambda _: ())
+        made.config(name, {"a": "x" * 500, "n": str(number)}, {"n": "0"}, Written(1))
         line(made, "y" * 300, name)
     names = [ConnectorName(f"c{number}") for number in range(50)]
     sizes = [

@@ -11,8 +11,6 @@ from kraal.config.hidden import HIDDEN, shown
 from kraal.core.ids import Config, Json
 
 PASSWORD: Final = "PASSWORD"  # noqa: S105 - the type of keys that are secrets
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-_ALIASED: Final = ("transforms", "predicates")
 
 
 class Kind(StrEnum):
@@ -63,41 +61,12 @@ class Difference:
     """Whether the values differ although both look the same, because they are masked."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPlugin:
-    """A plugin that a config names; `prefix` is put before its keys."""
-
-    prefix: str
-    plugin: str
-
-
-def named_plugins(config: Config) -> list[NamedPlugin]:
-    """Return the plugins whose keys a config may contain: its connector, converters, transforms and predicates."""
-    found = [NamedPlugin("", config.get("connector.class") or "")]
-    found += [NamedPlugin(f"{role}.", config.get(role) or "") for role in _CONVERTERS]
-    for family in _ALIASED:
-        for alias in (each.strip() for each in (config.get(family) or "").split(",")):
-            prefix = f"{family}.{alias}."
-            found.append(NamedPlugin(prefix, config.get(f"{prefix}type") or ""))
-    return [each for each in dict.fromkeys(found) if each.plugin.strip()]
-
-
 def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
     """Return the keys of type PASSWORD in an answer of `GET /connector-plugins/{plugin}/config`."""
     return frozenset(
         prefix + str(each.get("name"))
         for each in (keys if isinstance(keys, list) else [])
         if isinstance(each, dict) and each.get("type") == PASSWORD
-    )
-
-
-def values_below(prefix: str, config: Config, named: Collection[NamedPlugin]) -> frozenset[str]:
-    """Return the keys below a plugin's prefix, except those that name connectors and plugins."""
-    plugins = {each.plugin for each in named}
-    return frozenset(
-        key
-        for key, value in config.items()
-        if key.startswith(prefix) and key not in ("name", *_ALIASED) and value not in plugins
     )
 
 

@@ -129,8 +129,8 @@ class TestConfigs:
         two = {"my.password": "secret-2", "n": "1", "key.converter.basic.auth.user.info": "me:secret-3"}
         two["key.converter"] = "io.confluent.connect.avro.AvroConverter"
         api.herder.put("c", two)
-        api.journal.config(NAME, None, one, Written(10, "POST from 10.0.0.1"), lambda _: ())
-        api.journal.config(NAME, one, two, Written(20, "PUT by alice from 10.0.0.2"), lambda _: ())
+        api.journal.config(NAME, None, one, Written(10, "POST from 10.0.0.1"))
+        api.journal.config(NAME, one, two, Written(20, "PUT by alice from 10.0.0.2"))
         body = configs(api)
         assert body["current"] == {
             "ms": 20, "by": "PUT by alice from 10.0.0.2",
@@ -143,6 +143,16 @@ class TestConfigs:
         ]  # fmt: skip
         assert "secret" not in json.dumps(body)
 
+    def test_values_of_plugins_that_are_not_known_are_hidden(self) -> None:
+        api = Api(SETTINGS, Registry.load())
+        gone = {"connector.class": "org.example.Gone", "topics": "t", "pin": "4711"}
+        api.herder.put("c", gone)
+        api.journal.config(NAME, gone, {**gone, "pin": "0815"}, Written(20))
+        body = configs(api)
+        hidden = {"connector.class": "org.example.Gone", "topics": "t", "pin": "[hidden]"}
+        assert body["current"]["config"] == {**hidden, "name": "c"}
+        assert [(each["config"], each["changed"]) for each in body["earlier"]] == [(hidden, ["pin"])]
+
     def test_a_config_of_which_nothing_is_known_is_current(self, api: Api) -> None:
         api.herder.put("c", {"a": "1"})
         assert configs(api) == {
@@ -150,8 +160,8 @@ class TestConfigs:
         }  # fmt: skip
 
     def test_that_of_a_deleted_connector_is_an_earlier_one(self, api: Api) -> None:
-        api.journal.config(NAME, None, {"a": "1"}, Written(10), lambda _: ())
-        api.journal.config(NAME, {"a": "1"}, None, Written(20), lambda _: ())
+        api.journal.config(NAME, None, {"a": "1"}, Written(10))
+        api.journal.config(NAME, {"a": "1"}, None, Written(20))
         body = configs(api)
         assert body["current"] is None
         assert [each["changed"] for each in body["earlier"]] == [[]]
@@ -160,7 +170,7 @@ class TestConfigs:
     def test_earlier_ones_are_bounded(self, api: Api) -> None:
         api.herder.put("c", {"a": "1"})
         for number in range(50):
-            api.journal.config(NAME, {"a": "x" * 100_000}, {"a": str(number)}, Written(number), lambda _: ())
+            api.journal.config(NAME, {"a": "x" * 100_000}, {"a": str(number)}, Written(number))
         code, text = api.request("GET", "/connectors/c/configs")
         assert code == 200
         assert len(text.encode()) < 300_000

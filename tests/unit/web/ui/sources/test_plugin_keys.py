@@ -14,6 +14,9 @@ CONFIG = {
     "name": "c",
     "connector.class": "Sink",
     "pin": "4711",
+    "tasks.max": "1",
+    "topics": "t",
+    "errors.tolerance": "all",
     "transforms": "a",
     "transforms.a.type": "Cast",
     "transforms.a.salt": "x",
@@ -29,7 +32,19 @@ async def secrets_of(sink: Any, cast: Any) -> frozenset[str]:
 
 async def test_plugins_declare_their_secrets() -> None:
     assert await secrets_of(KEYS, SALT) == {"pin", "transforms.a.salt"}
-    assert await secrets_of(KEYS, Refused(404, "Unknown plugin")) == {"pin"}
+    assert await secrets_of(KEYS, []) == {"pin"}
+
+
+async def test_all_values_of_an_unknown_plugin_are_secrets_but_not_those_of_connect_and_others() -> None:
+    unknown = Refused(404, "Unknown plugin Cast.")
+    assert await secrets_of(KEYS, unknown) == {"pin", "transforms.a.salt"}
+    assert await secrets_of(unknown, []) == {"pin"}
+    assert await secrets_of(unknown, unknown) == {"pin", "transforms.a.salt"}
+
+
+async def test_a_worker_that_tells_no_plugins_keys_declares_none() -> None:
+    older = Refused(404, "HTTP 404 Not Found")
+    assert await secrets_of(older, older) == frozenset()
 
 
 @pytest.mark.parametrize("status", [409, 500, 503])

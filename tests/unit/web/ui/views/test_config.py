@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from kraal.config.hidden import HIDDEN
+from kraal.config.named_plugins import named_plugins
 from web.ui.views.config import (
     Change,
     Kind,
@@ -10,7 +11,6 @@ from web.ui.views.config import (
     differences,
     entries,
     history_differences,
-    named_plugins,
     only_changes,
     password_keys,
 )
