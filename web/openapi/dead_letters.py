@@ -19,6 +19,10 @@ _ERROR: Final[Schema] = {
     "description": "Connect's error headers by name; null: the letter has none.",
     "additionalProperties": {"type": ["string", "integer", "null"]},
 }
+_FROM: Final[Schema] = {
+    **map_of(NUMBER),
+    "description": "By partition, the offset at which a replay starts; of a dry run.",
+}
 _LETTER: Final = object_of(
     {
         "topic": TEXT,
@@ -56,8 +60,12 @@ REPLAY: Final[Schema] = object_of(
     {
         "limit": {"type": "integer", "minimum": 1, "maximum": MOST_REPLAYED, "default": MOST_REPLAYED},
         "dry_run": {"type": "boolean", "default": False, "description": "Write nothing."},
+        "from": {
+            **map_of(NUMBER),
+            "description": "As a dry run answered it: write nothing (409) unless the replay starts there.",
+        },
     },
-    optional=("limit", "dry_run"),
+    optional=("limit", "dry_run", "from"),
 )
 _TARGET: Final = object_of(
     {
@@ -71,11 +79,13 @@ REPLAYED: Final[Schema] = object_of(
     {
         "topic": TEXT,
         "dry_run": {"type": "boolean"},
+        "from": _FROM,
         "written": {**map_of(NUMBER), "description": "Number of letters by the topic that they went to."},
         "targets": {
             **list_of(_TARGET),
             "description": f"The first {MOST_SHOWN} letters and where they went.",
         },
         "left_to_replay": {**NUMBER, "description": "Offsets that no replay has passed yet."},
-    }
+    },
+    optional=("from",),
 )

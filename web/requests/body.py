@@ -30,7 +30,9 @@ _CREATE_FIELDS = ("name", "config", "initial_state")
 _TRIMMED = "".join(map(chr, range(0x21)))
 """Characters that Java's String.trim removes."""
 
-_REPLAY_FIELDS = ("limit", "dry_run")
+_REPLAY_FIELDS = ("limit", "dry_run", "from")
+_FROM = "Field from"
+_LONGEST_OFFSET = 19
 _OFFSETS_FIELDS = ("offsets",)
 _OFFSET_FIELDS = ("partition", "offset")
 _DEEPEST = 100
@@ -67,6 +69,8 @@ class ReplayRequest:
 
     limit: int
     dry_run: bool
+    start: Mapping[int, int] | None = None
+    """Offsets by partition from which the caller expects the replay to start; None: from wherever it does."""
 
 
 async def read_body(services: Services, request: Request) -> bytes:
@@ -169,7 +173,20 @@ def parse_replay(body: bytes, *, most: int) -> ReplayRequest:
     number = float(limit) if isinstance(limit, _Number) else 0.0
     if not 1 <= number <= most or not number.is_integer():
         raise BadRequest(f"Field limit must be a whole number from 1 to {most}")
-    return ReplayRequest(limit=int(number), dry_run=dry_run)
+    start = (
+        None
+        if "from" not in fields
+        else dict(_place(*each) for each in _object(fields["from"], _FROM).items())
+    )
+    return ReplayRequest(limit=int(number), dry_run=dry_run, start=start)
+
+
+def _place(partition: str, offset: Any) -> tuple[int, int]:
+    for text in (partition, offset):
+        plain = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_OFFSET
+        if not plain or not isinstance(offset, _Number):
+            raise BadRequest(f'{_FROM} must contain partitions and their offsets, such as {{"0": 17}}')
+    return int(partition), int(offset)
 
 
 def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:

@@ -27,7 +27,7 @@ from web.openapi.dead_letters import MOST_REPLAYED, MOST_SHOWN, REPLAY, REPLAYED
 from web.openapi.operation import Operation, Query
 from web.rendering import json_answer, to_json
 from web.requests.blocking_calls import BlockingCalls
-from web.requests.body import parse_replay, read_body
+from web.requests.body import ReplayRequest, parse_replay, read_body
 from web.requests.paths import connector_of
 from web.resource import Endpoint, endpoint, live_snapshot
 from web.settings import Services
@@ -105,7 +105,8 @@ def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
             tag="dead letters",
             summary="Write dead letters back to their topics",
             about="Continues after the letters that were replayed before, over REST or by `kraal dlq`. A request "
-            "writes for a minute at most: `left_to_replay` says whether there are more.",
+            "writes for a minute at most: `left_to_replay` says whether there are more. With the `from` of a dry run "
+            "it writes only what was not replayed since, so that a repeated request is refused.",
             body=REPLAY,
             answers={200: REPLAYED},
             errors=(409, 503),
@@ -115,10 +116,7 @@ def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
         name = connector_of(request)
         wanted = parse_replay(await read_body(services, request), most=MOST_REPLAYED)
         config = view.connector_config(await live_snapshot(services), name)
-        replayed = await calls.run(
-            lambda: letters.replay(name, _texts(config), wanted.limit, dry_run=wanted.dry_run)
-        )
-        return json_answer(replayed)
+        return json_answer(await calls.run(lambda: letters.replay(name, _texts(config), wanted)))
 
     return post
 
@@ -164,17 +162,20 @@ class _Letters:
             "shown": list(_fitting(found)),
         }
 
-    def replay(self, name: str, config: Config, limit: int, *, dry_run: bool) -> dict[str, Any]:
+    def replay(self, name: str, config: Config, wanted: ReplayRequest) -> dict[str, Any]:
         """Return the answer to POST. Raises NotFound, Unavailable, Conflict."""
         until_s = time.monotonic() + _REPLAY_S
         written: Counter[str] = Counter()
         targets: list[dict[str, Any]] = []
         with _answered(), self._open(config) as kafka:
             box = Box(topic_of(name, config), name)
-            with self._alone(box, dry_run=dry_run):
+            with self._alone(box, dry_run=wanted.dry_run):
                 _, left = _spans(kafka, box)
+                start = {number: span.first for number, span in left.items() if span.count}
+                _refuse_another(wanted, start, name)
+                writes = not wanted.dry_run
                 pieces = replay(
-                    kafka, box, left, limit=limit, write=not dry_run, remember=not dry_run, until_s=until_s
+                    kafka, box, left, limit=wanted.limit, write=writes, remember=writes, until_s=until_s
                 )
                 for piece in pieces:
                     for letter, target in piece:
@@ -187,7 +188,8 @@ class _Letters:
                 _, left = _spans(kafka, box)
         return {
             "topic": box.topic,
-            "dry_run": dry_run,
+            "dry_run": wanted.dry_run,
+            **({"from": start} if wanted.dry_run else {}),
             "written": dict(sorted(written.items())),
             "targets": targets,
             "left_to_replay": _count(left),
@@ -210,6 +212,16 @@ class _Letters:
         finally:
             with self._lock:
                 self._replaying.discard(box.group)
+
+
+def _refuse_another(wanted: ReplayRequest, start: Mapping[int, int], name: str) -> None:
+    """Refuse a replay that would not start where its caller expects it. New partitions may have letters since."""
+    expected = wanted.start or {}
+    if any(start.get(number) != offset for number, offset in expected.items()):
+        raise Conflict(
+            f"The dead letters of connector {name} have changed since these were shown: they were replayed, or the "
+            "topic no longer has them. Nothing was written; look at the letters again."
+        )
 
 
 @contextmanager

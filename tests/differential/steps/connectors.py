@@ -130,7 +130,7 @@ _CONFIGS = [
     ask(
         "its dead letters again",
         "POST /connectors/plain/dead-letters/replay",
-        {"limit": 1},
+        {"limit": 1, "from": {"0": 17}},
         whole("dead-letters", 404, 404),
     ),
     ask("the plugins it names", "GET /connectors/plain/plugins", None, whole("plugins-it-names", 404, 200)),

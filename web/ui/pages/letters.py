@@ -23,6 +23,8 @@ from web.ui.views.activity.letters import (
     preview_of,
     replay_request,
     replayed,
+    start_as_text,
+    start_of,
 )
 from web.ui.views.commands import Result
 
@@ -69,24 +71,25 @@ async def _ask_replay(visit: Visit) -> Model:
         raise Conflict("There is nothing to replay: all dead letters have been replayed, or there are none.")
     return {
         "confirmation": confirmation(visit.name, found, limit),
-        "fields": [("limit", str(found.total))],
+        "fields": [("limit", str(found.total)), ("from", start_as_text(found.start))],
         "target": ("connectors", visit.name, "letters", "replay"),
         "cancel": ("connectors", visit.name, "letters"),
         "cancel_query": {},
-        "copies": [visit.curl(replay_request(visit.name, found.total, dry_run=False))],
+        "copies": [visit.curl(replay_request(visit.name, found.total, dry_run=False, start=found.start))],
     }
 
 
 @action("/connectors/{connector}/letters/replay", nav="connectors")
 async def _replay(visit: Visit) -> Response:
-    """Replay no more letters than the question named."""
+    """Replay no more letters than the question named, and none that were replayed since it was asked."""
     refuse_if_read_only(visit)
-    limit = _limit(dict(await visit.form()).get("limit", ""))
+    fields = dict(await visit.form())
+    limit, start = _limit(fields.get("limit", "")), _start(fields.get("from", ""))
 
     def tell(_status: int, body: Json) -> Result:
         return replayed(visit.name, body)
 
-    request = replay_request(visit.name, limit, dry_run=False)
+    request = replay_request(visit.name, limit, dry_run=False, start=start)
     results = await Sender(visit.source, visit.caller).results([(visit.name, request, tell)])
     token = visit.memory.notices.keep(Notice(title="Replay dead letters", results=results))
     return visit.redirect("connectors", visit.name, "letters", result=token)
@@ -97,6 +100,13 @@ def _limit(typed: str) -> int:
         return limit_of(typed)
     except ValueError as error:
         raise BadRequest(str(error)) from error
+
+
+def _start(typed: str) -> dict[str, int]:
+    try:
+        return start_of(typed)
+    except ValueError as error:
+        raise BadRequest("The positions of the letters are not as the question has sent them.") from error
 
 
 PAGES: Final[tuple[Page, ...]] = (_ask_replay, _replay, _letters)

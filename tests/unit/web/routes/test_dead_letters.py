@@ -38,6 +38,9 @@ def sink(api: Api) -> Api:
     return api
 
 
+_START = 'Field from must contain partitions and their offsets, such as {"0": 17}'
+
+
 def ask(api: Api, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     status, text = api.request(method, path, None if body is None else json.dumps(body))
     return status, json.loads(text)
@@ -127,6 +130,22 @@ def test_a_dry_run_tells_what_a_replay_would_do(sink: Api) -> None:
     )
     assert [each["offset"] for each in found["targets"]] == [0, 2]
     assert (sink.kafka.written, sink.kafka.groups) == ([], {})
+
+
+def test_letters_of_a_dry_run_are_replayed_once_however_often_the_request_is_sent(sink: Api) -> None:
+    start = replay(sink, dry_run=True, limit=2)[1]["from"]
+    assert start == {"0": 0}
+    assert replay(sink, limit=2, **{"from": start})[1]["written"] == {"orders": 2}
+    status, error = replay(sink, limit=2, **{"from": start})
+    assert status == 409
+    assert error["message"].startswith(
+        "The dead letters of connector orders-sink have changed since these were shown"
+    )
+    assert [each.offset for each, _ in sink.kafka.written] == [0, 2], "the next one stays"
+    assert replay(sink, dry_run=True)[1]["from"] == {"0": 3}
+    assert replay(sink)[1]["written"] == {"orders": 1}
+    assert replay(sink, dry_run=True)[1]["from"] == {}
+    assert replay(sink, **{"from": {"0": 3}})[0] == 409, "nothing is left there"
 
 
 def test_not_all_targets_are_listed(sink: Api) -> None:
@@ -234,7 +253,12 @@ def test_rejects_an_invalid_limit(sink: Api, limit: str) -> None:
         ('{"limit": null}', "Field limit must be a whole number from 1 to 10000"),
         ('{"dry_run": null}', "Field dry_run must be a boolean, but is null"),
         ('{"dry_run": "yes"}', "Field dry_run must be a boolean, but is a string"),
-        ('{"to": "x"}', 'Unknown field "to" in the request body; its fields are limit, dry_run'),
+        ('{"from": []}', "Field from must be a JSON object, but is an array"),
+        ('{"from": {"0": "1"}}', _START),
+        ('{"from": {"x": 1}}', _START),
+        ('{"from": {"0": -1}}', _START),
+        ('{"from": {"0": 1.5}}', _START),
+        ('{"to": "x"}', 'Unknown field "to" in the request body; its fields are limit, dry_run, from'),
     ],
 )
 def test_rejects_an_invalid_body(sink: Api, body: str, text: str) -> None:

@@ -47,7 +47,11 @@ def answers(name: str = NAME, text: str = "IOError: disk is full") -> dict[str, 
         "/admin/loggers": {"root": {"level": "INFO"}, f"org.acme.{text}": {"level": text}},
         "/events": _events(name, text),
         f"{path}/dead-letters": _letters(text),
-        f"POST {path}/dead-letters/replay": {"dry_run": True, "written": {"orders": 12, "clicks": 3}},
+        f"POST {path}/dead-letters/replay": {
+            "dry_run": True,
+            "written": {"orders": 12, "clicks": 3},
+            "from": {"0": 17, "3": 5},
+        },
         f"PUT {path}/topics/reset": {},
         "PUT /admin/loggers/org.acme": ["org.acme", "org.acme.x"],
     }

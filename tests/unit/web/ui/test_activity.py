@@ -231,8 +231,10 @@ def test_a_replay_asks_with_the_numbers_of_a_dry_run_and_writes_no_more_than_it_
     assert f"Replay 15 dead letters of {NAME}?" in plain(page.text)
     assert "clicks (3) and orders (12)" in plain(page.text)
     assert '<input type="hidden" name="limit" value="15">' in page.text
-    answer = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
-    assert source.asked[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, {"limit": 15, "dry_run": False})
+    assert '<input type="hidden" name="from" value="0:17 3:5">' in page.text
+    answer = client.post(f"{URL}/letters/replay", content="limit=15&from=0:17+3:5", headers=FORM)
+    shown = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
+    assert source.asked[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, shown)
     assert "15 records written to clicks (3) and orders (12)" in plain(
         client.get(answer.headers["location"]).text
     )
@@ -244,6 +246,14 @@ def test_a_replay_that_may_have_happened_says_so() -> None:
     client = browser(source)
     answer = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
     assert "It is not known whether the request took effect." in client.get(answer.headers["location"]).text
+
+
+@pytest.mark.parametrize("start", ["0", "0:x", "x:0", ":"])
+def test_a_replay_from_nowhere_is_refused(start: str) -> None:
+    source = CannedSource(answers())
+    answer = browser(source).post(f"{URL}/letters/replay", content=f"limit=15&from={start}", headers=FORM)
+    assert answer.status_code == 400
+    assert source.asked == []
 
 
 @pytest.mark.parametrize(

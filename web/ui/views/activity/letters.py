@@ -90,6 +90,8 @@ class Preview:
     total: int
     written: Sequence[tuple[str, int]]
     """Topics and numbers of records, sorted."""
+    start: Mapping[str, int]
+    """By partition, the offset of the first letter; empty if the worker does not tell."""
 
 
 def letters_of(answer: object) -> Letters:
@@ -119,20 +121,37 @@ def limit_of(typed: str) -> int:
     return int(typed)
 
 
-def replay_request(name: str, limit: int, *, dry_run: bool) -> Request:
-    """Return the request that replays letters, or only tells what it would do."""
-    return Request(
-        method="POST",
-        segments=("connectors", name, "dead-letters", "replay"),
-        body={"limit": limit, "dry_run": dry_run},
-    )
+def replay_request(
+    name: str, limit: int, *, dry_run: bool, start: Mapping[str, int] | None = None
+) -> Request:
+    """Return the request that replays letters, or only tells what it would do.
+
+    `start`, of a preview: the worker refuses the request if these letters have been replayed since.
+    """
+    body: dict[str, Json] = {"limit": limit, "dry_run": dry_run}
+    if start:
+        body["from"] = {**start}
+    return Request(method="POST", segments=("connectors", name, "dead-letters", "replay"), body=body)
+
+
+def start_as_text(start: Mapping[str, int]) -> str:
+    """Return offsets by partition for a field of a form: `0:17 3:5`."""
+    return " ".join(f"{partition}:{offset}" for partition, offset in start.items())
+
+
+def start_of(typed: str) -> dict[str, int]:
+    """Return the offsets by partition in such a field. Raises ValueError."""
+    pairs = (each.partition(":") for each in typed.split())
+    return {str(int(partition)): int(offset) for partition, _, offset in pairs}
 
 
 def preview_of(answer: object) -> Preview:
     """Return what a dry run answered."""
     written = mapping(mapping(answer).get("written"))
     counts = [(topic, count) for topic in sorted(written) if (count := whole(written, topic))]
-    return Preview(total=sum(count for _, count in counts), written=counts)
+    found = mapping(mapping(answer).get("from"))
+    start = {partition: offset for partition in found if (offset := whole(found, partition)) is not None}
+    return Preview(total=sum(count for _, count in counts), written=counts, start=start)
 
 
 def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
