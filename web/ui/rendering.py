@@ -15,7 +15,7 @@ from typing_extensions import override
 from kraal.core.printable import printable
 from kraal.core.rest_requests import segment
 from web.ui.options import PREFIX
-from web.ui.views import formats
+from web.ui.views import formats, texts
 
 if TYPE_CHECKING:
     from jinja2.bccache import Bucket
@@ -106,7 +106,7 @@ class Rendering:
 
 
 _FILTERS: Final[tuple[Callable[..., str], ...]] = (
-    formats.utc, formats.iso, formats.number, formats.duration, short_hash,
+    formats.utc, formats.iso, formats.number, formats.duration, short_hash, texts.cut,
 )  # fmt: skip
 
 

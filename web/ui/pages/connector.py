@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from starlette.responses import PlainTextResponse
+
+from kraal.core.errors import NotFound
+from kraal.core.printable import printable
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import connector_status, get_map
 from web.ui.views.connector import connector_page
 from web.ui.views.json_values import mapping
 from web.ui.views.navigation import CONNECTOR_TABS, LETTERS, Entry, available
+from web.ui.views.statuses import connector_status as connector_status_of
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
 
 
 @page(
@@ -30,6 +38,21 @@ async def _overview(visit: Visit) -> Model:
     )
     frame = connector_frame(visit, "", letters=may_have_letters(status))
     return {**frame, "connector": connector_page(visit.name, status, config, topics)}
+
+
+@page("/connectors/{connector}/trace", "", nav="connectors")
+async def _trace(visit: Visit) -> Model | Response:
+    """Answer the whole trace of the connector, or of a task, as text: pages show long ones only in part."""
+    status = connector_status_of(visit.name, await connector_status(visit.source, visit.caller, visit.name))
+    wanted = visit.text("task")
+    found = [each for each in (status.connector, *status.tasks) if _task_text(each.task) == wanted]
+    if not found or not found[0].trace:
+        raise NotFound("There is no trace: the failure is over.")
+    return PlainTextResponse(printable(found[0].trace, keep="\n\t").encode("utf-8", "replace"))
+
+
+def _task_text(task: int | None) -> str:
+    return "" if task is None else str(task)
 
 
 def connector_frame(visit: Visit, tab: str, *, letters: bool = True) -> Model:
@@ -69,4 +92,4 @@ async def _nothing() -> None:
     return None
 
 
-PAGES: Final[tuple[Page, ...]] = (_overview,)
+PAGES: Final[tuple[Page, ...]] = (_overview, _trace)

@@ -32,6 +32,14 @@ def plain_text(documentation: object) -> str:
     return _LINES.sub("\n", text).strip()
 
 
+def cut(text: str, most: int) -> str:
+    """Return a text without its middle if it is longer than `most` characters: traces name causes at both ends."""
+    if len(text) <= most:
+        return text
+    head, tail = text[: most * 2 // 3], text[-(most // 3) :]
+    return f"{head}\n… {len(text) - len(head) - len(tail):,} characters …\n{tail}"
+
+
 def counted(number: int, noun: str) -> str:
     """Return `1 task`, `4 tasks`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -64,6 +64,32 @@ def test_a_connectors_page_shows_cause_and_trace_of_a_failed_task_first(orders: 
     assert text.index('tasks/1">1</a></th>') < text.index('tasks/0">0</a></th>')
 
 
+def test_long_traces_are_shown_in_part_and_whole_on_demand(api: Api) -> None:
+    long = "IOError: disk is full\n" + "\tat a.B.c\n" * 100_000 + "the \u202e end"
+    failed = {number: status(State.FAILED, f"{number} {long}") for number in range(20)}
+    statuses = ConnectorStatuses(connector=status(State.FAILED, long), tasks=failed)
+    api.herder.put("orders", {"connector.class": "a.b.FileSource"}, tasks=20, statuses=statuses)
+    code, text = get(api, "/ui/connectors/orders")
+    assert (code, len(text) < 250_000) == (200, True)
+    assert text.count(r"the \u202e end") == 21
+    assert 'href="/ui/connectors/orders/trace?task=7">Whole trace</a>' in text
+    found = api.client.get("/ui/connectors/orders/trace?task=7")
+    assert (found.status_code, found.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert found.text == f"7 {long}".replace("\u202e", r"\u202e")
+    assert get(api, "/ui/connectors/orders/trace")[1].startswith("IOError")
+    assert len(get(api, "/ui/connectors/orders/tasks/7")[1]) < 100_000
+    assert [get(api, f"/ui/connectors/{path}")[0] for path in ("orders/trace?task=20", "none/trace")] == [
+        404,
+        404,
+    ]
+
+
+def test_short_traces_are_shown_whole(orders: Api) -> None:
+    assert "Whole trace" not in get(orders, "/ui/connectors/orders")[1]
+    assert get(orders, "/ui/connectors/orders/trace?task=0")[0] == 404, "it does not fail"
+
+
 def test_the_cluster_page_shows_workers_and_what_they_run(orders: Api) -> None:
     code, text = get(orders, "/ui/cluster")
     assert code == 200

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from web.ui.views.texts import counted, listed, plain_text
+from web.ui.views.texts import counted, cut, listed, plain_text
 
 
 def test_html_of_documentation_becomes_lines_of_text() -> None:
@@ -34,3 +34,8 @@ def test_long_lists_of_names_are_cut() -> None:
     assert listed(names[:3]) == "c0, c1 and c2"
     assert listed(names).endswith("c8, c9 and 2 more")
     assert listed([]) == ""
+
+
+def test_long_texts_lose_their_middle() -> None:
+    assert cut("a" * 30, 30) == "a" * 30
+    assert cut("a" * 20 + "b" * 1000 + "c" * 10, 30) == "a" * 20 + "\n… 1,000 characters …\n" + "c" * 10
