@@ -1,0 +1,105 @@
+"""The systemd unit: systemd accepts it, it is hardened, and its times and exit codes are those of a worker."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kraal.worker.process import CLOSING_S, CONNECTOR_FAILED, GAVE_UP, HUNG_S, SHUTDOWN_EXTRA_S, START_FAILED
+from kraal.worker.watchdog import HUNG
+from tests.integration.deploy.chart import ROOT, render
+
+pytestmark = pytest.mark.ci
+
+FOLDER = ROOT / "deploy" / "systemd"
+UNIT = (FOLDER / "kraal@.service").read_text(encoding="utf-8")
+EXPOSURE = 20
+"""Tenths of systemd's 10.0 for a unit without any restriction."""
+GRACEFUL_S = 5
+"""Default of task.shutdown.graceful.timeout.ms."""
+
+
+def settings(key: str) -> list[str]:
+    """Return the values of a setting of the unit."""
+    return re.findall(rf"^{key}=(.*)$", UNIT, re.MULTILINE)
+
+
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of systemd."""
+    program = shutil.which(name)
+    if program is None:
+        pytest.fail(f"No {name} found. Install systemd 250 or newer; it need not run.")
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=30)
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """Return the unit of an instance, with a program that this machine has."""
+    file = tmp_path / "kraal@orders.service"
+    file.write_text(UNIT.replace("ExecStart=/opt/kraal/bin/kraal ", "ExecStart=/bin/true "), encoding="utf-8")
+    return file
+
+
+def test_systemd_knows_every_setting(unit: Path) -> None:
+    done = run("systemd-analyze", "verify", "--man=no", str(unit))
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "kraal" in line]) == (0, [])
+
+
+def test_systemd_would_tell_of_a_setting_that_it_does_not_know(unit: Path) -> None:
+    unit.write_text(
+        unit.read_text(encoding="utf-8").replace("NoNewPrivileges", "NoPrivileges"), encoding="utf-8"
+    )
+    assert "NoPrivileges" in run("systemd-analyze", "verify", "--man=no", str(unit)).stderr
+
+
+def test_a_worker_is_hardly_exposed(unit: Path) -> None:
+    done = run(
+        "systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", "--no-pager", str(unit)
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_java_may_compile_and_read_the_size_of_the_machine() -> None:
+    assert settings("MemoryDenyWriteExecute") == []
+    assert settings("ProcSubset") == []
+
+
+def test_a_worker_has_the_time_that_it_may_need_to_stop() -> None:
+    longest_s = GRACEFUL_S + SHUTDOWN_EXTRA_S + CLOSING_S + HUNG_S
+    [timeout] = settings("TimeoutStopSec")
+    assert longest_s <= int(timeout) <= longest_s + 10
+    pod = render({"preStopSeconds": 0}).one("StatefulSet")["spec"]["template"]["spec"]
+    assert longest_s <= pod["terminationGracePeriodSeconds"] <= longest_s + 10
+
+
+def test_only_failures_that_a_restart_cannot_help_end_it() -> None:
+    [prevented] = settings("RestartPreventExitStatus")
+    assert {int(code) for code in prevented.split()} == {START_FAILED, CONNECTOR_FAILED}
+    assert not {GAVE_UP, HUNG, 1} & {int(code) for code in prevented.split()}
+    assert settings("Restart") == ["on-failure"]
+
+
+def test_the_user_and_the_directory_of_configs_are_made(tmp_path: Path) -> None:
+    for each in ("etc", "run"):
+        (tmp_path / each).mkdir()
+    made = run("systemd-sysusers", f"--root={tmp_path}", str(FOLDER / "kraal.sysusers"))
+    assert made.returncode == 0, made.stderr
+    [user] = (tmp_path / "etc/passwd").read_text(encoding="utf-8").splitlines()
+    assert (user.split(":")[0], user.split(":")[6]) == (settings("User")[0], "/usr/sbin/nologin")
+    config = tmp_path / "etc/kraal/orders.properties"
+    config.parent.mkdir()
+    config.write_text("", encoding="utf-8")
+    made = run("systemd-tmpfiles", "--create", f"--root={tmp_path}", str(FOLDER / "kraal.tmpfiles"))
+    assert made.returncode == 0, made.stderr
+    modes = [f"{path.stat().st_mode & 0o7777:o}" for path in (config.parent, config)]
+    assert modes == ["750", "640"]
+
+
+def test_the_image_of_the_chart_and_the_unit_start_the_same_command() -> None:
+    [command] = settings("ExecStart")
+    assert command.split()[1:] == ["distributed", "/etc/kraal/%i.properties"]
+    assert render({}).worker["args"][0] == command.split()[1]
