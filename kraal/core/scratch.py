@@ -31,6 +31,7 @@ class Scratch:
 
     def __init__(self, parent: Path) -> None:
         """Remove directories of dead processes in `parent`, and create one there. Raises OSError."""
+        parent = parent.absolute()  # what is configured with the path may have another working directory
         make_directory(parent)
         remove_abandoned(parent)
         prefix = f"{PREFIX}{os.getpid()}-{int(time.time())}-"

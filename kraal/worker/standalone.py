@@ -82,7 +82,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
 
     @override
     def _scratch(self) -> Path:
-        return self.config.data_dir / "scratch"
+        return (self.config.data_dir / "scratch").absolute()
 
     @override
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:

@@ -342,5 +342,8 @@ def _ending(code: int) -> str:
 
 
 def scratch_directory(path: str | None) -> Path:
-    """Return the directory for the session's own files: `path`, or a new temporary one."""
-    return Path(path) if path else Path(tempfile.mkdtemp(prefix="kraal-"))
+    """Return the directory for the session's own files, which the JVM needs as an absolute path.
+
+    It is `path`, or a new temporary one.
+    """
+    return Path(path).absolute() if path else Path(tempfile.mkdtemp(prefix="kraal-"))

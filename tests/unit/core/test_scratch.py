@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from kraal.core.scratch import LOCK, Scratch, remove_abandoned, starts_directory
 
 CODE = """
@@ -29,6 +31,15 @@ def test_a_directory_is_there_while_its_process_is_and_not_longer(tmp_path: Path
     assert remove_abandoned(tmp_path) == []
     scratch.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_in_a_relative_one_has_an_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scratch = Scratch(Path("data/scratch"))
+    assert scratch.path.parent == tmp_path / "data" / "scratch"
+    scratch.close()
 
 
 def test_two_processes_have_one_each(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kraal.engine.session.session import scratch_directory
 from kraal.engine.session.settings import prepare_environment, spark_settings, with_lane_slot
 
 
@@ -74,4 +75,16 @@ def test_jobs_have_as_many_partitions_by_default_as_without_a_lane(tmp_path: Pat
     assert spark_settings(own, (), tmp_path)["spark.default.parallelism"] == "7"
     assert (
         spark_settings({"spark.master": "spark://h:7077"}, (), tmp_path)["spark.master"] == "spark://h:7077"
+    )
+
+
+def test_files_of_a_relative_directory_are_given_to_the_jvm_by_their_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = spark_settings(
+        {"spark.master": "local[2]"}, [], scratch_directory("offsets.kraal/scratch"), None
+    )
+    assert (
+        f"configurationFile={tmp_path.as_uri()}/offsets.kraal/" in settings["spark.driver.extraJavaOptions"]
     )
