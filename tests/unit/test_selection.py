@@ -44,16 +44,18 @@ def run(command: Sequence[str], first_in_path: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def pytest_arguments(directory: Path, *options: str) -> list[str]:
-    """Return what `scripts/test` passes to pytest, with a set-up that does nothing and a Python that prints."""
-    executable(directory / "bin" / "python", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+def pytest_arguments(directory: Path, *options: str) -> list[list[str]]:
+    """Return what `scripts/test` passes to pytest, with a set-up that does nothing and a Python that prints.
+
+    A list for each time that it starts pytest.
+    """
+    executable(directory / "bin" / "python", "#!/bin/sh\nprintf '%s\\n' \"$@\" END\n")
     executable(directory / "scripts" / "setup.sh", "kraal_setup() { :; }\n")
     shutil.copy(ROOT / "scripts" / "test", directory / "scripts" / "test")
-    module, pytest_name, *arguments = run(
-        ["bash", str(directory / "scripts" / "test"), *options], directory / "bin"
-    )
-    assert [module, pytest_name] == ["-m", "pytest"]
-    return arguments
+    printed = run(["bash", str(directory / "scripts" / "test"), *options], directory / "bin")
+    calls = [call.split("\n") for call in "\n".join(printed).removesuffix("\nEND").split("\nEND\n")]
+    assert all(call[:2] == ["-m", "pytest"] for call in calls)
+    return [call[2:] for call in calls]
 
 
 @pytest.mark.parametrize(
@@ -67,18 +69,38 @@ def pytest_arguments(directory: Path, *options: str) -> list[str]:
 def test_each_test_is_in_one_run_and_all_are_in_all(
     pytester: pytest.Pytester, tmp_path: Path, options: tuple[str, ...], selected: set[str]
 ) -> None:
-    pytester.makepyfile(test_marked=MARKED)
+    folders = {"tests/unit", "tests/kips", "tests/integration"}
+    for each in folders:
+        path = pytester.path / each
+        path.mkdir(parents=True)
+        (path / "test_marked.py").write_text(MARKED, encoding="utf-8")
     pytester.makeini(
-        "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n    ci: a\n    slow: b\n"
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\naddopts = --import-mode=importlib\n"
+        "testpaths = tests\nmarkers =\n    ci: a\n    slow: b\n"
     )
-    arguments = pytest_arguments(tmp_path, *options)
-    result = pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
-    found = {line.partition("::")[2] for line in result.outlines if "::" in line}
-    assert found == selected
+    (pytester.path / "tests" / "test_layout.py").write_text("")
+    found = [
+        line
+        for arguments in pytest_arguments(tmp_path, *options)
+        for line in pytester.runpytest_inprocess("--collect-only", "-q", *arguments).outlines
+        if "::" in line
+    ]
+    assert sorted(found) == sorted(f"{each}/test_marked.py::{name}" for each in folders for name in selected)
 
 
 def test_other_arguments_go_to_pytest(tmp_path: Path) -> None:
-    assert pytest_arguments(tmp_path, "--ci", "tests/unit", "-k", "jars")[-3:] == ["tests/unit", "-k", "jars"]
+    (arguments,) = pytest_arguments(tmp_path, "--ci", "tests/unit", "-k", "jars")
+    assert arguments[-3:] == ["tests/unit", "-k", "jars"]
+
+
+def test_a_failure_of_either_part_is_one_of_the_run(tmp_path: Path) -> None:
+    pytest_arguments(tmp_path)
+    script = str(tmp_path / "scripts" / "test")
+    for failing in ("*--ignore*", "*loadfile*"):
+        executable(tmp_path / "bin" / "python", f'#!/bin/sh\ncase "$*" in {failing}) exit 5 ;; esac\n')
+        path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(["bash", script], env=os.environ | {"PATH": path}, check=False)  # noqa: S607
+        assert done.returncode == 1
 
 
 def test_ci_runs_the_checks_and_both_parts(tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ _SUMMARIES = {
     "resume": "Resume paused or stopped connectors.",
     "status": "Show the status of connectors and tasks.",
     "stop": "Stop connectors and shut down their tasks.",
+    "top": "Show what tasks do: records per second, backlogs, times, errors.",
     "topics": "Show or reset the topics that connectors use.",
+    "wait": "Wait until connectors reach a state.",
 }
 
 COMMANDS = {name: Lazy(f"{__name__}.{name}", name, summary) for name, summary in _SUMMARIES.items()}

@@ -184,14 +184,14 @@ def test_reports_forbidden_values_with_key_and_value(settings: dict[str, str], e
 def test_reports_all_errors_at_once_with_the_keys_as_written() -> None:
     settings = {
         "security.protocol": "SASL_SSL",
-        "ssl.truststore.type": "JCEKS",
+        "ssl.truststore.type": "BCFKS",
         "ssl.keystore.location": "/nowhere",
         "sasl.mechanism": "GSSAPI",
     }
     with pytest.raises(ConfigInvalid) as raised:
         read_security(settings, lambda key: f"consumer.{key}")
     assert [error.partition(":")[0] for error in raised.value.errors] == [
-        "Invalid value JCEKS for configuration consumer.ssl.truststore.type",
+        "Invalid value BCFKS for configuration consumer.ssl.truststore.type",
         "Invalid value /nowhere for configuration consumer.ssl.keystore.location",
         "Invalid value GSSAPI for configuration consumer.sasl.mechanism",
     ]
