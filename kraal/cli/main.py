@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
-
 import click
 from typing_extensions import override
 
 from kraal import __version__
 from kraal.cli.extras import missing_text
+from kraal.cli.neighbours import check_neighbours
 from kraal.client.commands import COMMANDS
 from kraal.client.lazy import Lazy, LazyGroup
 from kraal.core.errors import KraalError
@@ -68,18 +66,4 @@ class Commands(LazyGroup):
 @click.version_option(__version__, prog_name="kraal")
 def main() -> None:
     """Run Kafka Connect workers on Pykka actors and Spark, and manage running workers."""
-    _check_neighbours()
-
-
-def _check_neighbours() -> None:
-    """Raise KraalError if another package shadows Kraal's `actors` or `web`, whose names are generic."""
-    for name in ("actors", "web"):
-        ours = Path(__file__).parents[2] / name / "__init__.py"
-        spec = find_spec(name)
-        found = spec.origin if spec else None
-        if not ours.exists():
-            raise KraalError(f"Kraal's package '{name}' is missing: {ours} does not exist; reinstall Kraal.")
-        if found is None or not ours.samefile(found):
-            raise KraalError(
-                f"Kraal's package '{name}' is shadowed by {found}; install Kraal in its own environment."
-            )
+    check_neighbours()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from importlib.metadata import distribution
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
-ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+from tests.fakes.distributions import ROOT, needs_of, requirements
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 def pins(file: str) -> dict[NormalizedName, tuple[str, frozenset[str]]]:
@@ -28,14 +27,6 @@ def pins(file: str) -> dict[NormalizedName, tuple[str, frozenset[str]]]:
 
 WORKER = pins("requirements-worker.lock")
 TESTED = pins("requirements.lock")
-WANTED = [
-    Requirement(each)
-    for each in (
-        *PROJECT["dependencies"],
-        *PROJECT["optional-dependencies"]["worker"],
-        *PROJECT["optional-dependencies"]["registry"],
-    )
-]
 
 
 def test_every_package_is_locked_with_hashes() -> None:
@@ -47,21 +38,16 @@ def test_every_package_is_the_one_that_the_tests_use() -> None:
     assert {name: TESTED.get(name) for name in WORKER} == WORKER
 
 
-@pytest.mark.parametrize("wanted", WANTED, ids=str)
+@pytest.mark.parametrize("wanted", requirements("worker", "registry"), ids=str)
 def test_the_locked_version_is_one_that_kraal_allows(wanted: Requirement) -> None:
     version, _ = WORKER[canonicalize_name(wanted.name)]
     assert wanted.specifier.contains(version)
 
 
 def test_what_the_locked_packages_need_is_locked() -> None:
-    needs = {
-        (name, canonicalize_name(each.name))
-        for name in WORKER
-        if name != "httpx2-jsfetch"  # for Python in a browser
-        for each in map(Requirement, distribution(name).requires or ())
-        if each.marker is None or each.marker.evaluate({"extra": ""})
-    }
-    assert {(name, needed) for name, needed in needs if needed not in WORKER} == set()
+    browser = {"httpx2-jsfetch"}  # for Python in a browser, and so not installed
+    needed = {each for name in WORKER.keys() - browser for each in needs_of(name)}
+    assert needed - WORKER.keys() == set()
 
 
 def test_it_has_nothing_that_only_tests_need() -> None:

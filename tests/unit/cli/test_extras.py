@@ -5,54 +5,32 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tomllib
-from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
-from pathlib import Path
+from importlib.metadata import distribution, packages_distributions
 
 import pytest
 from click.testing import CliRunner
 from packaging.requirements import Requirement
-from packaging.utils import NormalizedName, canonicalize_name
+from packaging.utils import canonicalize_name
 
 from kraal.cli.extras import ENOUGH, PACKAGES, missing_text
 from kraal.cli.main import CLIENT, OWN, Commands
 from kraal.client.lazy import Lazy
+from tests.fakes.distributions import PROJECT, ROOT, requirements, with_needs
 
-ROOT = Path(__file__).parents[3]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-
-
-def named(requirements: list[str]) -> set[NormalizedName]:
-    """Return the normalized names of the packages that are required, without Kraal."""
-    return {canonicalize_name(Requirement(each).name) for each in requirements} - {canonicalize_name("kraal")}
-
-
-EXTRAS = {name: named(each) for name, each in PROJECT["optional-dependencies"].items()}
-
-
-def with_dependencies(packages: set[NormalizedName]) -> set[NormalizedName]:
-    """Return the distributions that these need on this machine, with them."""
-    found: set[NormalizedName] = set()
-    waiting = set(packages)
-    while waiting:
-        found.add(name := waiting.pop())
-        try:
-            needs = [Requirement(each) for each in distribution(name).requires or ()]
-        except PackageNotFoundError:
-            pytest.fail(f"{name} is not installed")
-        waiting |= {
-            canonicalize_name(each.name)
-            for each in needs
-            if each.marker is None or each.marker.evaluate({"extra": ""})
-        } - found
-    return found
+OPTIONAL = PROJECT["optional-dependencies"]
+EXTRAS = {
+    extra: {
+        canonicalize_name(each.name) for each in map(Requirement, OPTIONAL[extra]) if each.name != "kraal"
+    }
+    for extra in OPTIONAL
+}
 
 
 @pytest.fixture(scope="module")
 def client_only(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the start of a command line for a Python with the client's dependencies alone, and Kraal."""
     place = tmp_path_factory.mktemp("client")
-    for name in with_dependencies(named(PROJECT["dependencies"])):
+    for name in with_needs({canonicalize_name(each.name) for each in requirements()}):
         each = distribution(name)
         for top in {file.parts[0] for file in each.files or () if file.parts[0] != ".."}:
             if top != "__pycache__" and not (place / top).exists():
@@ -80,14 +58,13 @@ def test_a_smaller_extra_has_only_what_the_worker_has() -> None:
 
 
 def test_the_extra_for_tests_brings_the_worker() -> None:
-    assert "kraal[worker]" in PROJECT["optional-dependencies"]["test"]
+    assert "kraal[worker]" in OPTIONAL["test"]
 
 
-def test_the_locked_environment_has_the_client_the_worker_and_the_registry() -> None:
-    locked = named(
-        [line for line in (ROOT / "requirements.in").read_text("utf-8").splitlines() if "==" in line]
-    )
-    assert named(PROJECT["dependencies"]) | EXTRAS["worker"] | EXTRAS["registry"] | EXTRAS["test"] <= locked
+def test_the_locked_environment_has_the_client_and_every_extra() -> None:
+    lines = (ROOT / "requirements.in").read_text("utf-8").splitlines()
+    locked = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+    assert {canonicalize_name(each.name) for each in requirements(*EXTRAS)} <= locked
 
 
 def test_the_help_of_every_command_needs_only_the_client(client_only: list[str]) -> None:

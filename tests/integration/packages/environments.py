@@ -1,0 +1,108 @@
+"""Virtual environments of users, with Kraal installed from its wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import NormalizedName, canonicalize_name
+
+from tests.fakes.distributions import ROOT, requirements
+
+Done = subprocess.CompletedProcess[str]
+PATIENCE_S = 1200.0
+"""Long enough for pip to build PySpark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment without pip, which has only what was installed into it."""
+
+    place: Path
+
+    @classmethod
+    def make(cls, place: Path) -> Environment:
+        """Make an empty one with this Python."""
+        checked([sys.executable, "-m", "venv", "--without-pip", str(place)])
+        return cls(place)
+
+    @property
+    def packages(self) -> Path:
+        """Directory of the installed packages."""
+        [found] = (self.place / "lib").glob("python3*/site-packages")
+        return found
+
+    def pip(self, *arguments: str) -> Done:
+        """Run pip for this environment. Raises AssertionError with its output if it fails."""
+        python = str(self.place / "bin" / "python")
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, *arguments]
+        return checked(command)
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command line of its `kraal`."""
+        return [str(self.place / "bin" / "kraal"), *arguments]
+
+    def kraal(self, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
+        """Run its `kraal`."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.place,
+            env=clean() | dict(env or {}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def size(self) -> int:
+        """Return the bytes of all files that were installed."""
+        return sum(path.stat().st_size for path in self.packages.rglob("*") if path.is_file())
+
+
+def clean() -> dict[str, str]:
+    """Return the environment variables without those that would add other packages or settings."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VIRTUAL", "KRAAL_URL"))
+    }
+
+
+def checked(command: Iterable[str]) -> Done:
+    """Run a command. Raises AssertionError with its output if it fails."""
+    done = subprocess.run(
+        [*command],
+        cwd=ROOT,
+        env=clean(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def locked(names: set[NormalizedName]) -> str:
+    """Return the part of the lock for operators that pins these packages, with hashes."""
+    text = (ROOT / "requirements-worker.lock").read_text("utf-8")
+    pins = re.findall(r"^[a-z].*\\\n(?:    --hash.*\n)+", text, re.MULTILINE)
+    return "".join(pin for pin in pins if canonicalize_name(pin.partition("==")[0]) in names)
+
+
+def lowest(extras: Iterable[str]) -> str:
+    """Return constraints to the lowest versions that Kraal allows of what it names itself."""
+    bounds = (
+        (each.name, part.version)
+        for each in requirements(*extras)
+        for part in each.specifier
+        if part.operator in (">=", "==")
+    )
+    return "".join(f"{name}=={bound}\n" for name, bound in bounds)

@@ -1,0 +1,75 @@
+"""`pip install kraal`: the client, in an environment that has nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+
+import httpx2
+import pytest
+
+from kraal.cli.main import CLIENT, OWN
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import connect
+from tests.integration.packages.environments import Environment, clean
+
+pytestmark = pytest.mark.ci
+
+LARGEST = 30_000_000
+
+
+def test_it_has_all_that_it_requires_and_is_small(client: Environment) -> None:
+    client.pip("check")
+    assert client.size() <= LARGEST
+
+
+@pytest.mark.parametrize("name", sorted({*CLIENT, *OWN}))
+def test_every_command_documents_itself(client: Environment, name: str) -> None:
+    done = client.kraal(name, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: kraal {name} ")
+
+
+def test_it_shows_and_changes_the_connectors_of_a_worker(client: Environment) -> None:
+    with connect() as worker:
+        worker.create("orders", {"connector.class": FAKE_SOURCE})
+        url = {"KRAAL_URL": worker.url}
+        done = client.kraal("status", env=url)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[1].split()[:3] == ["orders", "-", "RUNNING"]
+        assert client.kraal("patch", "orders", "tasks.max=1", env=url).returncode == 0
+        assert client.kraal("ls", "-o", "yaml", env=url).stdout.startswith("- ")
+
+
+def test_it_serves_the_dashboard(client: Environment) -> None:
+    with connect() as worker:
+        process = subprocess.Popen(
+            client.command("ui", "--url", worker.url, "--listen", "127.0.0.1:0"),
+            stdout=subprocess.PIPE,
+            text=True,
+            env=clean() | {"PYTHONUNBUFFERED": "1"},
+        )
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[-1]
+            assert httpx2.get(address, trust_env=False).status_code == 200
+        finally:
+            process.terminate()
+            assert process.wait(20) == 0
+            process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["standalone", "w.properties"], "worker"),
+        (["prepare"], "worker"),
+        (["plugins", "add", "a:b:1"], "worker"),
+        (["dlq", "ls"], "kafka"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_needs_an_extra_names_it(client: Environment, arguments: list[str], extra: str) -> None:
+    done = client.kraal(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith(f": pip install 'kraal[{extra}]'\n")
+    assert done.stderr.count("\n") == 1

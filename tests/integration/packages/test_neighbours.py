@@ -1,0 +1,84 @@
+"""Kraal beside other packages named `web` or `actors`: it says what happened, whatever pip did."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.packages.environments import Environment
+
+pytestmark = pytest.mark.ci
+
+
+@pytest.fixture
+def environment(client: Environment, tmp_path: Path) -> Environment:
+    """Return a copy of the client's environment, whose `kraal` is run by its own Python."""
+    made = Environment.make(tmp_path / "venv")
+    shutil.copytree(client.packages, made.packages, dirs_exist_ok=True)
+    script = made.place / "bin" / "kraal"
+    script.write_text(
+        f"#!{made.place}/bin/python\nfrom kraal.cli.main import main\nmain(prog_name='kraal')\n"
+    )
+    script.chmod(0o755)
+    assert made.kraal("ls", "--help").returncode == 0
+    return made
+
+
+def neighbour(place: Path, name: str, package: str) -> Path:
+    """Make a wheel of another project with one package, and return it."""
+    info = f"{name}-1.0.dist-info"
+    files = {
+        f"{package}/__init__.py": "raise SystemExit('this is the neighbour')\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+    path = place / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for inner, text in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(inner, text)
+    return path
+
+
+@pytest.mark.parametrize("package", ["web", "actors"])
+def test_a_package_that_is_found_first_is_named(
+    environment: Environment, package: str, tmp_path: Path
+) -> None:
+    intruder = tmp_path / "other" / package / "__init__.py"
+    intruder.parent.mkdir(parents=True)
+    intruder.write_text("raise SystemExit('this is the neighbour')\n")
+    done = environment.kraal("ls", env={"PYTHONPATH": str(tmp_path / "other")})
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"Error: Kraal's package '{package}' is shadowed by {intruder}; install Kraal in its own environment.\n"
+    )
+
+
+@pytest.mark.parametrize("package", ["web", "actors"])
+def test_a_package_that_was_installed_over_kraals_is_named_and_its_removal_too(
+    environment: Environment, package: str, tmp_path: Path
+) -> None:
+    environment.pip("install", "--no-deps", "--no-index", str(neighbour(tmp_path, "garden", package)))
+    done = environment.kraal("ls")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"Error: Kraal's package '{package}' was replaced by garden, which has a package of that name; "
+        "install Kraal in its own environment.\n"
+    )
+    environment.pip("uninstall", "--yes", "garden")
+    done = environment.kraal("ls")
+    assert done.returncode == 1
+    assert f"Kraal's package '{package}' is missing: " in done.stderr
+    assert done.stderr.endswith("; reinstall Kraal.\n")
+
+
+def test_kraal_installed_again_repairs_what_a_neighbour_did(
+    environment: Environment, wheel: Path, tmp_path: Path
+) -> None:
+    environment.pip("install", "--no-deps", "--no-index", str(neighbour(tmp_path, "garden", "web")))
+    environment.pip("uninstall", "--yes", "garden")
+    environment.pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel))
+    assert environment.kraal("ls", "--help").returncode == 0
