@@ -17,6 +17,7 @@ from kraal.core.errors import KraalError
 from scripts.bench.control import (
     assign,
     churn,
+    client,
     cluster100,
     cluster_lost,
     create100,
@@ -81,6 +82,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "rolling": rolling,
     "restart-cluster": restart_cluster,
     "ui": ui,
+    "client": client,
     "assign": assign,
     "read-log": read_log,
 }

@@ -68,7 +68,7 @@ def run(lab: Lab) -> list[Case]:
         return []
     worker = lab.started(("kraal",))["kraal"]
     count = QUICK if lab.options.quick else CONNECTORS
-    _create(lab, worker, count)
+    create_connectors(lab, worker, count)
     before = _idle_cores(lab, worker)
     with sync_playwright() as playwright:
         visits = []
@@ -97,7 +97,8 @@ def run(lab: Lab) -> list[Case]:
     return cases(ROWS, {"kraal": figures})
 
 
-def _create(lab: Lab, worker: Worker, count: int) -> None:
+def create_connectors(lab: Lab, worker: Worker, count: int) -> None:
+    """Create connectors that have nothing to do, and wait until all run."""
     topic, names = lab.topic("many"), [f"many-{number:04d}" for number in range(count)]
     say(f"creating {count} connectors")
     for name in names:

@@ -1,0 +1,93 @@
+"""What `kraal` imports before it prints: the figures of the benchmark `client` hold as long as these sets do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.distributions import ROOT
+from tests.fakes.workers.connect import connect
+
+HELP = {
+    "kraal",
+    "kraal.cli",
+    "kraal.cli.extras",
+    "kraal.cli.main",
+    "kraal.cli.neighbours",
+    "kraal.client",
+    "kraal.client.commands",
+    "kraal.client.lazy",
+    "kraal.core",
+    "kraal.core.errors",
+    "kraal.core.secrets",
+}
+HTTP = {"anyio", "brotli", "certifi", "h11", "httpcore2", "httpx2", "idna", "truststore"}
+"""The client of HTTP, with what it needs or uses if it is there."""
+SLOW = {
+    "asyncio",
+    "concurrent",
+    "ctypes",
+    "multiprocessing",
+    "pkgutil",
+    "sqlite3",
+    "subprocess",
+    "unittest",
+    "xml",
+}
+"""Parts of the standard library that take long to import."""
+
+
+def modules(*arguments: str) -> set[str]:
+    """Run `kraal` in a process of its own and return the names of all modules that it has imported."""
+    code = (
+        "import atexit, sys; from kraal.cli.main import main; "
+        "atexit.register(lambda: print('modules:', *sys.modules, file=sys.stderr)); main(prog_name='kraal')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stderr.partition("modules:")[2].split())
+
+
+def packages(found: set[str]) -> set[str]:
+    """Return the top-level packages that are neither Python's nor put there by how this environment was made."""
+    tops = {name.partition(".")[0] for name in found}
+    return {top for top in tops if not top.startswith("_")} - sys.stdlib_module_names
+
+
+def of_kraal(found: set[str]) -> set[str]:
+    return {name for name in found if name.partition(".")[0] in ("kraal", "actors", "web")}
+
+
+def test_help_imports_no_command_and_only_what_parses_the_command_line() -> None:
+    found = modules("--help")
+    assert of_kraal(found) == HELP
+    assert packages(found) == {"kraal", "click", "typing_extensions"}
+    assert found & SLOW == set()
+
+
+def test_the_version_imports_no_more_than_the_help() -> None:
+    assert of_kraal(modules("--version")) == HELP
+
+
+def test_status_imports_a_client_of_http_and_nothing_of_a_worker() -> None:
+    with connect() as worker:
+        worker.create("orders", {"connector.class": FAKE_SOURCE})
+        found = modules("status", "--url", worker.url)
+    assert packages(found) <= {"kraal", "click", "typing_extensions", *HTTP}
+    assert "httpx2" in found
+    folders = {".".join(name.split(".")[:2]) for name in of_kraal(found)}
+    assert folders == {"kraal", "kraal.cli", "kraal.client", "kraal.config", "kraal.core"}
+    assert found & SLOW == set()
+
+
+def test_a_command_does_not_import_the_others() -> None:
+    found = modules("status", "--help")
+    assert {name for name in found if name.startswith("kraal.client.commands.")} == {
+        "kraal.client.commands.status"
+    }
+    assert "httpx2" not in found
