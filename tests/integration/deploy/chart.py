@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import kubernetes_validate
 import yaml
 
 from scripts.harness.processes import ScriptFailed
@@ -21,6 +22,11 @@ VALUES: Final = sorted((ROOT / "deploy" / "chart" / "values").glob("*.yaml"))
 RELEASE: Final = "r"
 NAMESPACE: Final = "data"
 START_S: Final = 10.0
+
+KUBERNETES: Final = ("1.29", "1.37")
+"""The oldest version that the chart is for, and the newest one whose schemas there are."""
+_CUSTOM: Final = {"PodMonitor", "PrometheusRule"}
+"""Kinds of the Prometheus operator, of which Kubernetes has no schema."""
 
 Object = Mapping[str, Any]
 """An object of Kubernetes, or a part of one."""
@@ -40,6 +46,12 @@ class Rendered:
     def of(self, kind: str) -> list[Object]:
         """Return all objects of a kind."""
         return [each for each in self.objects if each["kind"] == kind]
+
+    def validate(self, version: str = KUBERNETES[-1]) -> None:
+        """Compare all objects with the schemas of Kubernetes. Raises ValidationError."""
+        for each in self.objects:
+            if each["kind"] not in _CUSTOM:
+                kubernetes_validate.validate(each, version, strict=True)
 
     @property
     def pods(self) -> list[Object]:

@@ -1,52 +1,31 @@
-"""The Helm chart: real helm renders it, Kubernetes' schemas accept it, and a worker accepts its files."""
+"""The Helm chart: real helm renders it, and Kubernetes' schemas accept its objects."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
-from kraal.client.manifests import read_wants
-from kraal.config.properties_file import read_properties
-from kraal.config.worker.distributed import DistributedConfig, load_distributed
-from kraal.java_plugins.services import resolved_worker
 from scripts.harness.processes import ScriptFailed
-from tests.fakes.kafka.certificates import PASSWORD, make_authority
 from tests.integration.deploy.chart import (
     CHART,
+    KUBERNETES,
     NAMESPACE,
     ROOT,
     VALUES,
     Object,
-    Pod,
     Rendered,
     containers,
     render,
 )
 from tests.tools.helm.helm import run_helm
 
-pytestmark = pytest.mark.ci
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
 
-KUBERNETES = ("1.29", "1.37")
 NEWER = {"plugins-volume"}
 """Example files with volumes of images, which Kubernetes has since 1.33."""
-CUSTOM = {"PodMonitor", "PrometheusRule"}
-"""Kinds of the Prometheus operator, of which Kubernetes has no schema."""
-JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="kraal" password="secret";'
-PAGES = sorted((ROOT / "docs" / "deploy").glob("*.md"))
-BLOCKS = [
-    pytest.param(text, id=f"{page.stem}-{number}")
-    for page in PAGES
-    for number, text in enumerate(
-        re.findall(r"```yaml\n# values.yaml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    )
-]
 
 
 @pytest.fixture(scope="module", params=VALUES, ids=lambda path: path.stem)
@@ -54,28 +33,6 @@ def rendered(request: pytest.FixtureRequest) -> Rendered:
     """Return the chart with one of the example files."""
     values: Path = request.param
     return render(values)
-
-
-def config(rendered: Rendered, directory: Path, number: int = 0) -> DistributedConfig:
-    """Return the config that a worker reads in a pod. Raises ConfigInvalid."""
-    pod = Pod(rendered, number, directory)
-    give_secrets(pod)
-    return load_distributed(pod.start(), resolved=resolved_worker)
-
-
-def give_secrets(pod: Pod) -> None:
-    """Write what the Secrets of the example files contain."""
-    authority = make_authority()
-    me = authority.vouch_for("kraal", address="127.0.0.1")
-    pod.write("/etc/kraal/users/users.properties", "ann=secret\n")
-    pod.write("/etc/kraal/tls/password", PASSWORD)
-    pod.write("/etc/kraal/tls/combined.pem", me.key_pem() + me.chain_pem)
-    me.key_store(pod.here_path("/etc/kraal/tls/keystore.p12"))
-    authority.trust_store(pod.here_path("/etc/kraal/tls/truststore.p12"))
-    secrets = "/etc/kraal/secrets"
-    pod.write(f"{secrets}/kraal-user/sasl.jaas.config", JAAS)
-    pod.write(f"{secrets}/my-cluster-cluster-ca-cert/ca.password", PASSWORD)
-    authority.trust_store(pod.here_path(f"{secrets}/my-cluster-cluster-ca-cert/ca.p12"))
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
@@ -95,11 +52,9 @@ def test_helm_finds_nothing_to_complain_about(values: Path) -> None:
     ],
 )
 def test_every_object_fits_the_schema_of_kubernetes(values: Path, version: str) -> None:
-    objects = render(values, f"--kube-version={version}.0").objects
-    assert {each["kind"] for each in objects} >= {"StatefulSet", "Service", "ConfigMap"}
-    for each in objects:
-        if each["kind"] not in CUSTOM:
-            kubernetes_validate.validate(each, version, strict=True)
+    rendered = render(values, f"--kube-version={version}.0")
+    assert {each["kind"] for each in rendered.objects} >= {"StatefulSet", "Service", "ConfigMap"}
+    rendered.validate(version)
 
 
 def test_an_older_kubernetes_is_refused() -> None:
@@ -145,68 +100,6 @@ def test_services_and_budget_choose_the_workers_and_no_job(rendered: Rendered) -
         assert not [each for each in others if selector.items() <= each.items()]
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_worker_accepts_the_file_of_its_pod(rendered: Rendered, tmp_path: Path, number: int) -> None:
-    found = config(rendered, tmp_path, number)
-    headless = rendered.one("Service", "-workers")["metadata"]["name"]
-    host = re.escape(
-        f"{rendered.one('StatefulSet')['metadata']['name']}-{number}.{headless}.{NAMESPACE}.svc."
-    )
-    port = rendered.worker["ports"][0]["containerPort"]
-    assert re.fullmatch(rf"https?://{host}(cluster\.local|example\.internal):{port}/", found.advertised_url)
-    assert found.data_dir == tmp_path / "var/lib/kraal/data"
-    assert not [each for each in found.warnings if "unknown" in each.lower()]
-
-
-def test_names_of_group_and_topics_come_from_the_release_or_from_values(tmp_path: Path) -> None:
-    own = config(render({}), tmp_path / "own")
-    assert own.group_id == "r-kraal"
-    topics = [own.config_topic.name, own.offset_topic.name, own.status_topic.name]
-    assert topics == ["r-kraal-configs", "r-kraal-offsets", "r-kraal-status"]
-    given = config(render({"groupId": "orders", "topics": {"status": "states"}}), tmp_path / "given")
-    topics = [given.config_topic.name, given.offset_topic.name, given.status_topic.name]
-    assert topics == ["orders-configs", "orders-offsets", "states"]
-
-
-def test_values_of_keys_arrive_as_they_are_written(tmp_path: Path) -> None:
-    wanted = {
-        "offset.flush.interval.ms": 1_000_000,
-        "a.ratio": 0.5,
-        "a.flag": True,
-        "a.pattern": r"a\.b\\c \u0041",
-        "a.blank": "  two blanks and a tab\t",
-        "a.lines": "one\ntwo",
-        "a.sign": "a=b:c#d!",
-        "a.variable": "${dir:/etc/x:y}",
-        "a.letter": "ß 漢",
-        "header.converter": None,
-    }
-    file = Pod(render({"config": wanted}), 0, tmp_path).start()
-    found = read_properties(file, "worker configuration")
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in wanted.items()}
-    del texts["header.converter"]
-    assert {key: found.get(key) for key in texts} == texts
-    assert "header.converter" not in found
-
-
-def test_a_default_key_is_replaced_or_removed(tmp_path: Path) -> None:
-    values = {"config": {"spark.master": "local[7]", "spark.driver.memory": None}}
-    found = read_properties(Pod(render(values), 0, tmp_path).start(), "worker configuration")
-    assert found["spark.master"] == "local[7]"
-    assert "spark.driver.memory" not in found
-
-
-def test_static_assignments_are_those_of_the_pod(tmp_path: Path) -> None:
-    lists = {"0": {"connectors": ["a", "b"], "tasks": ["a-0"]}, "10": {"tasks": ["b-1"]}}
-    rendered = render({"replicas": 11, "assignments": lists})
-    found = {number: config(rendered, tmp_path / str(number), number).static for number in (0, 1, 10)}
-    assert {number: [(job.connector, job.task) for job in jobs or ()] for number, jobs in found.items()} == {
-        0: [("a", -1), ("a", 0), ("b", -1)],
-        1: [],
-        10: [("b", 1)],
-    }
-
-
 @pytest.mark.parametrize(
     ("values", "wanted"),
     [
@@ -231,19 +124,6 @@ def test_only_other_files_are_a_new_pod() -> None:
     assert template({}) != template({"assignments": {"0": {"tasks": ["a-0"]}}})
 
 
-def test_a_secret_is_a_directory_that_the_worker_may_read(tmp_path: Path) -> None:
-    rendered = render({"secrets": ["one", "two.three"]})
-    mounts = {each["mountPath"]: each["name"] for each in rendered.worker["volumeMounts"]}
-    volumes = {each["name"]: each for each in rendered.pods[0]["volumes"]}
-    for name in ("one", "two.three"):
-        assert volumes[mounts[f"/etc/kraal/secrets/{name}"]]["secret"] == {
-            "secretName": name,
-            "defaultMode": 0o440,
-        }
-    providers = read_properties(Pod(rendered, 0, tmp_path).start(), "worker configuration")
-    assert providers["config.providers.dir.param.allowed.paths"] == f"{tmp_path}/etc/kraal/secrets"
-
-
 def test_plugins_are_copied_before_the_worker_starts() -> None:
     rendered = render(
         {"plugins": {"lock": "/opt/kraal-plugins/p.lock", "image": {"repository": "p", "path": "/a/"}}}
@@ -252,6 +132,61 @@ def test_plugins_are_copied_before_the_worker_starts() -> None:
     assert (copy["image"], copy["command"]) == ("p:latest", ["cp", "-R", "/a/.", "/opt/kraal-plugins/"])
     assert copy["volumeMounts"] == [{"name": "plugins", "mountPath": "/opt/kraal-plugins"}]
     assert "kraal.plugins.lock=/opt/kraal-plugins/p.lock\n" in rendered.files["worker.properties"]
+
+
+def test_workers_have_names_before_they_are_ready(rendered: Rendered) -> None:
+    headless = rendered.one("Service", "-workers")
+    assert headless["spec"]["clusterIP"] == "None"
+    assert headless["spec"]["publishNotReadyAddresses"] is True
+    assert rendered.one("StatefulSet")["spec"]["serviceName"] == headless["metadata"]["name"]
+
+
+def test_pods_have_a_token_only_if_it_is_asked_for() -> None:
+    for values, wanted in (({}, False), ({"serviceAccount": {"automountToken": True}}, True)):
+        rendered = render({**values, "connectors": {"a": {"config": {"connector.class": "A"}}}})
+        worker, job = rendered.pods
+        assert rendered.one("ServiceAccount")["automountServiceAccountToken"] is wanted
+        assert (worker["automountServiceAccountToken"], job["automountServiceAccountToken"]) == (
+            wanted,
+            False,
+        )
+        assert worker["serviceAccountName"] == rendered.one("ServiceAccount")["metadata"]["name"]
+    other = render({"serviceAccount": {"create": False, "name": "mine"}})
+    assert (other.of("ServiceAccount"), other.pods[0]["serviceAccountName"]) == ([], "mine")
+
+
+@pytest.mark.parametrize(
+    ("tls", "scheme"), [({}, "HTTP"), ({"secretName": "tls"}, "HTTPS")], ids=["http", "https"]
+)
+def test_kubernetes_probes_the_health_of_workers_without_passwords(
+    tls: Mapping[str, str], scheme: str
+) -> None:
+    worker = render({"rest": {"tls": tls}, "probes": {"startup": {"failureThreshold": 9}}}).worker
+    probes = [worker[f"{name}Probe"] for name in ("startup", "readiness", "liveness")]
+    assert [each["httpGet"] for each in probes] == [{"path": "/health", "port": "rest", "scheme": scheme}] * 3
+    assert [each["failureThreshold"] for each in probes] == [9, 3, 3]
+
+
+def test_nodes_can_be_drained_one_worker_at_a_time() -> None:
+    spec = render({}).one("PodDisruptionBudget")["spec"]
+    assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+    assert render({"podDisruptionBudget": {"enabled": False}}).of("PodDisruptionBudget") == []
+
+
+def test_workers_spread_over_zones_and_nodes_unless_values_say_otherwise() -> None:
+    default = render({}).one("StatefulSet")["spec"]
+    keys = [each["topologyKey"] for each in default["template"]["spec"]["topologySpreadConstraints"]]
+    assert keys == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+    for each in default["template"]["spec"]["topologySpreadConstraints"]:
+        assert each["labelSelector"] == default["selector"]
+        assert each["whenUnsatisfiable"] == "ScheduleAnyway"
+    own = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+    assert render({"topologySpreadConstraints": [own]}).pods[0]["topologySpreadConstraints"] == [own]
+
+
+def test_openshift_may_choose_the_user() -> None:
+    context = render(ROOT / "deploy/chart/values/openshift.yaml").pods[0]["securityContext"]
+    assert not {"runAsUser", "runAsGroup", "fsGroup"} & context.keys()
 
 
 def test_network_policies_admit_the_release_and_the_peers_named() -> None:
@@ -307,24 +242,6 @@ def test_rules_of_prometheus_are_taken_from_a_file_unchanged(tmp_path: Path) -> 
     assert render({}, *settings).one("PrometheusRule")["spec"] == {"groups": [group]}
 
 
-def test_connectors_are_files_for_apply(tmp_path: Path) -> None:
-    one: dict[str, Any] = {"connector.class": "FileStreamSink", "tasks.max": 2, "file": "/a\\b", "flag": True}
-    values = {
-        "connectors": {
-            "one": {"config": one, "initialState": "STOPPED"},
-            "two": {"config": {"connector.class": "T"}},
-        }
-    }
-    for name, text in render(values).one("ConfigMap", "-connectors")["data"].items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    found = read_wants([str(tmp_path)], [], recursive=False)
-    assert found.faults == ()
-    assert {each.name: (each.initial_state, each.config) for each in found.wanted} == {
-        "one": ("STOPPED", {**one, "name": "one", "tasks.max": "2", "flag": "true"}),
-        "two": (None, {"connector.class": "T", "name": "two"}),
-    }
-
-
 def test_the_job_is_a_hook_that_waits_and_deletes_as_asked() -> None:
     connectors = {"a": {"config": {"connector.class": "A"}}}
     job = render({"connectors": connectors}).one("Job")
@@ -334,15 +251,6 @@ def test_the_job_is_a_hook_that_waits_and_deletes_as_asked() -> None:
     other = render({"connectors": connectors, "applyJob": {"prune": True, "waitSeconds": 0}}).one("Job")
     assert other["spec"]["template"]["spec"]["containers"][0]["args"] == [*arguments[:2], "--prune"]
     assert render({}).of("Job") == []
-
-
-@pytest.mark.parametrize("text", BLOCKS)
-def test_values_in_the_documentation_render(text: str, tmp_path: Path) -> None:
-    rendered = render(yaml.safe_load(text))
-    for each in rendered.objects:
-        if each["kind"] not in CUSTOM:
-            kubernetes_validate.validate(each, KUBERNETES[-1], strict=True)
-    config(rendered, tmp_path)
 
 
 def test_packing_needs_nothing_else(tmp_path: Path) -> None:

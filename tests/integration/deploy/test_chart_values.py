@@ -11,7 +11,7 @@ from scripts.harness.processes import ScriptFailed
 from tests.integration.deploy.chart import CHART, render
 from tests.tools.helm.helm import run_helm
 
-pytestmark = pytest.mark.ci
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
 
 CONNECTOR = {"connector.class": "A"}
 

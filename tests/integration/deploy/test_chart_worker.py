@@ -18,7 +18,7 @@ from scripts.harness.processes import wait_until
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 from tests.integration.deploy.chart import NAMESPACE, ROOT, Object, Pod, render
 
-pytestmark = pytest.mark.ci
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
 
 RUN = "from kraal.cli.main import main; main()"
 UP_S = 60.0

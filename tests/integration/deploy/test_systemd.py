@@ -13,7 +13,7 @@ from kraal.worker.process import CLOSING_S, CONNECTOR_FAILED, GAVE_UP, HUNG_S, S
 from kraal.worker.watchdog import HUNG
 from tests.integration.deploy.chart import ROOT, render
 
-pytestmark = pytest.mark.ci
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
 
 FOLDER = ROOT / "deploy" / "systemd"
 UNIT = (FOLDER / "kraal@.service").read_text(encoding="utf-8")

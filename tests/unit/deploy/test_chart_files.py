@@ -28,7 +28,7 @@ def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema with what it refers to."""
     references = [each["$ref"].rpartition("/")[2] for each in schema.get("allOf", [])]
     for name in references:
-        schema = {**SCHEMA["$defs"][name], **schema}
+        schema = {**SCHEMA["definitions"][name], **schema}
     return schema
 
 
