@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 from actors.messages.offsets import (
     AlterOffsets,
     FetchOffsets,
+    LaggedOffsets,
     ModifyOffsets,
     OffsetsFetched,
     OffsetsModified,
     ResetOffsets,
+    ShowLags,
 )
 from actors.messages.stores import ReadToEnd
 from actors.runtime.mailbox import Reply
@@ -58,14 +60,20 @@ class OffsetRequests:
         self._due: list[_Modification] = []
         """Modifications that wait for the end of a rebalance."""
         self._in_service: dict[int, Reply[Any]] = {}
+        self._lagging: set[int] = set()
+        """Those in service that are answered with lags."""
 
-    def show(self, message: ShowOffsets, reply: Reply[Any]) -> None:
+    def show(self, message: ShowOffsets | ShowLags, reply: Reply[Any]) -> None:
         """Handle GET: any connector, in any state, on any worker. Raises NotFound."""
         snapshot = self._state.snapshot
         entry = words.connector(snapshot.config, message.name)
+        token, lagging = self._hand_over(reply), isinstance(message, ShowLags)
+        if lagging:
+            self._lagging.add(token)
         self._state.actors.offset_service.tell(
             FetchOffsets(
-                token=self._hand_over(reply),
+                token=token,
+                lagging=lagging,
                 name=message.name,
                 kind=snapshot.types.get(message.name, "unknown"),
                 config=entry.config,
@@ -111,14 +119,19 @@ class OffsetRequests:
         reply = self._in_service.pop(message.token, None)
         if reply is None:
             return
+        lagging = message.token in self._lagging
+        self._lagging.discard(message.token)
         if message.error is not None:
             reply.fail(message.error)
+        elif isinstance(message, OffsetsModified):
+            reply.set(message.text)
         else:
-            reply.set(message.pairs if isinstance(message, OffsetsFetched) else message.text)
+            reply.set(LaggedOffsets(message.pairs, message.lags) if lagging else message.pairs)
 
     def lose_offset_service(self) -> None:
         """Fail all requests that the offset service had when it died; their results are unknown."""
         lost, self._in_service = self._in_service, {}
+        self._lagging.clear()
         for reply in lost.values():
             reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))
 

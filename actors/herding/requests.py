@@ -27,7 +27,7 @@ from actors.messages.herder import (
     SetLoggerLevel,
     SetTargetState,
 )
-from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowLags, ShowOffsets
 from actors.messages.supervisor import Validate
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions import commands
@@ -60,6 +60,7 @@ Command = (
     | VerifyTask
     | SetLoggerLevel
     | ShowOffsets
+    | ShowLags
     | AlterOffsets
     | ResetOffsets
 )
@@ -147,7 +148,7 @@ class Requests:
                 self._verifications.verify(message, reply)
             case SetLoggerLevel():
                 self._set_logger(message, reply)
-            case ShowOffsets():
+            case ShowOffsets() | ShowLags():
                 self.offsets.show(message, reply)
             case AlterOffsets() | ResetOffsets():
                 self.offsets.modify(message, reply)

@@ -28,6 +28,22 @@ class ShowOffsets(Ask[Shown]):
     name: ConnectorName
 
 
+@dataclass(frozen=True, slots=True)
+class LaggedOffsets:
+    """Pairs of partition and offset, and how many offsets each is behind the end of its partition."""
+
+    pairs: Shown
+    lags: Sequence[int | None]
+    """One a pair, None where the end is unknown; empty for a source, which has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowLags(Ask[LaggedOffsets]):
+    """Return offsets as of now with their lags. Raises NotFound, KraalError. Kraal's own (`expand=lag`)."""
+
+    name: ConnectorName
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterOffsets(Ask[str]):
     """Change offsets of a stopped connector; None deletes one. Answers with a message for the user.
@@ -61,6 +77,8 @@ class FetchOffsets(Tell):
     kind: str
     """`source`, `sink`, or `unknown`: this worker does not have its class."""
     config: Config
+    lagging: bool = False
+    """Whether to look up the ends of a sink's partitions."""
     reply_to: Address
 
 
@@ -81,10 +99,11 @@ class ModifyOffsets(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsFetched(Tell):
-    """Result of `FetchOffsets`: pairs of partition and offset, or `error`."""
+    """Result of `FetchOffsets`: pairs of partition and offset with `lags` as in LaggedOffsets, or `error`."""
 
     token: int
     pairs: Shown = ()
+    lags: Sequence[int | None] = ()
     error: Exception | None = None
 
 

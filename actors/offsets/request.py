@@ -159,11 +159,14 @@ class _Sink:
         return max(self._deadline_s - self._context.clock.now(), LEAST_S)
 
     def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
+        groups, name = self._context.groups, request.name
         try:
-            found = self._context.groups.read(request.name, config, timeout_s=self._left_s())
+            found = groups.read(name, config, timeout_s=self._left_s())
+            ends = groups.ends(name, config, found, timeout_s=self._left_s()) if request.lagging else None
         except KraalError as error:
-            raise _reported_error(words.unread("sink", request.name), error) from error
-        request.reply_to.tell(OffsetsFetched(token=request.token, pairs=words.sink_pairs(found)))
+            raise _reported_error(words.unread("sink", name), error) from error
+        lags = () if ends is None else words.sink_lags(found, ends)
+        request.reply_to.tell(OffsetsFetched(token=request.token, pairs=words.sink_pairs(found), lags=lags))
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
         groups, name = self._context.groups, request.name

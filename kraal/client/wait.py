@@ -21,6 +21,8 @@ _DOUBTFUL_S = 5.0
 """How long FAILED, or RUNNING without tasks, must last."""
 DELETED = "DELETED"
 """Target state of a connector that neither its config nor its status is left of."""
+NO_LAG = "without lag"
+"""Target state of a sink that has committed the end of each of its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class _Sight:
     verdict: Verdict
     text: str
     """State of the connector, for errors."""
+
+
+class NeverReached(KraalError):
+    """A connector cannot reach its target state."""
 
 
 class TooLate(KraalError):
@@ -81,7 +87,7 @@ def wait(
 
     Args:
         rest: the worker.
-        wanted: RUNNING, PAUSED, STOPPED or DELETED, by name.
+        wanted: RUNNING, PAUSED, STOPPED, DELETED or NO_LAG, by name.
         settle_s: how long the state must last, by name (default: 0).
         timeout_s: for all connectors together.
     """
@@ -93,6 +99,10 @@ def wait(
         for name in list(left):
             try:
                 sight = _look(rest, name, left[name])
+            except NeverReached as error:
+                yield name, error
+                del left[name]
+                continue
             except (Refused, NoAnswer, Unreachable) as error:  # the worker may be restarting
                 trouble = str(error)
                 continue
@@ -114,12 +124,32 @@ def wait(
 
 
 def _look(rest: Rest, name: str, wanted: str) -> _Sight:
-    """Poll a connector once. Raises Refused, NoAnswer, Unreachable."""
+    """Poll a connector once. Raises Refused, NoAnswer, Unreachable, NeverReached."""
     status = fetch_one(rest, name)
+    if wanted == NO_LAG:
+        return _lag(rest, name, status)
     if wanted != DELETED:
         return _Sight(status, verdict(status, wanted), summary(status))
     is_left = status is not None or _exists(rest, name)
     return _Sight(status, Verdict.PENDING if is_left else Verdict.READY, summary(status))
+
+
+def _lag(rest: Rest, name: str, status: Status | None) -> _Sight:
+    """Poll the lag of a sink. Raises NeverReached for a source, or if the worker does not report lag."""
+    if status is None or verdict(status, RUNNING) is Verdict.FAILED:
+        found = Verdict.PENDING if status is None else Verdict.FAILED
+        return _Sight(status, found, summary(status))
+    if status.get("type") == "source":
+        raise NeverReached(f"{name} is a source connector, which has no lag")
+    entries = rest.get("connectors", name, "offsets", query=[("expand", "lag")])["offsets"]
+    if any("lag" not in each for each in entries):
+        raise NeverReached(f"{rest.target.url} does not report the lag of {name}; only Kraal's workers do")
+    if not entries:
+        return _Sight(status, Verdict.PENDING, "it has not committed an offset yet")
+    behind = [each for each in entries if each["lag"] != 0]
+    lag = sum(each["lag"] or 0 for each in behind)
+    text = f"it is {lag} offsets behind in {len(behind)} of {len(entries)} partitions"
+    return _Sight(entries, Verdict.PENDING if behind else Verdict.READY, text)
 
 
 def _exists(rest: Rest, name: str) -> bool:

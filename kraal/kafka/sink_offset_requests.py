@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
+from kafka import IsolationLevel, KafkaAdminClient, OffsetSpec
 from kafka import TopicPartition as KafkaPartition
 from kafka import errors as kafka_errors
 from kafka.errors import KafkaError
@@ -45,6 +45,7 @@ _ON_ITS_WAY = (
     kafka_errors.CoordinatorNotAvailableError,
     kafka_errors.NotCoordinatorError,
 )
+_HIDDEN = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.TopicAuthorizationFailedError)
 
 
 def group_of(worker: Mapping[str, str], connector: ConnectorName, config: Mapping[str, str]) -> str:
@@ -74,6 +75,36 @@ class KafkaGroupOffsets:
             for each, committed in found.get(group, {}).items()
             if committed.offset >= 0
         }
+
+    def ends(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        partitions: Collection[TopicPartition],
+        *,
+        timeout_s: float,
+    ) -> Mapping[TopicPartition, int]:
+        """Return where committed records end; without partitions that do not exist or are hidden. Raises StoreError."""
+        named = {KafkaPartition(each.topic, each.partition): each for each in partitions}
+        found: dict[TopicPartition, int] = {}
+
+        def ask(client: Any, wanted: Collection[KafkaPartition]) -> None:
+            answer = client.list_partition_offsets(
+                dict.fromkeys(wanted, OffsetSpec.LATEST), isolation_level=IsolationLevel.READ_COMMITTED
+            )
+            found.update({named[partition]: end.offset for partition, end in answer.items()})
+
+        def act(client: Any) -> None:
+            try:
+                ask(client, named)
+            except _HIDDEN:  # of at least one: ask for each topic
+                for topic in {partition.topic for partition in named}:
+                    with suppress(*_HIDDEN):
+                        ask(client, [each for each in named if each.topic == topic])
+
+        if named:
+            self._ask(connector, config, timeout_s, act)
+        return found
 
     def alter(
         self,

@@ -8,7 +8,7 @@ which Kafka stores; a separate actor waits for each request (`actors.offsets.req
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from kraal.core.ids import ConnectorName
@@ -77,6 +77,16 @@ class GroupOffsets(Protocol):
         self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         """Return all committed offsets; none for a group that does not exist. Raises StoreError."""
+
+    def ends(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        partitions: Collection[TopicPartition],
+        *,
+        timeout_s: float,
+    ) -> Mapping[TopicPartition, int]:
+        """Return where committed records end; without partitions that do not exist or are hidden. Raises StoreError."""
 
     def alter(
         self,

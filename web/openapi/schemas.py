@@ -28,7 +28,21 @@ _STATE_FIELDS: Final[Mapping[str, Schema]] = {
     "version": {**MAYBE_TEXT, "description": "Version of the plugin; null until the instance has started."},
     "trace": {**TEXT, "description": "Why it failed, or why no worker may run it; omitted otherwise."},
 }
-_OFFSET: Final = object_of({"partition": {"type": "object"}, "offset": {"type": ["object", "null"]}})
+_PAIR: Final[Mapping[str, Schema]] = {
+    "partition": {"type": "object"},
+    "offset": {"type": ["object", "null"]},
+}
+_OFFSET: Final = object_of(_PAIR)
+_SHOWN_OFFSET: Final = object_of(
+    {
+        **_PAIR,
+        "lag": {
+            "type": ["integer", "null"],
+            "description": "With `expand=lag`, of sinks: offsets up to the end; null where the end is unknown.",
+        },
+    },
+    optional=("lag",),
+)
 _KIND: Final[Schema] = {"type": "string", "enum": ["source", "sink", "unknown"]}
 _TASK: Final[Schema] = object_of({"connector": TEXT, "task": NUMBER})
 _TASK_STATE: Final = object_of({"id": NUMBER, **_STATE_FIELDS}, optional=("trace",))
@@ -38,7 +52,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         {"error_code": NUMBER, "message": MAYBE_TEXT}, about="An error; `error_code` is the HTTP status."
     ),
     "Message": object_of({"message": TEXT}),
-    "ConnectorOffsets": object_of({"offsets": list_of(_OFFSET)}),
+    "ConnectorOffsets": object_of({"offsets": list_of(_SHOWN_OFFSET)}),
     "SentOffsets": object_of({"offsets": {**list_of(_OFFSET), "minItems": 1}}),
     "ServerInfo": object_of({"version": TEXT, "commit": TEXT, "kafka_cluster_id": MAYBE_TEXT}),
     "WorkerStatus": object_of(

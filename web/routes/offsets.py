@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
-from web.openapi.operation import FORWARDED, Operation
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowLags, ShowOffsets
+from web.openapi.operation import FORWARDED, Operation, Query
 from web.rendering import json_answer
 from web.requests.body import parse_offsets, read_body
 from web.requests.forward import ask_or_forward
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _PATH: Final = "/connectors/{connector}/offsets"
+_LAG: Final = "lag"
 
 
 @endpoint(
@@ -29,12 +30,28 @@ _PATH: Final = "/connectors/{connector}/offsets"
         name="getConnectorOffsets",
         tag="offsets",
         summary="Get the offsets of a connector",
+        query=(
+            Query(
+                name="expand",
+                about="`lag` adds to the offsets of a sink how far they are behind; other values are ignored.",
+                schema={"type": "string"},
+                many=True,
+            ),
+        ),
         answers={200: "ConnectorOffsets"},
     ),
 )
 async def _show(services: Services, request: Request) -> Response:
     """GET: answered by any worker."""
-    pairs = await ask_herder(services, ShowOffsets(name=connector_of(request)))
+    name = connector_of(request)
+    if _LAG in request.query_params.getlist("expand"):
+        found = await ask_herder(services, ShowLags(name=name))
+        parts = [{"lag": lag} for lag in found.lags] or [{}] * len(found.pairs)
+        shown = [
+            {"partition": p, "offset": o} | part for (p, o), part in zip(found.pairs, parts, strict=True)
+        ]
+        return json_answer({"offsets": shown})
+    pairs = await ask_herder(services, ShowOffsets(name=name))
     return json_answer({"offsets": [{"partition": p, "offset": o} for p, o in pairs]})
 
 

@@ -14,6 +14,7 @@ from kraal.client.command import ClientGroup, asking, name_argument, output_opti
 from kraal.client.manifests import STDIN, YAML
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
+from kraal.client.status_tables import NONE
 from kraal.core.errors import BadRequest, KraalError
 
 _SINK = {"kafka_topic", "kafka_partition"}
@@ -45,28 +46,29 @@ def offsets() -> None:
 @output_option
 @asking
 def get(rest: Rest, name: str, *, style: str) -> None:
-    """Show the offsets of a connector in any state.
+    """Show the offsets of a connector in any state, of a sink also how far they are behind (Kraal's workers only).
 
     `kraal offsets alter -f` reads the output of -o json.
     """
-    found = _asked(rest, "GET", name)
+    found = _asked(rest, "GET", name, query=[("expand", "lag")])
     if style != "table":
         emit(found, style)
         return
     entries = found["offsets"]
     is_sink = bool(entries) and all(set(each["partition"]) == _SINK for each in entries)
-    head = ("TOPIC", "PARTITION", "OFFSET") if is_sink else ("PARTITION", "OFFSET")
+    head = ("TOPIC", "PARTITION", "OFFSET", "LAG") if is_sink else ("PARTITION", "OFFSET")
     emit_table(head, _rows(entries, is_sink=is_sink), "No offsets.")
 
 
 def _rows(entries: Sequence[Any], *, is_sink: bool) -> Iterator[tuple[str, ...]]:
     if is_sink:
         rows = [
-            (each["partition"]["kafka_topic"], each["partition"]["kafka_partition"], each["offset"])
-            for each in entries
+            (each["partition"]["kafka_topic"], each["partition"]["kafka_partition"], each) for each in entries
         ]
-        for topic, partition, offset in sorted(rows, key=lambda row: (str(row[0]), int(row[1]))):
-            yield str(topic), str(partition), str((offset or {}).get("kafka_offset", "-"))
+        for topic, partition, each in sorted(rows, key=lambda row: (str(row[0]), int(row[1]))):
+            lag = each.get("lag")
+            offset = (each["offset"] or {}).get("kafka_offset", NONE)
+            yield str(topic), str(partition), str(offset), NONE if lag is None else str(lag)
     else:
         yield from sorted((_compact(each["partition"]), _compact(each["offset"])) for each in entries)
 
@@ -122,10 +124,12 @@ def reset(rest: Rest, name: str) -> None:
     say(f"{name}: {_asked(rest, 'DELETE', name)['message']}")
 
 
-def _asked(rest: Rest, method: str, name: str, body: Any = None) -> Any:
+def _asked(
+    rest: Rest, method: str, name: str, body: Any = None, query: Sequence[tuple[str, str]] = ()
+) -> Any:
     """Send a request for the offsets of a connector. Raises KraalError with the connector and a hint."""
     try:
-        return rest.ask(method, "connectors", name, "offsets", body=body)
+        return rest.ask(method, "connectors", name, "offsets", body=body, query=query)
     except Refused as error:
         hint = ""
         if error.no_such_path:
@@ -162,4 +166,8 @@ def _read(path: str) -> Any:
         raise BadRequest(
             f"""Invalid content of '{path}'; expected {{"offsets": […]}} as `kraal offsets get -o json` prints it."""
         )
-    return {"offsets": content["offsets"]}
+    return {"offsets": [_without_lag(each) for each in content["offsets"]]}
+
+
+def _without_lag(entry: Any) -> Any:
+    return {key: entry[key] for key in entry if key != "lag"} if isinstance(entry, dict) else entry

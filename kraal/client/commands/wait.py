@@ -7,7 +7,7 @@ import click
 from kraal.client.command import ClientCommand, all_option, asking, chosen, end, names_argument
 from kraal.client.rest import Rest
 from kraal.client.status_tables import RUNNING, STOPPED
-from kraal.client.wait import CHANGED_S, DELETED
+from kraal.client.wait import CHANGED_S, DELETED, NO_LAG
 from kraal.client.wait_options import wait_for
 
 
@@ -18,6 +18,7 @@ from kraal.client.wait_options import wait_for
     examples=(
         "kraal wait orders-source orders-sink",
         "kraal stop --all && kraal wait --all --for STOPPED",
+        "kraal wait orders-sink --for no-lag",
         "kraal delete orders-source && kraal wait orders-source --for DELETED --timeout 30",
     ),
 )
@@ -26,10 +27,10 @@ from kraal.client.wait_options import wait_for
 @click.option(
     "--for",
     "state",
-    type=click.Choice([RUNNING, "PAUSED", STOPPED, DELETED], case_sensitive=False),
+    type=click.Choice([RUNNING, "PAUSED", STOPPED, DELETED, "no-lag"], case_sensitive=False),
     default=RUNNING,
     show_default=True,
-    help="State of the connectors and all their tasks.",
+    help="State of the connectors and all their tasks; no-lag: sinks have processed all records.",
 )
 @click.option(
     "--timeout",
@@ -45,8 +46,10 @@ def wait(rest: Rest, names: tuple[str, ...], *, everything: bool, state: str, ti
     """Wait until connectors and all their tasks reach a state; fail if they do not.
 
     A connector that does not exist yet is waited for. Waiting ends early when a connector or a task stays FAILED.
-    RUNNING counts once it has lasted two seconds, because a worker may still report the state before a change.
+    RUNNING counts once it has lasted two seconds, because a worker may still report the state before a change. With
+    no-lag, a sink must have committed the end of every partition that it has committed an offset of.
     """
-    wanted = dict.fromkeys(chosen(rest, names, everything=everything), state)
+    target = NO_LAG if state == "no-lag" else state
+    wanted = dict.fromkeys(chosen(rest, names, everything=everything), target)
     settle_s = dict.fromkeys(wanted, CHANGED_S if state == RUNNING else 0.0)
     end(well=wait_for(rest, wanted, settle_s=settle_s, timeout_s=timeout_s))

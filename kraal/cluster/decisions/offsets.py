@@ -169,6 +169,11 @@ def sink_pairs(offsets: Mapping[TopicPartition, int]) -> Shown:
     ]
 
 
+def sink_lags(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[int | None]:
+    """Return how far each offset of `sink_pairs` is behind the end of its partition; None if that is unknown."""
+    return [max(ends[each] - offsets[each], 0) if each in ends else None for each in sorted(offsets)]
+
+
 def unread(kind: Kind, name: ConnectorName) -> str:
     """Return the text for a failed GET."""
     what = "consumer group offsets" if kind == "sink" else "offsets"

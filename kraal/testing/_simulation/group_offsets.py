@@ -29,6 +29,7 @@ class FakeGroupOffsets:
         self._committed = committed
         self._running = running
         self.fault = fault
+        self.end_offsets: dict[TopicPartition, int] = {}
 
     def read(
         self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
@@ -41,6 +42,19 @@ class FakeGroupOffsets:
             for task, position in self._committed.items()
             if task.connector == connector
         }
+
+    def ends(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        partitions: Collection[TopicPartition],
+        *,
+        timeout_s: float,
+    ) -> Mapping[TopicPartition, int]:
+        """Return the ends in `self.end_offsets`; a partition without one does not exist."""
+        del connector, config, timeout_s
+        self.fault("ends")
+        return {each: self.end_offsets[each] for each in partitions if each in self.end_offsets}
 
     def alter(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 
 from kraal.broker.broker import free_port
 from kraal.core.errors import GroupInUse, StoreError
@@ -118,6 +118,27 @@ def test_offsets_of_a_group_that_has_members_are_theirs(world: World) -> None:
     leave()
     world.alter({P0: 6})
     assert world.read()[P0] == 6
+
+
+def test_ends_of_partitions_without_those_that_do_not_exist(bootstrap: str, tmp_path: Path) -> None:
+    groups = KafkaGroupOffsets({"bootstrap.servers": bootstrap}, scratch=tmp_path)
+    with topic_admin(bootstrap) as admin:
+        ensure_topics(admin, [internal_topic("with-end", partitions=2)])
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "with-end"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("with-end", b"", b"key", partition=0)
+    producer.commit_transaction(20)
+    producer.begin_transaction()
+    producer.produce("with-end", b"", b"key", partition=0)
+    producer.flush(20)  # its transaction stays open
+    first, second = TopicPartition("with-end", 0), TopicPartition("with-end", 1)
+    nowhere = [TopicPartition("there-is-none", 0), TopicPartition("with-end", 7)]
+    assert groups.ends(X, {}, [first, second], timeout_s=20) == {first: 2, second: 0}
+    assert groups.ends(X, {}, [first, nowhere[0]], timeout_s=20) == {first: 2}
+    assert groups.ends(X, {}, nowhere, timeout_s=20) == {}
+    assert groups.ends(X, {}, [], timeout_s=20) == {}
+    producer.abort_transaction(20)
 
 
 def test_offsets_of_a_deleted_topic_are_gone(bootstrap: str, tmp_path: Path) -> None:

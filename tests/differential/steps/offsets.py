@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.differential.allowances import Allowance, error, offsets_in_any_order, status
+from tests.differential.allowances import Allowance, error, offsets_in_any_order, only_kraal_has, status
 from tests.differential.script import Step, ask, family, has, lacks
 
 _ONE = "/connectors/lines"
@@ -13,6 +13,7 @@ _FILE = {"filename": "DIR/lines.in"}
 _PART = {"kafka_topic": "lines-TAG", "kafka_partition": 0}
 _OBJECTION = status("offsets-objection", 500, 400)
 _ORDER = offsets_in_any_order("offsets-order")
+_LAG = only_kraal_has("offsets-lag", "lag")
 
 
 def _pairs(*pairs: tuple[Any, Any]) -> dict[str, Any]:
@@ -37,6 +38,7 @@ STEPS = family(
     ask("nothing at all", f"PATCH {_ONE}/offsets", {}),
     _of_source("position", _FILE, {"position": 4}),
     ask("it is altered", _SHOW, until=has('"position":4')),
+    ask("a source has no lag", f"{_SHOW}?expand=lag"),
     _of_source("position in another file", {"filename": "other"}, {"position": 1}),
     ask("it has two", _SHOW, None, _ORDER, until=has('"other"')),
     _of_source("position is null", {"filename": "other"}, None),
@@ -85,6 +87,8 @@ STEPS = family(
     ask("DELETE with a query", f"DELETE {_ONE}/offsets?forward=false"),
     _of_sink("offset", _PART, {"kafka_offset": 1}),
     ask("the sink's is altered", _SHOW_SINK, None, _ORDER),
+    ask("the sink's with lag", f"{_SHOW_SINK}?expand=lag", None, _ORDER, _LAG),
+    ask("an unknown part", f"{_SHOW_SINK}?expand=age", None, _ORDER),
     _of_sink("numbers as texts", {"kafka_topic": "lines-TAG", "kafka_partition": "0"}, {"kafka_offset": "2"}),
     ask("texts are numbers", _SHOW_SINK, None, _ORDER),
     _of_sink("partition is null", None, {"kafka_offset": 1}),

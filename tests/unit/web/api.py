@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.testclient import TestClient
 
 from actors.messages import herder as messages
-from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
+from actors.messages.offsets import AlterOffsets, LaggedOffsets, ResetOffsets, ShowLags, ShowOffsets
 from actors.runtime.mailbox import Address, Question, Reply
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
@@ -73,6 +73,7 @@ class FakeHerder:
     reported: ConfigInfos | None = None
     on_await: Callable[[], object] = lambda: None
     offsets: Sequence[tuple[Any, Any]] = ()
+    lags: Sequence[int | None] = ()
 
     def deliver(self, item: object) -> bool:
         assert isinstance(item, Question)
@@ -113,6 +114,8 @@ class FakeHerder:
                 result = {"name": name, "plan": True} if tasks or failed else None
             case ShowOffsets():
                 result = self.offsets
+            case ShowLags():
+                result = LaggedOffsets(self.offsets, self.lags)
             case AlterOffsets():
                 result = "altered"
             case ResetOffsets():

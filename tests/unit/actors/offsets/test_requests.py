@@ -8,10 +8,13 @@ import pytest
 from typing_extensions import override
 
 from actors.messages.herder import SetTargetState
-from kraal.core.errors import BadRequest, NotFound
+from actors.messages.offsets import LaggedOffsets, ShowLags
+from kraal.core.errors import BadRequest, NotFound, StoreError
 from kraal.core.ids import TargetState
+from kraal.core.offsets import TopicPartition
 from kraal.engine.api import RunEvent, TaskSpec
 from kraal.testing._simulation.engine import FakeEngine, FakeRun
+from kraal.testing._simulation.group_offsets import FAKE_TOPIC
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
 from kraal.testing._simulation.worker import EmbeddedWorker
 from tests.fakes.cluster.offset_requests import (
@@ -24,6 +27,7 @@ from tests.fakes.cluster.offset_requests import (
     X,
     alter,
     config,
+    groups,
     pair,
     refused,
     resume,
@@ -40,6 +44,39 @@ yet or the connector was resumed before the request to {0} its offsets could be 
 connector is in a stopped state, this operation can be safely retried. If it doesn't eventually succeed, the Connect \
 cluster may need to be restarted to get rid of the zombie sink tasks."
 )
+
+
+def test_a_sink_is_asked_for_its_lag() -> None:
+    worker = stopped(FAKE_SINK)
+    groups(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 40}
+    groups(worker).alter(X, {}, {TopicPartition(FAKE_TOPIC, 1): 3}, timeout_s=1)
+    found: LaggedOffsets = worker.ask(ShowLags(name=X))
+    assert list(found.pairs) == [pair(FAKE_SINK, 0, 25), pair(FAKE_SINK, 1, 3)]
+    assert found.lags == [15, None]
+    groups(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 20}  # the topic was truncated
+    assert worker.ask(ShowLags(name=X)).lags == [0, None]
+
+
+def test_a_source_has_no_lag() -> None:
+    worker = stopped(FAKE_SOURCE)
+    found: LaggedOffsets = worker.ask(ShowLags(name=X))
+    assert (list(found.pairs), found.lags) == ([pair(FAKE_SOURCE, 0, 25)], ())
+    assert shown(worker) == [pair(FAKE_SOURCE, 0, 25)]
+
+
+def test_ends_that_kafka_does_not_tell_are_an_error_of_requests_for_lags_only() -> None:
+    worker = stopped(FAKE_SINK)
+
+    def away(operation: str) -> None:
+        if operation == "ends":
+            raise StoreError("no broker answered")
+
+    groups(worker).fault = away
+    assert refused(worker, ShowLags(name=X)) == (
+        500,
+        "Failed to retrieve consumer group offsets for sink connector x",
+    )
+    assert shown(worker) == [pair(FAKE_SINK, 0, 25)]
 
 
 @BOTH

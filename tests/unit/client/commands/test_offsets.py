@@ -21,22 +21,36 @@ SINK = {
 
 
 def test_offsets_of_a_source_and_of_a_sink(kraal: Kraal, worker: Connect) -> None:
-    worker.script("GET", "/connectors/a/offsets", Said(200, OFFSETS))
-    worker.script("GET", "/connectors/b/offsets", Said(200, SINK))
-    worker.script("GET", "/connectors/c/offsets", Said(200, {"offsets": []}))
+    worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, OFFSETS))
+    worker.script("GET", "/connectors/b/offsets?expand=lag", Said(200, SINK))
+    worker.script("GET", "/connectors/c/offsets?expand=lag", Said(200, {"offsets": []}))
     assert (
         kraal.out("offsets", "get", "a")
         == 'PARTITION           OFFSET\n{"filename": "ä"}   {"position": 42}\n'
     )
     assert kraal.out("offsets", "get", "b") == (
-        "TOPIC   PARTITION   OFFSET\nt       2           20\nt       10          100\n"
+        "TOPIC   PARTITION   OFFSET   LAG\nt       2           20       -\nt       10          100      -\n"
     )
     assert kraal("offsets", "get", "c").stderr == "No offsets.\n"
 
 
+def test_shows_how_far_a_sink_is_behind(kraal: Kraal, worker: Connect) -> None:
+    lags = [7, None]
+    offsets = [{**each, "lag": lag} for each, lag in zip(SINK["offsets"], lags, strict=True)]
+    worker.script("GET", "/connectors/b/offsets?expand=lag", Said(200, {"offsets": offsets}))
+    assert kraal.out("offsets", "get", "b") == (
+        "TOPIC   PARTITION   OFFSET   LAG\nt       2           20       -\nt       10          100      7\n"
+    )
+    assert json.loads(kraal.out("offsets", "get", "b", "-o", "json"))["offsets"] == offsets
+
+
 @pytest.mark.parametrize("style", ["json", "yaml"])
-def test_shown_offsets_can_be_set_again(kraal: Kraal, worker: Connect, write: Files, style: str) -> None:
-    worker.script("GET", "/connectors/a/offsets", Said(200, OFFSETS))
+@pytest.mark.parametrize("more", [{}, {"lag": 3}])
+def test_shown_offsets_can_be_set_again(
+    kraal: Kraal, worker: Connect, write: Files, style: str, more: dict[str, int]
+) -> None:
+    shown = {"offsets": [{**OFFSETS["offsets"][0], **more}]}
+    worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, shown))
     worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
     path = write(f"offsets.{style}", kraal.out("offsets", "get", "a", "-o", style))
     assert kraal.out("offsets", "alter", "a", "-f", path) == "a: done\n"
@@ -68,7 +82,7 @@ def test_a_connector_that_runs_is_an_error_that_says_what_to_do(kraal: Kraal, wo
 
 
 def test_reports_a_worker_without_the_offsets_endpoint(kraal: Kraal, worker: Connect) -> None:
-    worker.refuse("GET", "/connectors/a/offsets", 404, "HTTP 404 Not Found")
+    worker.refuse("GET", "/connectors/a/offsets?expand=lag", 404, "HTTP 404 Not Found")
     assert "this worker does not support offset requests" in kraal.error("offsets", "get", "a")
 
 

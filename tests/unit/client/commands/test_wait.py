@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from tests.fakes.workers.connect import Connect, Said
 from tests.unit.client.commands.conftest import TRACE
 from tests.unit.client.conftest import Kraal
@@ -67,6 +67,65 @@ def test_waits_until_neither_config_nor_status_is_left(kraal: Kraal, orders: Con
 def test_reports_a_connector_that_is_not_deleted(kraal: Kraal) -> None:
     line = kraal.error("wait", "other", "--for", "DELETED", "--timeout", "1")
     assert line == "Error: other is not DELETED after 1 s: it is RUNNING, task 0 is RUNNING"
+
+
+def sink_offsets(*lags: int | None) -> Said:
+    entries = [
+        {"partition": {"kafka_topic": "t", "kafka_partition": n}, "offset": {"kafka_offset": 5}, "lag": lag}
+        for n, lag in enumerate(lags)
+    ]
+    return Said(200, {"offsets": entries})
+
+
+@pytest.fixture
+def archive(worker: Connect) -> Connect:
+    worker.create("archive", {"connector.class": FAKE_SINK, "topics": "orders"})
+    return worker
+
+
+LAGS = "/connectors/archive/offsets?expand=lag"
+
+
+def test_waits_until_a_sink_has_processed_all_records(kraal: Kraal, archive: Connect) -> None:
+    archive.script("GET", LAGS, sink_offsets(), sink_offsets(3, 0), sink_offsets(0, None), sink_offsets(0, 0))
+    assert kraal.out("wait", "archive", "--for", "no-lag") == "archive is without lag\n"
+    assert kraal.clock.time == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("lags", "text"),
+    [
+        ((), "it has not committed an offset yet"),
+        ((3, 0, 4), "it is 7 offsets behind in 2 of 3 partitions"),
+        ((None,), "it is 0 offsets behind in 1 of 1 partitions"),
+    ],
+)
+def test_reports_a_sink_that_stays_behind(
+    kraal: Kraal, archive: Connect, lags: tuple[int | None, ...], text: str
+) -> None:
+    archive.script("GET", LAGS, sink_offsets(*lags))
+    assert kraal.error("wait", "archive", "--for", "no-lag", "--timeout", "1") == (
+        f"Error: archive is not without lag after 1 s: {text}"
+    )
+
+
+def test_a_failed_sink_is_not_waited_for(kraal: Kraal, archive: Connect) -> None:
+    archive.fail("archive", 0, TRACE)
+    line = kraal.error("wait", "archive", "--for", "no-lag")
+    assert line.startswith("Error: archive failed: it is RUNNING, task 0 is FAILED: java.io.IOException")
+    assert kraal.clock.time == pytest.approx(5.0)
+
+
+def test_lag_that_nobody_reports_is_not_waited_for(kraal: Kraal, archive: Connect) -> None:
+    archive.create("orders", {"connector.class": FAKE_SOURCE})
+    java = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
+    archive.script("GET", LAGS, Said(200, {"offsets": [java]}))
+    result = kraal("wait", "orders", "archive", "--for", "no-lag")
+    assert (result.exit_code, kraal.clock.time) == (1, 0.0)
+    assert result.stderr == (
+        "Error: orders is a source connector, which has no lag\n"
+        f"Error: {archive.url} does not report the lag of archive; only Kraal's workers do\n"
+    )
 
 
 def test_waits_through_a_restart_of_the_worker(kraal: Kraal, orders: Connect) -> None:

@@ -63,12 +63,16 @@ def test_one_key_with_the_prefix_and_only_those_count(tmp_path: Path, prefix: st
     )
 
 
-def test_reports_every_error_with_the_name_in_the_file(tmp_path: Path) -> None:
+def test_reports_every_error_with_the_name_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     java = tmp_path / "me.jks"
     java.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     errors = errors_of(
         {
             f"{LISTENERS}ssl.keystore.location": str(java),
+            f"{LISTENERS}ssl.keystore.password": "secret",
             f"{LISTENERS}ssl.enabled.protocols": "SSLv3",
             f"{LISTENERS}ssl.client.auth": "perhaps",
         }
@@ -80,9 +84,10 @@ def test_reports_every_error_with_the_name_in_the_file(tmp_path: Path) -> None:
         ),
         (
             f"Invalid value {java} for configuration {LISTENERS}ssl.keystore.location: it is a JKS store, which only "
-            f"Java reads. Convert it once with: keytool -importkeystore -srckeystore {java} -srcstoretype JKS "
+            f"Java reads, and JAVA_HOME is {tmp_path}, which does not contain bin/keytool. Or convert it elsewhere "
+            f"with: keytool -importkeystore -srckeystore {java} -srcstoretype JKS "
             f"-destkeystore {tmp_path}/me.p12 -deststoretype PKCS12 and set "
-            f"{LISTENERS}ssl.keystore.location={tmp_path}/me.p12 and {LISTENERS}ssl.keystore.type=PKCS12"
+            f"{LISTENERS}ssl.keystore.location={tmp_path}/me.p12"
         ),
         (
             f"Invalid value perhaps for configuration {LISTENERS}ssl.client.auth: "

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowLags, ShowOffsets
 from kraal.core.errors import Momentary, NotFound
 from kraal.core.ids import ConnectorName
 from tests.unit.web.api import Api
@@ -33,6 +33,24 @@ def test_get_shows_partitions_and_offsets_in_the_order_of_the_contract(api: Api)
     )
     assert api.request("GET", PATH) == (200, shown)
     assert api.herder.asked == [ShowOffsets(name=X)]
+
+
+def test_lag_stands_beside_the_offsets_of_a_sink(api: Api) -> None:
+    api.herder.offsets = [({"kafka_topic": "t", "kafka_partition": n}, {"kafka_offset": 5}) for n in (0, 1)]
+    api.herder.lags = [7, None]
+    shown = (
+        '{"offsets":[{"partition":{"kafka_topic":"t","kafka_partition":0},"offset":{"kafka_offset":5},"lag":7},'
+        '{"partition":{"kafka_topic":"t","kafka_partition":1},"offset":{"kafka_offset":5},"lag":null}]}'
+    )
+    assert api.request("GET", f"{PATH}?expand=age&expand=lag") == (200, shown)
+    assert api.herder.asked == [ShowLags(name=X)]
+
+
+def test_a_source_has_no_lag(api: Api) -> None:
+    api.herder.offsets = [({"file": "f"}, {"position": 1})]
+    shown = '{"offsets":[{"partition":{"file":"f"},"offset":{"position":1}}]}'
+    assert api.request("GET", f"{PATH}?expand=lag") == (200, shown)
+    assert api.request("GET", f"{PATH}?expand=age") == (200, shown)
 
 
 def test_200_offsets_possibly_empty(api: Api) -> None:
