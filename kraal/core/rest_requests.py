@@ -8,6 +8,10 @@ from urllib.parse import quote
 
 _PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
+_MOMENTARY: Final = "Cannot complete request "
+"""Start of each 409 of Connect that a retry can succeed after: a stale config, no known leader, too many hops."""
+_EXPECTED: Final = "Request cannot be completed because a rebalance is expected"
+"""Text of the 500 with which Java answers GETs before a rebalance."""
 
 
 def segment(text: str) -> str:
@@ -17,15 +21,11 @@ def segment(text: str) -> str:
 
 def pause_before_retry(method: str, status: int, text: str, retry_after: str | None) -> float | None:
     """Return the seconds to wait before retrying a request, None if it must not be retried."""
-    rebalance = "rebalance" in text or "momentarily" in text
+    momentary = text.startswith(_MOMENTARY)
     if not (
-        (status == HTTPStatus.CONFLICT and (rebalance or retry_after is not None))
+        (status == HTTPStatus.CONFLICT and (momentary or retry_after is not None))
         or (status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after is not None)
-        or (
-            method == "GET"
-            and status == HTTPStatus.INTERNAL_SERVER_ERROR
-            and "a rebalance is expected" in text
-        )
+        or (method == "GET" and status == HTTPStatus.INTERNAL_SERVER_ERROR and text == _EXPECTED)
     ):
         return None
     if retry_after is not None and retry_after.strip().isdecimal():

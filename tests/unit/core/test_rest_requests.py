@@ -6,6 +6,11 @@ from kraal.core.rest_requests import pause_before_retry
 
 REBALANCE = "Cannot complete request momentarily due to stale configuration"
 CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+NO_LEADER = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+)
+STALE = "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
+FENCED = "Failed to complete zombie fencing because a new set of task configs was generated"
 EXPECTED = "Request cannot be completed because a rebalance is expected"
 
 
@@ -15,7 +20,11 @@ EXPECTED = "Request cannot be completed because a rebalance is expected"
         pytest.param("PUT", 409, REBALANCE, None, 0.5, id="Java in a rebalance"),
         pytest.param("PUT", 409, REBALANCE, "1", 1.0, id="Kraal in a rebalance"),
         pytest.param("POST", 409, CONFLICT, None, 0.5, id="too many hops"),
+        pytest.param("POST", 409, NO_LEADER, None, 0.5, id="no leader"),
+        pytest.param("PATCH", 409, STALE, None, 0.5, id="a config that has just changed"),
         pytest.param("POST", 409, "Connector a already exists", None, None, id="a name that is taken"),
+        pytest.param("POST", 409, "Connector rebalance already exists", None, None, id="one that misleads"),
+        pytest.param("PUT", 409, FENCED, None, None, id="task configs that were replaced"),
         pytest.param("PUT", 503, "The worker is too busy", "2", 2.0, id="busy"),
         pytest.param("PUT", 503, "Service Unavailable", None, None, id="no word of coming back"),
         pytest.param("GET", 500, EXPECTED, None, 0.5, id="Java's GETs in a rebalance"),
