@@ -9,7 +9,10 @@ CONFLICT = "Cannot complete request because of a conflicting operation (e.g. wor
 NO_LEADER = (
     "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 )
-STALE = "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
+STALE = (
+    "Cannot complete request momentarily due to stale configuration "
+    "(typically caused by a concurrent config change)"
+)
 FENCED = "Failed to complete zombie fencing because a new set of task configs was generated"
 EXPECTED = "Request cannot be completed because a rebalance is expected"
 
