@@ -214,6 +214,10 @@ def test_prometheus_scrapes_with_the_login_and_the_authority_of_the_workers() ->
         "port": "rest",
         "path": "/metrics",
         "interval": "30s",
+        "relabelings": [
+            {"targetLabel": "job", "replacement": "kraal-orders"},
+            {"sourceLabels": ["__meta_kubernetes_pod_name"], "targetLabel": "instance"},
+        ],
         "scheme": "https",
         "tlsConfig": {
             "ca": {"secret": {"name": "kraal-tls", "key": "ca.crt"}},

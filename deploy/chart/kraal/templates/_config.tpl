@@ -11,7 +11,7 @@
 
 {{- /* The keys that the chart sets, as JSON. */ -}}
 {{- define "kraal.ownConfig" -}}
-{{- $group := .Values.groupId | default (include "kraal.fullname" .) -}}
+{{- $group := include "kraal.group" . -}}
 {{- $own := dict
   "bootstrap.servers" .Values.bootstrapServers
   "group.id" $group

@@ -16,6 +16,10 @@
 {{ include "kraal.fullname" . }}-workers
 {{- end -}}
 
+{{- define "kraal.group" -}}
+{{ .Values.groupId | default (include "kraal.fullname" .) }}
+{{- end -}}
+
 {{- define "kraal.selector" -}}
 app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
