@@ -5,13 +5,17 @@ Session's thread.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kraal.config.spark_master import SHARED_PATHS, shared_paths
 from kraal.core.errors import KraalError
 from kraal.engine.session import code_archive
 from kraal.engine.session.arrow import map_in_arrow
@@ -93,38 +97,61 @@ def stopped(session: SparkSession) -> bool:
 
 
 def check(session: SparkSession, worker: Mapping[str, str]) -> None:
-    """Run Kraal's code on the executors that there are. Raises ExecutorsUnfit, and what Spark raises."""
+    """Run Kraal's code on the executors that there are, and let them look for a file in each shared folder.
+
+    Raises ExecutorsUnfit, and what Spark raises.
+    """
     python = executor_python(worker)
     tasks = 2 * max(1, count(session))
-    frame = map_in_arrow(session.range(0, tasks, 1, tasks), imports, "module string, error string")
-    try:
-        found = frame.distinct().toArrow().to_pylist()
-    except Exception as error:
-        if (why := unfit(str(error), python)) is None:
-            raise
-        raise ExecutorsUnfit(why) from error
+    with markers_in(shared_paths(worker)) as markers:
+        wrong = partial(problems, markers=markers)
+        frame = map_in_arrow(session.range(0, tasks, 1, tasks), wrong, "problem string")
+        try:
+            found = {row["problem"] for row in frame.toArrow().to_pylist()}
+        except Exception as error:
+            if (why := unfit(str(error), python)) is None:
+                raise
+            raise ExecutorsUnfit(why) from error
     if found:
-        missing = "; ".join(sorted(f"{row['module']}: {row['error']}" for row in found))
-        raise ExecutorsUnfit(
-            f"Executors cannot import what Kraal needs ({missing}); install it for {python} there"
-        )
+        raise ExecutorsUnfit(f"Executors ({python}) are not fit: {'; '.join(sorted(found))}")
 
 
-def imports(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Import in an executor what batches need there; yield what cannot be imported."""
+@contextlib.contextmanager
+def markers_in(folders: Sequence[str]) -> Iterator[list[str]]:
+    """Have a new file in each folder for a while. Raises ExecutorsUnfit if the worker cannot write there."""
+    made: list[str] = []
+    try:
+        for folder in folders:
+            try:
+                number, path = tempfile.mkstemp(prefix=".kraal-shared-", dir=folder)
+            except OSError as error:
+                why = f"{SHARED_PATHS} has {folder}, where the worker cannot write: {error}"
+                raise ExecutorsUnfit(why) from error
+            os.close(number)
+            made.append(path)
+        yield made
+    finally:
+        for path in made:
+            Path(path).unlink(missing_ok=True)
+
+
+def problems(batches: Iterator[pa.RecordBatch], markers: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Import in an executor what batches need there, and look for the markers; yield what is wrong, as sentences."""
     import importlib  # noqa: PLC0415 - in executors
 
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     for _ in batches:
         pass
-    failed = []
+    unseen = [path for path in map(Path, markers) if not path.exists()]
+    found = [f"they do not see the worker's {path.parent}" for path in unseen]
     for name in ("kraal.engine.records.source_pass", "kraal.engine.records.sink_pass"):
         try:
             importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - the worker reports it
-            failed.append({"module": name, "error": f"{type(error).__name__}: {error}"})
-    yield pa.RecordBatch.from_pylist(failed, pa.schema([("module", pa.string()), ("error", pa.string())]))
+            what = f"{type(error).__name__}: {error}"
+            found.append(f"they cannot import what Kraal needs, install it there: {what}")
+    yield pa.RecordBatch.from_pydict({"problem": pa.array(found, pa.string())})
 
 
 def unfit(text: str, python: str) -> str | None:

@@ -19,7 +19,7 @@ COUNT = 100
 @pytest.fixture(scope="module")
 def worker(place: Place) -> WorkerProcess:
     """The module's worker."""
-    made = place.worker("late")
+    made = place.worker("late", {"spark.cores.max": "1"})  # so all records are in one producer
     made.start()
     return made
 

@@ -208,3 +208,30 @@ def test_a_wait_for_executors_is_told_and_ends_with_the_application() -> None:
         with pytest.raises(executors.ExecutorsUnfit, match="ended the application"):
             executors.await_executor(session, MASTER, told, lambda: False)  # type: ignore[arg-type]
     assert reasons == [f"Spark waits for executors of {MASTER}: are its cores and memory in use by others?"]
+
+
+def found_by_executors(markers: list[str]) -> list[str]:
+    return [row["problem"] for batch in executors.problems(iter([]), markers) for row in batch.to_pylist()]
+
+
+def test_executors_look_for_the_files_of_the_worker(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.touch()
+    assert found_by_executors([str(there)]) == []
+    assert found_by_executors(["/nowhere/x"]) == ["they do not see the worker's /nowhere"]
+
+
+def test_a_module_that_executors_lack_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kraal.engine.records.sink_pass", None)
+    (problem,) = found_by_executors([])
+    assert problem.startswith("they cannot import what Kraal needs, install it there: ModuleNotFoundError")
+
+
+def test_a_shared_folder_without_the_worker_is_told(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with (
+        pytest.raises(executors.ExecutorsUnfit, match="where the worker cannot write"),
+        executors.markers_in([str(tmp_path), str(missing)]),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == [], "no marker is left"

@@ -1,0 +1,163 @@
+"""Connectors on a Spark cluster whose executors have neither Kraal nor the worker's directory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from kraal.testing.process import WorkerProcess
+from tests.integration.spark_cluster.place import CORES, Place
+
+pytestmark = pytest.mark.ci  # 60 s together on a quiet machine
+
+COUNT = 20_000
+BAD = 7
+JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+@pytest.fixture(scope="module")
+def worker(place: Place) -> WorkerProcess:
+    """A worker with every connector of this module, so that all of them are at work at once."""
+    made = place.worker("connectors")
+    made.start()
+    lines = made.directory / "in.txt"
+    lines.write_text("".join(f"{number:08d}\n" for number in range(COUNT)))
+    rows = place.shared("rows")
+    (rows / "a.json").write_text("".join(f'{{"n":{number}}}\n' for number in range(COUNT)))
+    place.produce("mixed", [b"{", *(json.dumps({"n": n}).encode() for n in range(BAD)), *[b"no"] * (BAD - 1)])
+    configs = {
+        "lines-in": {"connector.class": "FileStreamSource", "file": str(lines), "topic": "lines"},
+        "lines-out": {"connector.class": "FileStreamSink", "file": str(out_of(made)), "topics": "lines"},
+        "rows-in": {
+            "connector.class": "SparkSource",
+            "spark.format": "json",
+            "spark.schema": "n BIGINT",
+            "path": str(rows),
+            "topic": "rows",
+            **JSON,
+        },
+        "rows-out": {
+            "connector.class": "SparkSink",
+            "spark.format": "parquet",
+            "spark.schema": "n BIGINT",
+            "path": str(place.shared("rows-out")),
+            "topics": "rows",
+        },
+        "mixed-out": {
+            "connector.class": "FileStreamSink",
+            "file": str(made.directory / "mixed.txt"),
+            "topics": "mixed",
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": "dead",
+            "errors.deadletterqueue.topic.replication.factor": "1",
+            "transforms": "hoist",
+            "transforms.hoist.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+            "transforms.hoist.field": "all",
+            **JSON,
+        },
+        "mirror": {
+            "connector.class": "MirrorSource",
+            "source.cluster.alias": "west",
+            "source.cluster.bootstrap.servers": place.broker.bootstrap,
+            "target.cluster.bootstrap.servers": place.broker.bootstrap,
+            "topics": "lines",
+            "replication.factor": "1",
+            "key.converter": BYTES,
+            "value.converter": BYTES,
+        },
+    }
+    for name, config in configs.items():
+        made.create(name, config)
+    return made
+
+
+def out_of(worker: WorkerProcess) -> Path:
+    return worker.directory / "out.txt"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_fails(worker: WorkerProcess) -> Iterator[None]:
+    yield
+    for name in worker.get("/connectors").body:
+        assert worker.traces(name) == []
+
+
+def test_lines_go_through_a_topic_in_order(place: Place, worker: WorkerProcess) -> None:
+    out = out_of(worker)
+    wanted = (worker.directory / "in.txt").read_bytes()
+    worker.wait_until(
+        "all lines were in the file", lambda: out.exists() and out.stat().st_size >= len(wanted)
+    )
+    assert out.read_bytes() == wanted
+    assert place.values("lines") == wanted.split()
+
+
+def test_rows_of_files_go_into_files(place: Place, worker: WorkerProcess) -> None:
+    folder = place.directory / "shared" / "rows-out"
+
+    def rows() -> list[int]:
+        return [n for file in folder.glob("*.parquet") for n in pq.read_table(file)["n"].to_pylist()]
+
+    worker.wait_until("all rows were in files", lambda: len(rows()) >= COUNT)
+    assert sorted(rows()) == list(range(COUNT))
+
+
+def test_records_are_transformed_and_the_unreadable_become_dead_letters(
+    place: Place, worker: WorkerProcess
+) -> None:
+    place.wait_for_values(worker, "dead", BAD)
+    assert place.values("dead") == [b"{", *[b"no"] * (BAD - 1)]
+    out = worker.directory / "mixed.txt"
+    worker.wait_until("the others were in the file", lambda: len(out.read_text().splitlines()) >= BAD)
+    assert [re.findall(r"\d+", line) for line in out.read_text().splitlines()] == [
+        [str(n)] for n in range(BAD)
+    ]
+
+
+def test_a_topic_is_mirrored(place: Place, worker: WorkerProcess) -> None:
+    place.wait_for_values(worker, "west.lines", COUNT)
+    assert place.values("west.lines") == place.values("lines")
+
+
+def test_an_application_holds_no_more_cores_than_it_was_given(place: Place, worker: WorkerProcess) -> None:
+    worker.wait_for_states("lines-in", ["RUNNING", "RUNNING"])
+    (application,) = place.cluster.state()["activeapps"]
+    assert application["cores"] == CORES
+    assert sum(each["coresused"] for each in place.cluster.state()["workers"]) == CORES
+    assert len(place.cluster.executors()) == CORES
+
+
+def test_what_a_cluster_cannot_run_is_refused(place: Place, worker: WorkerProcess) -> None:
+    mirror = worker.get("/connectors/mirror/config").body | {"name": "now", "trigger": "realtime"}
+    refused = worker.post("/connectors", {"name": "now", "config": mirror})
+    assert refused.status == 400
+    assert "realtime needs a local Spark" in refused.body["message"]
+    elsewhere = worker.get("/connectors/rows-out/config").body | {"name": "e", "path": str(place.directory)}
+    refused = worker.post("/connectors", {"name": "e", "config": elsewhere})
+    assert refused.status == 400
+    assert "list it in spark.cluster.shared.paths" in refused.body["message"]
+
+
+def test_a_worker_without_the_clusters_secret_does_not_start(place: Place) -> None:
+    refused = place.worker("refused", {"spark.authenticate.secret": ""})
+    refused.launch()
+    assert refused.wait() == 2
+    assert "spark.authenticate.secret is missing" in refused.log_text()
+
+
+def test_executors_with_an_unfit_python_are_told(place: Place) -> None:
+    unfit = place.worker("unfit", {"spark.pyspark.python": "/nowhere/python"})
+    unfit.start()
+    source = {"connector.class": "FileStreamSource", "file": str(unfit.directory / "none"), "topic": "none"}
+    unfit.create("waits", source)
+    unfit.wait_until("the reason was logged", lambda: "Executors have no /nowhere/python" in unfit.log_text())
+    assert unfit.end() == 0
