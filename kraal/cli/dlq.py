@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kraal.client import dead_letters as over_rest
 from kraal.client.command import ClientGroup, NameType, asking, output_option
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
 from kraal.config.properties_file import read_properties
 from kraal.dead_letters.reading import latest, read_letters
-from kraal.dead_letters.records import DeadLetter, as_json, as_text
+from kraal.dead_letters.records import DeadLetter, Target, as_json, as_text, from_json
 from kraal.dead_letters.replay import replay as replayed
 from kraal.dead_letters.selection import Box, find_box, from_offset, not_yet, topics_of
 
@@ -31,14 +32,14 @@ _BOOTSTRAP: Final = "bootstrap.servers"
 
 
 def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the Kafka options to a command and pass it a `Kafka` after its `Rest`."""
+    """Add the Kafka options to a command and pass it a `Kafka` after its `Rest`; None if no brokers are named."""
 
     @click.option(
         "--bootstrap-servers",
         envvar="KRAAL_BOOTSTRAP_SERVERS",
         show_envvar=True,
         metavar="HOST:PORT,...",
-        help=f"Kafka bootstrap servers (default: {_BOOTSTRAP} in --command-config).",
+        help=f"Kafka bootstrap servers (default: {_BOOTSTRAP} in --command-config, or else the worker's REST API).",
     )
     @click.option(
         "--command-config",
@@ -51,15 +52,18 @@ def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(function)
     def run(rest: Rest, *, bootstrap_servers: str | None, path: Path | None, **options: Any) -> None:
-        from kraal.dead_letters.kafka import Kafka  # noqa: PLC0415 - late: it needs Kafka's client
-
         settings = {} if path is None else read_properties(path, "client's properties file")
         if bootstrap_servers:
             settings[_BOOTSTRAP] = bootstrap_servers
         if not settings.get(_BOOTSTRAP, "").strip():
-            raise click.UsageError(
-                f"Specify --bootstrap-servers, or {_BOOTSTRAP} in the file of --command-config."
-            )
+            if path is not None:
+                raise click.UsageError(
+                    f"Specify --bootstrap-servers, or {_BOOTSTRAP} in the file of --command-config."
+                )
+            function(rest, None, **options)
+            return
+        from kraal.dead_letters.kafka import Kafka  # noqa: PLC0415 - late: it needs Kafka's client
+
         with Kafka(settings) as kafka:
             function(rest, kafka, **options)
 
@@ -108,19 +112,25 @@ _offset = click.option(
     ),
 )
 def dlq() -> None:
-    """Show the records that connectors could not process, and write them back to their topics (KIP-298)."""
+    """Show the records that connectors could not process, and write them back to their topics (KIP-298).
+
+    With --bootstrap-servers, the commands connect to Kafka. Otherwise they ask the worker, which must be Kraal's.
+    """
 
 
 @dlq.command("ls", examples=("kraal dlq ls --bootstrap-servers localhost:9092", "kraal dlq ls -o json"))
 @output_option
 @_on_kafka
-def ls(rest: Rest, kafka: Kafka, *, style: str) -> None:
+def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
     """List the connectors with a dead letter queue topic and the number of letters in it.
 
     LETTERS counts the whole topic, even if connectors share it; `-` means that the topic does not exist yet.
     """
     found = rest.get("connectors", query=[("expand", "info")])
-    rows = [_row(kafka, name, topic) for name, topic in topics_of(found)]
+    rows = [
+        _row_over_rest(rest, name, topic) if kafka is None else _row(kafka, name, topic)
+        for name, topic in topics_of(found)
+    ]
     if style != "table":
         emit(rows, style)
         return
@@ -139,6 +149,25 @@ def _row(kafka: Kafka, name: str, topic: str) -> dict[str, Any]:
         committed = kafka.committed(Box(topic, name).group, topic)
         left = sum(span.count for span in not_yet(spans, committed).values())
     return {"connector": name, "topic": topic, "letters": letters, "left_to_replay": left}
+
+
+def _row_over_rest(rest: Rest, name: str, topic: str) -> dict[str, Any]:
+    found = over_rest.shown(rest, name, 1)
+    return {
+        "connector": name,
+        "topic": topic,
+        "letters": found["letters"],
+        "left_to_replay": found["left_to_replay"],
+    }
+
+
+def _needs_kafka(**given: bool) -> None:
+    """Raise UsageError if an option is given that REST does not have."""
+    for name, is_given in given.items():
+        if is_given:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} requires --bootstrap-servers; without it, the worker's REST API is used."
+            )
 
 
 @dlq.command(
@@ -166,7 +195,7 @@ def _row(kafka: Kafka, name: str, topic: str) -> dict[str, Any]:
 @_on_kafka
 def show(
     rest: Rest,
-    kafka: Kafka,
+    kafka: Kafka | None,
     *,
     name: str,
     is_topic: bool,
@@ -178,18 +207,22 @@ def show(
 ) -> None:
     """Print dead letters: the latest ones, or those starting at --partition and --offset."""
     place = _place(partition, offset)
-    box = _box(rest, kafka, name, is_topic=is_topic)
-    spans = kafka.spans(box.topic)
-    if place:
-        letters: Iterable[DeadLetter] = islice(
-            read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit
-        )
+    letters: Iterable[DeadLetter]
+    if kafka is None:
+        _needs_kafka(topic=is_topic, partition=place is not None, limit=limit > over_rest.MOST_SHOWN)
+        letters = [from_json(each) for each in reversed(over_rest.shown(rest, name, limit)["shown"])]
     else:
-        letters = latest(functools.partial(read_letters, kafka, box), spans, limit).letters
+        box = _box(rest, kafka, name, is_topic=is_topic)
+        spans = kafka.spans(box.topic)
+        if place:
+            letters = islice(read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit)
+        else:
+            letters = latest(functools.partial(read_letters, kafka, box), spans, limit).letters
     seen = 0
     for letter in letters:
         if is_json:
-            click.echo(json.dumps(as_json(letter)))  # ASCII, so control characters are escaped
+            cut = {"truncated": dict(letter.truncated)} if letter.truncated else {}
+            click.echo(json.dumps({**as_json(letter), **cut}))  # ASCII, so control characters are escaped
         else:
             say("\n".join([*([""] if seen else []), *as_text(letter, stack=stack)]))
         seen += 1
@@ -227,7 +260,7 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
 @_on_kafka
 def replay(
     rest: Rest,
-    kafka: Kafka,
+    kafka: Kafka | None,
     *,
     name: str,
     is_topic: bool,
@@ -247,6 +280,12 @@ def replay(
     place = _place(partition, offset)
     if place and from_beginning:
         raise click.UsageError("Specify either --from-beginning, or --partition and --offset.")
+    if kafka is None:
+        _needs_kafka(
+            topic=is_topic, to=to is not None, partition=place is not None, from_beginning=from_beginning
+        )
+        _replay_over_rest(rest, name, limit, dry_run=dry_run)
+        return
     box = _box(rest, kafka, name, is_topic=is_topic)
     spans = kafka.spans(box.topic)
     if place:
@@ -261,13 +300,27 @@ def replay(
             for letter, target in piece:
                 say(f"{letter.place} -> {target}")
         written.update(target.topic for _, target in piece)
-    _report_replay(box, written, dry_run=dry_run)
+    _report_replay(box.topic, written, dry_run=dry_run)
 
 
-def _report_replay(box: Box, written: Counter[str], *, dry_run: bool) -> None:
+def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool) -> None:
+    found, written = over_rest.shown(rest, name, 1), Counter[str]()
+    source, left = found["topic"], found["left_to_replay"]
+    for answer in over_rest.replays(rest, name, min(left, limit or left), dry_run=dry_run):
+        written.update(answer["written"])
+        if dry_run:
+            for each in answer["targets"]:
+                place = f"{source}-{each['partition']}@{each['offset']}"
+                say(f"{place} -> {Target(each['to_topic'], each['to_partition'])}")
+            if (more := written.total() - len(answer["targets"])) > 0:
+                say(f"… and {more} more")
+    _report_replay(source, written, dry_run=dry_run)
+
+
+def _report_replay(source: str, written: Counter[str], *, dry_run: bool) -> None:
     if not written:
-        click.echo(f"Nothing to replay in {box.topic}.", err=True)
+        click.echo(f"Nothing to replay in {source}.", err=True)
     for topic, count in sorted(written.items()):
         letters = "1 dead letter" if count == 1 else f"{count} dead letters"
         would = "would be written" if dry_run else "written"
-        say(f"{letters} from {box.topic} {would} to {topic}")
+        say(f"{letters} from {source} {would} to {topic}")

@@ -176,6 +176,23 @@ def as_json(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
+def from_json(found: Mapping[str, Any]) -> DeadLetter:
+    """Return the letter that `as_json` rendered, with the sizes of what was cut if it has them."""
+    names = {name: PREFIX + header for header, name in _FACTS}
+    facts = (found["error"] or {}).items()
+    errors = [(names[name], None if value is None else str(value).encode()) for name, value in facts]
+    return DeadLetter(
+        topic=found["topic"],
+        partition=found["partition"],
+        offset=found["offset"],
+        timestamp_ms=found["timestamp"],
+        key=_data("key", found),
+        value=_data("value", found),
+        headers=[*((each["key"], _data("value", each)) for each in found["headers"]), *errors],
+        truncated=found.get("truncated", {}),
+    )
+
+
 def as_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
     """Yield a letter as lines of text; control characters are escaped."""
     facts = letter.facts
@@ -184,6 +201,9 @@ def as_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
     rows += [("header", f"{name} = {_display(value)}") for name, value in letter.own_headers]
     for name, text in rows:
         yield f"  {name:<12}{one_line(text)}"
+    if letter.truncated:
+        sizes = ", ".join(f"{name} of {size:,} bytes" for name, size in letter.truncated.items())
+        yield f"  {'truncated':<12}{sizes}"
     if stack:
         for line in str(facts.get("stacktrace") or "").splitlines():
             yield f"    {printable(line.expandtabs(2))}"
@@ -212,6 +232,13 @@ def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:
         return {name: data.decode()}
     except UnicodeDecodeError:
         return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+def _data(name: str, found: Mapping[str, Any]) -> bytes | None:
+    if f"{name}_base64" in found:
+        return base64.b64decode(found[f"{name}_base64"])
+    text = found[name]
+    return None if text is None else str(text).encode()
 
 
 def _display(data: bytes | None) -> str:

@@ -24,6 +24,7 @@ from kraal.metrics.stall_detection import StallDetection
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import validate_for_rest
 from kraal.testing._simulation.worker import DEFAULTS, EmbeddedWorker, fake_registry
+from tests.fakes.kafka.dead_letters import MemoryKafka
 from web.app import create_apps
 from web.server import HttpServer, Listener
 from web.settings import Settings
@@ -79,6 +80,8 @@ class Connect:
         self.worker = EmbeddedWorker(registry=fake_registry())
         self.lock = threading.RLock()
         """Whoever uses `worker` next to the server holds it."""
+        self.kafka = MemoryKafka()
+        """Where the worker finds dead letters."""
         self.seen: list[Seen] = []
         self._scripts: dict[tuple[str, str], list[Said]] = {}
         self._app: ASGIApp | None = None
@@ -96,6 +99,7 @@ class Connect:
             Settings(advertised_url=url),
             stall_detection=StallDetection(self.worker.assembly.metrics, config.auto_restart),
             progress=ProgressReports(self.worker.assembly.metrics, self.worker.assembly.series),
+            dead_letters=self.kafka,
         ).main
         return self
 

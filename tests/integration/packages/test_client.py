@@ -36,6 +36,7 @@ def test_it_shows_and_changes_the_connectors_of_a_worker(client: Environment) ->
         done = client.kraal("status", env=url)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines()[1].split()[:3] == ["orders", "-", "RUNNING"]
+        assert client.kraal("dlq", "ls", env=url).stderr == "No connector has a dead letter queue topic.\n"
         assert client.kraal("patch", "orders", "tasks.max=1", env=url).returncode == 0
         assert client.kraal("ls", "-o", "yaml", env=url).stdout.startswith("- ")
 
@@ -64,7 +65,7 @@ def test_it_serves_the_dashboard(client: Environment) -> None:
         (["standalone", "w.properties"], "worker"),
         (["prepare"], "worker"),
         (["plugins", "add", "a:b:1"], "worker"),
-        (["dlq", "ls"], "kafka"),
+        (["dlq", "ls", "--bootstrap-servers", "k:1"], "kafka"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -1,4 +1,4 @@
-"""`pip install 'kraal[worker,registry]'` with the lowest and the newest versions that it allows: data flows.
+"""`pip install 'kraal[worker,registry]'` with the lowest, the newest and the locked versions: data flows.
 
 PySpark is published as source only; pip builds it once per machine, which takes minutes.
 """
@@ -12,6 +12,7 @@ from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from kraal.broker.broker import free_port
 from scripts.harness.processes import Running, wait_until
@@ -34,20 +35,38 @@ def environment(tmp_path: Path) -> Iterator[Environment]:
     shutil.rmtree(made.place)
 
 
-@pytest.mark.parametrize("versions", ["lowest", "newest"])
-def test_a_worker_runs_with_the_versions_that_it_allows(
-    versions: str, environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
+def test_a_worker_runs_with_the_lowest_versions_that_it_allows(
+    environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
 ) -> None:
+    """What Kraal names itself is as old as it may be; what that needs is as new."""
     constraints = tmp_path / "constraints.txt"
-    constraints.write_text(lowest(EXTRAS) if versions == "lowest" else "")
+    constraints.write_text(bounds := lowest(EXTRAS))
+    bound = dict(line.split("==") for line in bounds.splitlines())
+    assert {each.name for each in requirements(*EXTRAS)} - bound.keys() == {"certifi"}
     environment.pip("install", "-c", str(constraints), f"{wheel}[{','.join(EXTRAS)}]")
     environment.pip("check")
-    if versions == "lowest":
-        wanted = {line.partition("==")[0] for line in constraints.read_text().splitlines()}
-        assert {each.name for each in requirements(*EXTRAS)} - wanted == {"certifi"}
-        for line in constraints.read_text().splitlines():
-            name, _, version = line.partition("==")
-            assert _version(environment, name).startswith(version)
+    for name, version in bound.items():
+        assert _version(environment, name) in SpecifierSet(f"=={version}")
+    _send_lines_through_kafka(environment, bootstrap, tmp_path)
+
+
+def test_a_worker_runs_with_the_newest_versions_that_it_allows(
+    environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
+) -> None:
+    environment.pip("install", f"{wheel}[{','.join(EXTRAS)}]")
+    environment.pip("check")
+    _send_lines_through_kafka(environment, bootstrap, tmp_path)
+
+
+def test_a_worker_runs_with_the_lock_for_operators(
+    environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
+) -> None:
+    """As docs/deploy/install.md describes it: with hashes, and nothing is built with packages that no lock names."""
+    hashed = ("install", "--require-hashes", "--no-build-isolation")
+    environment.pip(*hashed, "-r", "requirements-build.lock")
+    environment.pip(*hashed, "-r", "requirements-worker.lock")
+    environment.pip("install", "--no-deps", "--no-index", str(wheel))
+    environment.pip("check")
     _send_lines_through_kafka(environment, bootstrap, tmp_path)
 
 

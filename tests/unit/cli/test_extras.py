@@ -87,7 +87,7 @@ def test_the_help_of_every_command_needs_only_the_client(client_only: list[str])
         (["mirror", "mm2.properties"], "needs the worker: pip install 'kraal[worker]'"),
         (["kafka", "status"], "needs the worker: pip install 'kraal[worker]'"),
         (["plugins", "add", "org:name:1"], "needs the worker: pip install 'kraal[worker]'"),
-        (["dlq", "ls"], "needs Kafka's client: pip install 'kraal[kafka]'"),
+        (["dlq", "ls", "--bootstrap-servers", "k:1"], "needs Kafka's client: pip install 'kraal[kafka]'"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -249,7 +249,8 @@ def test_kafkas_address_is_needed_and_may_stand_in_the_clients_file(
     kraal: Kraal, cluster: MemoryKafka, sink: str, write: Files
 ) -> None:
     kraal.env["KRAAL_BOOTSTRAP_SERVERS"] = None
-    assert "Specify --bootstrap-servers" in kraal("dlq", "show", sink).stderr
+    without = write("none.properties", "security.protocol=SSL\n")
+    assert "Specify --bootstrap-servers" in kraal("dlq", "show", sink, "--command-config", without).stderr
     path = write("client.properties", "bootstrap.servers=here:1\nsecurity.protocol=SSL\n")
     kraal.out("dlq", "show", sink, "--command-config", path)
     assert cluster.settings == {"bootstrap.servers": "here:1", "security.protocol": "SSL"}

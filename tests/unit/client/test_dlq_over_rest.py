@@ -1,0 +1,119 @@
+"""`kraal dlq` without brokers: it asks the worker, and prints the same as with them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from kraal.client import dead_letters as over_rest
+from kraal.dead_letters import kafka
+from kraal.dead_letters.records import DeadLetter, as_json, from_json
+from kraal.testing._simulation.plugins import FAKE_SINK
+from tests.fakes.kafka.dead_letters import letter
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.conftest import Kraal
+
+CONFIG = {"connector.class": FAKE_SINK, "topics": "orders", "errors.deadletterqueue.topic.name": "dead"}
+SINK = "orders-sink"
+BROKERS = ("--bootstrap-servers", "k:9092")
+PATH = f"/connectors/{SINK}/dead-letters"
+
+
+@pytest.fixture(autouse=True)
+def _sink(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connector with three dead letters, and one of another connector, in one Kafka for both ways."""
+    monkeypatch.setattr(kafka, "Kafka", worker.kafka)
+    monkeypatch.delenv("KRAAL_BOOTSTRAP_SERVERS", raising=False)
+    worker.create(SINK, {"name": SINK, **CONFIG})
+    worker.kafka.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ls",),
+        ("ls", "-o", "json"),
+        ("show", SINK),
+        ("show", SINK, "--limit", "2", "--stack"),
+        ("show", SINK, "--json"),
+        ("replay", SINK, "--dry-run"),
+        ("replay", SINK, "--dry-run", "--limit", "1"),
+    ],
+    ids=" ".join,
+)
+def test_prints_the_same_as_with_brokers(kraal: Kraal, worker: Connect, arguments: tuple[str, ...]) -> None:
+    asked_kafka = kraal.out("dlq", *arguments, *BROKERS)
+    assert not any(PATH in each for each in worker.asked("GET", "POST"))
+    assert kraal.out("dlq", *arguments) == asked_kafka != ""
+    assert any(PATH in each for each in worker.asked("GET", "POST"))
+
+
+def test_a_replay_continues_where_the_last_one_ended(kraal: Kraal, worker: Connect) -> None:
+    assert kraal.out("dlq", "replay", SINK, "--limit", "1") == "1 dead letter from dead written to orders\n"
+    assert kraal.out("dlq", "replay", SINK, *BROKERS) == "2 dead letters from dead written to orders\n"
+    assert [each.value for each, _ in worker.kafka.written] == [b"bad 0", b"bad 2", b"bad 3"]
+    assert kraal("dlq", "replay", SINK).stderr == "Nothing to replay in dead.\n"
+
+
+def test_a_long_replay_takes_several_requests(
+    kraal: Kraal, worker: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(over_rest, "MOST_REPLAYED", 2)
+    worker.kafka.letters["dead"] = [letter(number) for number in range(5)]
+    assert kraal.out("dlq", "replay", SINK) == "5 dead letters from dead written to orders\n"
+    assert worker.asked("POST") == [f"POST {PATH}/replay"] * 3
+
+
+def test_letters_that_arrive_during_a_replay_are_left(kraal: Kraal, worker: Connect) -> None:
+    """Each request finds one more, as when every record fails again."""
+    again = {"topic": "dead", "dry_run": False, "written": {"orders": 2}, "targets": [], "left_to_replay": 2}
+    worker.script("POST", f"{PATH}/replay", *(Said(200, again) for _ in range(9)))
+    assert kraal.out("dlq", "replay", SINK) == "4 dead letters from dead written to orders\n"
+    assert len(worker.asked("POST")) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("show", "dead", "--topic"), "--topic"),
+        (("show", SINK, "--partition", "0", "--offset", "1"), "--partition"),
+        (("show", SINK, "--limit", "101"), "--limit"),
+        (("replay", SINK, "--to", "retry"), "--to"),
+        (("replay", SINK, "--from-beginning"), "--from-beginning"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_option_that_rest_does_not_have_needs_brokers(
+    kraal: Kraal, worker: Connect, arguments: tuple[str, ...], option: str
+) -> None:
+    result = kraal("dlq", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{option} requires --bootstrap-servers" in result.stderr
+    assert worker.kafka.written == []
+
+
+def test_a_worker_without_dead_letters_is_named(kraal: Kraal, worker: Connect) -> None:
+    worker.refuse("GET", f"{PATH}?limit=10", 404, "HTTP 404 Not Found")
+    said = kraal.error("dlq", "show", SINK)
+    assert said.endswith("does not serve dead letters; specify --bootstrap-servers to read them from Kafka")
+
+
+def test_an_unknown_connector_is_not_a_missing_endpoint(kraal: Kraal) -> None:
+    assert "does not serve" not in kraal.error("dlq", "show", "nobody")
+
+
+@pytest.mark.parametrize(
+    "given", [letter(0), letter(1, connector=None), replace(letter(2), key=None, value=b"\xff\x00")]
+)
+def test_a_letter_survives_json(given: DeadLetter) -> None:
+    assert as_json(from_json(as_json(given))) == as_json(given)
+
+
+def test_what_a_worker_cut_is_said(kraal: Kraal, worker: Connect) -> None:
+    worker.kafka.letters["dead"] = [replace(letter(0), value=b"x" * 10_000)]
+    assert "  truncated   value of 10,000 bytes" in kraal.out("dlq", "show", SINK).splitlines()
+    [line] = kraal.out("dlq", "show", SINK, "--json").splitlines()
+    assert json.loads(line)["truncated"] == {"value": 10_000}
+    assert json.loads(line)["value"] == "x" * 4096
