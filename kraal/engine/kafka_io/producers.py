@@ -10,7 +10,7 @@ session. Source: Sender.sendProducerData (Kafka 4.3.0).
 
 With a cluster the producers are in executors. There a Spark plugin (`ExecutorProducers.java`) asks the driver which
 producers to end, and ends all while the driver does not answer
-([018](../../../docs/decisions/018-producers-of-executors.md)).
+([017](../../../docs/decisions/017-producers-of-executors.md)).
 """
 
 from __future__ import annotations

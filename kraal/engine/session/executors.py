@@ -77,7 +77,10 @@ def await_executor(
     began, told = time.monotonic(), False
     while not count(session) and not give_up():
         if stopped(session):
-            raise ExecutorsUnfit(f"{master} ended the application; its log and the executors' logs say why")
+            raise ExecutorsUnfit(
+                f"{master} did not accept the application, or ended it: is it reachable, with this "
+                "spark.authenticate.secret? Its log, the worker's spark.log and the executors' logs say why"
+            )
         if not told and time.monotonic() - began > _SOON_S:
             told = True
             waits(f"Spark waits for executors of {master}: are its cores and memory in use by others?")

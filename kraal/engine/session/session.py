@@ -15,8 +15,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,8 @@ _OUTPUT = "spark.out"
 """The file in the scratch directory with the output of JVMs."""
 _HEALTHY_S = 60.0
 """A session that lived this long resets the back-off."""
+_FIRST_JOBS_S = 300.0
+"""How long the check of executors and the warm-up may take."""
 _WATCH_S = 2.0
 """How often the cluster is looked at."""
 _LAST_BYTES = 16_384
@@ -211,22 +214,35 @@ class Session:
     def _launch(self) -> Spark:
         settings.prepare_environment(self._scratch, self._worker)
         values = settings.spark_settings(self._worker, self._jars(), self._scratch, self._archive)
-        is_cluster, folder = not is_local(self._worker), settings.jvm_directory(self._scratch)
+        folder = None if is_local(self._worker) else settings.jvm_directory(self._scratch)
         with open(self._scratch / _OUTPUT, "ab", opener=private_opener) as out:
             starting = Starting.of(values, out, starts_directory(self._scratch))
         self._process = starting.process
-        guard = folder if is_cluster else None
-        session = opened(starting, values, self._closing.is_set, guard)
-        if is_cluster:
-            executors.send_code(session, folder)
-            waits = lambda why: self._set(EngineStarting(why))  # noqa: E731
-            executors.await_executor(session, values[MASTER], waits, self._closing.is_set)
-            executors.check(session, self._worker)
+        session = opened(starting, values, self._closing.is_set, folder)
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
             tiny.conf.set(key, value)
-        warm_up(session, tiny, self._worker, self._wanted)
+        if folder is None:
+            warm_up(session, tiny, self._worker, self._wanted)
+        else:
+            executors.send_code(session, folder)
+            waits = partial(_waiting, self._set)
+            executors.await_executor(session, values[MASTER], waits, self._closing.is_set)
+            with self._killed_after(_FIRST_JOBS_S):  # without executors, jobs wait for ever
+                executors.check(session, self._worker)
+                warm_up(session, tiny, self._worker, self._wanted)
         return Spark(session, tiny, starting.process)
+
+    @contextlib.contextmanager
+    def _killed_after(self, seconds: float) -> Iterator[None]:
+        """End a JVM that does not finish the block in time."""
+        late = threading.Timer(seconds, self.kill, (f"its first jobs took more than {seconds:.0f} s",))
+        late.daemon = True
+        late.start()
+        try:
+            yield
+        finally:
+            late.cancel()
 
     def _distrust_archive(self) -> None:
         """Start without the archive from now on: a damaged one may crash the JVM."""
@@ -275,6 +291,10 @@ def opened(
     server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
     server.handle_error = lambda *_: None
     return SparkSession(context)
+
+
+def _waiting(changed: Callable[[EngineState], None], why: str) -> None:
+    changed(EngineStarting(why))
 
 
 class SparkAway(Exception):

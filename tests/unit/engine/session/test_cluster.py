@@ -205,7 +205,7 @@ def test_a_wait_for_executors_is_told_and_ends_with_the_application() -> None:
             reasons.append(why)
             session.stopped = True
 
-        with pytest.raises(executors.ExecutorsUnfit, match="ended the application"):
+        with pytest.raises(executors.ExecutorsUnfit, match="did not accept the application, or ended it"):
             executors.await_executor(session, MASTER, told, lambda: False)  # type: ignore[arg-type]
     assert reasons == [f"Spark waits for executors of {MASTER}: are its cores and memory in use by others?"]
 
