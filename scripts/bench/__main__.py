@@ -43,6 +43,7 @@ from scripts.bench.data import (
     sink,
     sink_transforms,
     source,
+    spark_cluster,
     transforms,
 )
 from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, opened
@@ -85,6 +86,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "client": client,
     "assign": assign,
     "read-log": read_log,
+    "spark-cluster": spark_cluster,
 }
 BROKER_SETTINGS: dict[str, Mapping[str, str]] = {"big": big.BROKER}
 """What a benchmark's broker has beyond the usual."""

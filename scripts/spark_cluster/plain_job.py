@@ -1,0 +1,39 @@
+"""A Spark application without Kraal that copies the lines of files into topics, whenever it is told.
+
+Arguments: a JSON file with Spark's settings, and a directory of orders. For each file NAME.json there,
+`{"path": …, "options": …}`, it runs one job and writes its seconds into NAME.done; `end` ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+
+def main(settings: Path, orders: Path) -> None:
+    """Carry out orders until there is a file `end`."""
+    conf = SparkConf().setAll(list(json.loads(settings.read_text()).items()))
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    (orders / "up").touch()
+    while not (orders / "end").exists():
+        for order in sorted(orders.glob("*.json")):
+            done = order.with_suffix(".done")
+            if not done.exists():
+                content = json.loads(order.read_text())
+                began = time.monotonic()
+                lines = spark.read.text(content["path"])
+                lines.write.format("kafka").options(**content["options"]).save()
+                seconds = order.with_suffix(".seconds")
+                seconds.write_text(f"{time.monotonic() - began}")
+                seconds.rename(done)
+        time.sleep(0.02)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
