@@ -41,7 +41,6 @@ from kraal.engine.api import TaskSpec
 from kraal.journal.journal import Journal
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.series import Series
-from kraal.metrics.task import TaskMeter
 
 if TYPE_CHECKING:
     from actors.membership import single_node
@@ -352,7 +351,7 @@ class _Maker:
             claims=self.claims if exact else None,
             engine=self._engine,
             clock=parts.clock,
-            meter=TaskMeter(
+            meter=parts.meter(
                 task,
                 is_source=is_source,
                 time=parts.clock,

@@ -16,6 +16,7 @@ from kraal.cluster.decisions.restart_budget import RestartBudget
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.core.log_levels import Loggers
 from kraal.journal.journal import DEFAULT_BYTES
+from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Parts:
     budget: RestartBudget = field(default_factory=RestartBudget)
     windows: Windows = field(default_factory=Windows)
     """`metrics.sample.window.ms` and `metrics.num.samples`"""
+    meter: Callable[..., TaskMeter] = TaskMeter
+    """Makes the meter of each life of a task, with `TaskMeter`'s arguments."""
     stall_s: float = 300.0
     """`task.stall.timeout.ms`; 0 disables stall detection."""
     loggers: Loggers = field(default_factory=Loggers)

@@ -40,6 +40,7 @@ from kraal.metrics.progress import ProgressReports
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.series import Sampler
 from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
@@ -49,6 +50,7 @@ from kraal.worker.dead_letters import letters_kafka
 from kraal.worker.resources import keep_what_lives, open_as_many_as_allowed
 from kraal.worker.rest_settings import rest_settings
 from kraal.worker.spark import spark_engine
+from kraal.worker.traces import worker_traces
 from kraal.worker.watchdog import Watchdog
 from web.app import create_apps
 from web.middleware.admission import Admission
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from kraal.engine.api import Engine
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.java_plugins.metrics import JavaMetrics
+    from kraal.metrics.tracing import Traces
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
     from web.streams import Broadcaster
 
@@ -114,6 +117,7 @@ class Process(ABC, Generic[C]):
         self._clock = ThreadClock()
         self._loggers = Loggers()
         self._control: ControlPort | None = None
+        self._traces: Traces | None = None
 
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
         """Return the parts from which the actors are built; modes add their own."""
@@ -132,6 +136,7 @@ class Process(ABC, Generic[C]):
             graceful_s=config.graceful_timeout_s,
             offset_spacing_s=SPACING_S,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
+            meter=TaskMeter if self._traces is None else self._traces.meter,
             stall_s=config.stall_timeout_s,
             loggers=self._loggers,
             history_max_bytes=config.history_max_bytes,
@@ -176,6 +181,7 @@ class Process(ABC, Generic[C]):
         """Serve until a signal arrives; return the exit code."""
         sys.setswitchinterval(TURN_S)
         open_as_many_as_allowed()
+        self._traces = worker_traces(self.config)
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry, java = self._with_java_plugins(Registry.load())
         self._providers, policy = open_services(self.config.raw, java, self._told.is_set)
@@ -359,6 +365,8 @@ class Process(ABC, Generic[C]):
         self._clock.close()
         self._providers.close()
         self._close_stores()
+        if self._traces is not None:
+            self._traces.close()
         log.info("Stopped the worker")
 
 

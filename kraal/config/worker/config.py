@@ -77,6 +77,8 @@ class WorkerConfig:
     """Until the plugins of `plugin.path` are known, a class of these counts as `None`."""
     metrics_endpoint: bool
     """Whether `GET /metrics` is enabled."""
+    tracing: bool
+    """Whether traces of batches are sent to OpenTelemetry."""
     dead_letters_endpoint: bool
     """Whether REST shows and replays dead letters."""
     metrics_window_s: float
@@ -217,6 +219,7 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "topic_creation": values["topic.creation.enable"] is True,
         "override_policy": _policy(text(POLICY), as_strings(values[ALLOWLIST])),
         "metrics_endpoint": values["metrics.endpoint.enabled"] is True,
+        "tracing": values["tracing.enabled"] is True,
         "dead_letters_endpoint": values["rest.dead.letters.enabled"] is True,
         "metrics_window_s": seconds("metrics.sample.window.ms"),
         "metrics_samples": checked.number("metrics.num.samples"),

@@ -228,6 +228,10 @@ _KRAAL = [
     worker_key("metrics.endpoint.enabled", _BOOLEAN, _LOW,
          "Whether to serve GET /metrics for Prometheus on all REST listeners.",
          default=True, source="Kraal"),
+    worker_key("tracing.enabled", _BOOLEAN, _LOW,
+         "Whether to send a trace of each batch to OpenTelemetry, as the environment variables OTEL_… say. Needs the "
+         "packages of kraal[otel].",
+         default=False, source="Kraal"),
     worker_key(UI, _BOOLEAN, _LOW,
          "Whether to serve the dashboard at /ui: on the REST listeners, or with admin.listeners on these only.",
          default=True, source="Kraal"),

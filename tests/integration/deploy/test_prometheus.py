@@ -40,14 +40,6 @@ CRITICIZED: Final = re.compile(r"kafka_connect_|kraal_task_(last_batch_age|next_
 """Names that are Connect's, and those that are in milliseconds as Connect's are."""
 
 
-@pytest.fixture(scope="module")
-def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """One worker without connectors."""
-    directory = tmp_path_factory.mktemp("watched")
-    with ProcessCluster(workers=1, directory=directory, bootstrap=kafka.bootstrap) as made:
-        yield made
-
-
 def test_the_files_are_valid_and_each_alert_fires_when_it_should() -> None:
     for command in (["check", "config", str(CONFIG)], ["test", "rules", str(RULES.with_suffix(".test.yml"))]):
         done = promtool(*command)

@@ -1,0 +1,163 @@
+"""Traces of batches for OpenTelemetry: a span for each batch whose offsets are stored, made from its times afterwards.
+
+Needs the packages of the extra `otel`; nothing imports this module unless `tracing.enabled=true`. The SDK's own
+environment variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, …) say where spans go and how many.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Status, StatusCode, Tracer, set_span_in_context
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.core.ids import TaskId
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.metrics.task import TaskMeter, TaskNumbers, Time
+from kraal.metrics.windows import Windows
+
+FLUSH_S: Final = 3.0
+"""How long the end of a worker waits until the last spans are sent."""
+_NS: Final = 1_000_000_000
+
+Phases = Sequence[tuple[str, int, int]]
+"""Name, start and end of each part of a batch, in nanoseconds since the epoch."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """A batch that is written, and whose offsets are not stored yet."""
+
+    attributes: dict[str, str | int]
+    phases: list[tuple[str, int, int]]
+    start_ns: int
+    end_ns: int
+
+
+class TracedMeter(TaskMeter):
+    """A meter that also makes spans. Thread: the task's actor."""
+
+    def __init__(self, task: TaskId, *, tracer: Tracer, is_source: bool, time: Time, **more: Any) -> None:
+        super().__init__(task, is_source=is_source, time=time, **more)
+        self._tracer = tracer
+        self._is_source = is_source
+        self._names: dict[str, str | int] = {"kraal.connector": task.connector, "kraal.task": task.task}
+        self._written: _Written | None = None
+
+    @override
+    def batch(
+        self,
+        *,
+        records: int,
+        duration_s: float,
+        poll_s: float,
+        read: int | None = None,
+        errors: ErrorCounts = NO_ERRORS,
+        way: str = "",
+        continuous: bool = False,
+    ) -> None:
+        super().batch(
+            records=records, duration_s=duration_s, poll_s=poll_s, read=read, errors=errors, way=way,
+            continuous=continuous,
+        )  # fmt: skip
+        end_ns = self._now_ns()
+        write_ns = end_ns - round(duration_s * _NS)
+        start_ns = write_ns - (round(poll_s * _NS) if self._is_source else 0)
+        phases = [("poll", start_ns, write_ns)] if start_ns < write_ns else []
+        attributes: dict[str, str | int] = {
+            **self._names,
+            "kraal.records.read": records if read is None else read,
+            "kraal.records.written": records,
+            "kraal.records.failed": errors.errors,
+            "kraal.way": way,
+        }
+        # Of continuous writing the duration is the time since the last report: it has no phases.
+        self._written = _Written(
+            attributes, [] if continuous else [*phases, ("write", write_ns, end_ns)], start_ns, end_ns
+        )
+
+    @override
+    def transaction(self, records: int) -> None:
+        super().transaction(records)
+        if self._written is not None:
+            self._written.attributes["kraal.records.in_transaction"] = records
+
+    @override
+    def committed(self) -> None:
+        since_s = self._numbers.committing_s  # of all tries
+        took_s = 0.0 if since_s is None else self._time.now() - since_s
+        super().committed()
+        if self._written is not None and took_s:
+            self._written.end_ns = self._now_ns()
+            self._written.phases.append(
+                ("commit", self._written.end_ns - round(took_s * _NS), self._written.end_ns)
+            )
+        self._end(Status(StatusCode.OK))
+
+    @override
+    def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
+        super().failed(errors)
+        self._end(Status(StatusCode.ERROR, "The task failed before the offsets were stored"))
+
+    def _end(self, status: Status) -> None:
+        written, self._written = self._written, None
+        if written is None:
+            return
+        span = self._tracer.start_span("batch", start_time=written.start_ns, attributes=written.attributes)
+        inside = set_span_in_context(span)
+        for name, start_ns, end_ns in written.phases:
+            self._tracer.start_span(name, inside, start_time=start_ns).end(end_ns)
+        span.set_status(status)
+        span.end(written.end_ns)
+
+    def _now_ns(self) -> int:
+        return self._time.wall_ms() * 1_000_000
+
+
+class Traces:
+    """The tracer of a worker."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("kraal", __version__)
+
+    def meter(
+        self,
+        task: TaskId,
+        *,
+        is_source: bool,
+        time: Time,
+        windows: Windows,
+        publish: Callable[[TaskId, TaskNumbers], None],
+    ) -> TaskMeter:
+        """Return the meter of a task."""
+        return TracedMeter(
+            task, tracer=self._tracer, is_source=is_source, time=time, windows=windows, publish=publish
+        )
+
+    def close(self, timeout_s: float = FLUSH_S) -> None:
+        """Send the last spans; those that take longer are lost."""
+        sender = threading.Thread(target=self._provider.shutdown, name="last spans", daemon=True)
+        sender.start()
+        sender.join(timeout_s)
+
+
+def resource_of(worker_id: str) -> Resource:
+    """Return what spans say about the worker; the environment may name another service."""
+    service = {"service.name": "kraal", "service.version": __version__, "service.instance.id": worker_id}
+    return Resource.create().merge(Resource(service)).merge(OTELResourceDetector().detect())
+
+
+def open_traces(worker_id: str) -> Traces:
+    """Return what sends spans over OTLP in the background."""
+    provider = TracerProvider(resource=resource_of(worker_id), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return Traces(provider)

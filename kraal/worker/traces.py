@@ -1,0 +1,23 @@
+"""Traces of a worker's batches, with packages that only workers with `tracing.enabled=true` need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraal.core.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from kraal.config.worker.config import WorkerConfig
+    from kraal.metrics.tracing import Traces
+
+
+def worker_traces(config: WorkerConfig) -> Traces | None:
+    """Return where the worker's traces go; None if they are off. Raises ConfigInvalid if packages are missing."""
+    if not config.tracing:
+        return None
+    try:
+        from kraal.metrics.tracing import open_traces  # noqa: PLC0415 - its packages are optional
+    except ModuleNotFoundError as exc:
+        why = f"tracing.enabled=true needs a package that is not installed here ({exc.name}); install kraal[otel]."
+        raise ConfigInvalid(why, [why]) from exc
+    return open_traces(config.worker_id)

@@ -1,0 +1,59 @@
+"""The traces that a real worker sends to a collector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraal.broker.broker import Broker
+from kraal.testing import ProcessCluster
+from tests.fakes.servers.otlp import Collector
+from tests.fakes.spark.pipe import Pipe, create_topic
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+pytestmark = pytest.mark.ci
+
+
+def test_every_batch_of_a_pipe_is_a_trace(
+    cluster: ProcessCluster, traces: Collector, kafka: Broker, tmp_path: Path
+) -> None:
+    [worker] = cluster.workers
+    pipe = Pipe(worker, tmp_path)
+    pipe.write(100)
+    create_topic(kafka.bootstrap, pipe.topic)
+    pipe.create()
+    worker.wait_until("both files were equal", pipe.is_through_exactly)
+
+    def records(connector: str) -> int:
+        found = [attributes(span) for span in traces.spans if span.name == "batch"]
+        return sum(
+            int(each["kraal.records.written"]) for each in found if each["kraal.connector"] == connector
+        )
+
+    worker.wait_until(
+        "traces of all records arrived", lambda: records(pipe.source) == records(pipe.sink) == 100
+    )
+    pipe.delete()
+    for connector, phases in ((pipe.source, {"poll", "write", "commit"}), (pipe.sink, {"write", "commit"})):
+        for batch in traces.spans:
+            if batch.name == "batch" and attributes(batch)["kraal.connector"] == connector:
+                inside = [span for span in traces.spans if span.parent_span_id == batch.span_id]
+                assert {span.name for span in inside} == phases
+                assert sum(length(span) for span in inside) <= length(batch) + 10_000_000
+    assert {each["service.name"] for each in traces.resources} == {"kraal"}
+    assert {each["service.instance.id"] for each in traces.resources} == {worker.url.removeprefix("http://")}
+
+
+def attributes(span: Span) -> dict[str, str]:
+    """Return the attributes of a span as text."""
+    values = {each.key: each.value for each in span.attributes}
+    return {key: value.string_value or str(value.int_value) for key, value in values.items()}
+
+
+def length(span: Span) -> int:
+    """Return the nanoseconds of a span."""
+    return span.end_time_unix_nano - span.start_time_unix_nano
