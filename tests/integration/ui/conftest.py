@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,16 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import uvicorn
 from playwright.sync_api import expect, sync_playwright
 from typing_extensions import override
 
 from kraal.broker.broker import Broker, free_port
 from kraal.testing import ProcessCluster
-from scripts.harness.processes import ScriptFailed
+from scripts.harness.processes import ScriptFailed, wait_until
 from tests.integration.ui.browser import running
 from tests.integration.ui.chromium import Chromium, chromium
-from tests.integration.ui.stage.scene import Scene, make_letters, make_scene
+from tests.integration.ui.stage.scene import UPDATES_PICTURES, Scene, make_letters, make_scene
 from tests.integration.ui.visitor import WAIT_MS, Visitor
+from tests.unit.web.api import Api
+from web.settings import Settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
@@ -92,9 +97,17 @@ def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def made_scene(cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    """The connectors of the shared cluster."""
-    return make_scene(cluster, kafka.bootstrap, tmp_path_factory.mktemp("scene"))
+def made_scene(
+    shared: ExitStack, cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Scene:
+    """The connectors of the shared cluster. Their files have neutral names if pictures of them are made."""
+    if not UPDATES_PICTURES:
+        return make_scene(cluster, kafka.bootstrap, tmp_path_factory.mktemp("scene"))
+    directory = Path(tempfile.gettempdir(), "shop")
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    shared.callback(shutil.rmtree, directory)
+    return make_scene(cluster, kafka.bootstrap, directory)
 
 
 @pytest.fixture
@@ -110,6 +123,20 @@ def letters(scene: Scene) -> Iterator[str]:
     name = make_letters(scene)
     yield name
     scene.cluster.delete(name)
+
+
+@pytest.fixture
+def worker() -> Iterator[tuple[Api, str]]:
+    """A worker's REST API and dashboard over a socket, without Kafka and Spark, and its URL."""
+    port = free_port()
+    api = Api(Settings(advertised_url=f"http://127.0.0.1:{port}/"))
+    server = uvicorn.Server(uvicorn.Config(api.app, port=port, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_until("the worker listened", lambda: server.started, timeout_s=10, every_s=0.01)
+    yield api, f"http://127.0.0.1:{port}"
+    server.should_exit = server.force_exit = True
+    thread.join(10)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kraal.broker.records import read_topic
-from tests.integration.ui.stage.scene import CAUSE, FAILING, RUNNING, SECRET, SOURCE, Scene
+from tests.integration.ui.stage.scene import BILLING, CAUSE, FAILING, RUNNING, SECRET, SOURCE, Scene
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
@@ -37,6 +37,24 @@ def test_a_pause_is_an_event_and_a_state_of_the_history_on_open_pages(scene: Sce
     finally:
         scene.cluster.resume(SOURCE)
         scene.wait_for_states(SOURCE, *RUNNING)
+
+
+def test_the_log_page_has_the_line_of_a_failure_and_filters_by_level(scene: Scene, visitor: Visitor) -> None:
+    page = visitor.open(scene.page("connectors", FAILING, "logs"))
+    lines = page.locator("#lines li")
+    failure = lines.filter(has_text=f"Task {FAILING}-0 failed: ").first
+    expect(failure).to_contain_text(CAUSE)
+    expect(failure).to_contain_text("task 0 ·")
+    expect(failure).to_contain_text(f"POST /connectors/{FAILING}/tasks/0/restart")
+    assigned = lines.filter(has_text=f"Assigned {BILLING}-0")
+    expect(assigned.first).to_contain_text("task 0 ·")
+    page.locator("form[role=search] select[name=level]").select_option("ERROR")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url(re.compile("[?&]level=ERROR"))
+    expect(assigned).to_have_count(0)
+    expect(failure).to_contain_text(CAUSE)
+    assert set(lines.locator("b.level").all_inner_texts()) == {"ERROR"}
+    assert SECRET not in page.content()
 
 
 def in_kafka(scene: Scene, topic: str) -> list[bytes | None]:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import pytest
 from playwright.sync_api import expect
 
-from tests.integration.ui.stage.scene import CAUSE, FAILING, ORDERS, RUNNING, SINK, SOURCE, STOPPED, Scene
+from tests.integration.ui.stage.scene import (
+    CAUSE,
+    FAILING,
+    ORDERS,
+    RUNNING,
+    SINK,
+    SOURCE,
+    STOPPED,
+    Scene,
+    page_url,
+)
+from tests.unit.web.api import Api
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -117,3 +129,39 @@ def test_the_list_is_useful_without_scripts(scene: Scene, visitor: Visitor) -> N
     assert names(page) == [STOPPED]
     page.get_by_role("link", name=STOPPED).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(STOPPED)
+
+
+TABS: Final = 7
+"""One more than the connections that browsers open to a server of HTTP/1.1."""
+
+
+@pytest.mark.ci
+def test_more_tabs_than_a_browser_has_connections_all_follow_changes(
+    worker: tuple[Api, str], visitor: Visitor
+) -> None:
+    api, url = worker
+    api.herder.put("orders", {"connector.class": "x"})
+    first = visitor.open(page_url(url))
+    pages = [first, *(visitor.open(page_url(url), beside=first) for _ in range(TABS - 1))]
+    assert not any(page.evaluate("document.hidden") for page in pages)
+    for name in ("second", "third"):
+        api.herder.put(name, {"connector.class": "x"})
+        for page in pages:
+            expect(row(page, name)).to_be_visible()
+            expect(page.locator("#away")).to_be_hidden()
+    expect(visitor.open(page_url(url, "connectors", "third"), beside=first).locator("h1")).to_have_text(
+        "third"
+    )
+
+
+@pytest.mark.ci
+def test_tabs_without_shared_workers_follow_changes_by_themselves(
+    worker: tuple[Api, str], visitor: Visitor
+) -> None:
+    api, url = worker
+    page = visitor.open("about:blank")
+    page.add_init_script("delete window.SharedWorker")
+    page.goto(page_url(url))
+    expect(page.get_by_text("This cluster has no connectors yet.")).to_be_visible()
+    api.herder.put("orders", {"connector.class": "x"})
+    expect(row(page, "orders")).to_be_visible()

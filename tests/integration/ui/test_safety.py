@@ -69,3 +69,48 @@ def test_pages_and_their_updates_need_the_workers_password(
         assert base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode() not in page.content()
     finally:
         cluster.close()
+
+
+def test_a_read_only_dashboard_offers_no_actions_and_refuses_those_made_by_hand(
+    kafka: Broker, visitor: Visitor, tmp_path: Path
+) -> None:
+    cluster = ProcessCluster(
+        directory=tmp_path / "cluster", bootstrap=kafka.bootstrap, properties={"ui.read.only": "true"}
+    )
+    try:
+        worker = cluster.add()
+        worker.start()
+        config = {"connector.class": "FileStreamSource", "topic": "t", "file": str(tmp_path / "in")}
+        body = {"name": "still", "config": config, "initial_state": "STOPPED"}
+        assert worker.ask("POST", "/connectors", body).status == 201
+        worker.wait_for_states("still", ["STOPPED"])
+        page = visitor.open(page_url(worker.url))
+        expect(page.get_by_role("link", name="still")).to_be_visible()
+        for path in (
+            [],
+            ["connectors", "still"],
+            *(["connectors", "still", tab] for tab in ("config", "offsets")),
+        ):
+            page.goto(page_url(worker.url, *path))
+            assert (
+                page.locator("form[method=post], a[href*='/confirm'], a[href*='/edit'], #nav-create").count()
+                == 0
+            )
+        page.keyboard.press("r")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        visitor.expect("403")
+        by_hand = """async ([path, fields]) => {
+            const answer = await fetch(path, {method: "POST", body: new URLSearchParams(fields)});
+            return [answer.status, await answer.text()];
+        }"""
+        for target, fields in (
+            ("/ui/actions", {"action": "resume", "name": "still"}),
+            ("/ui/connectors/still/edit", {"do": "save", "v.topic": "u"}),
+            ("/ui/connectors/still/offsets", {"do": "reset"}),
+        ):
+            status, text = page.evaluate(by_hand, [target, fields])
+            assert (status, "This dashboard is read-only." in text) == (403, True), target
+        assert worker.states("still") == ["STOPPED"]
+        assert worker.ask("GET", "/connectors/still/config").body == {**config, "name": "still"}
+    finally:
+        cluster.close()

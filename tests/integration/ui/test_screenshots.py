@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.integration.ui.stage.scene import FAILING, LETTERS, SINK, SOURCE, STOPPED, Scene
+from tests.integration.ui.stage.scene import FAILING, LETTERS, SINK, SOURCE, STOPPED, UPDATES_PICTURES, Scene
 from web.ui.views.navigation import CONNECTOR_TABS, NAVIGATION
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def test_the_documentation_shows_the_picture(name: str) -> None:
     assert f"](dashboard/{name}.png)" in (DOCS / "dashboard.md").read_text(encoding="utf-8")
 
 
-if os.environ.get("KRAAL_UPDATE_SCREENSHOTS"):
+if UPDATES_PICTURES:
 
     def test_pictures_are_made(request: pytest.FixtureRequest, scene: Scene, visitor: Visitor) -> None:
         request.getfixturevalue("letters")

@@ -41,32 +41,58 @@
     return names === null || own === undefined || names.includes(own);
   }
 
+  const handlers = {
+    hello: () => {
+      if (awaySince) back();
+      changed(everyKind());
+    },
+    changed: (data) => {
+      const { kinds, names } = JSON.parse(data);
+      if (awaySince) back();
+      if (concerns(names)) changed(kinds.length ? kinds : everyKind());
+    },
+    away: (data) => away(JSON.parse(data).reason),
+    bye: () => retry(1000),
+    error: () => away(""),
+    closed: () => retry(2000),
+  };
+
+  function retry(delay) {
+    away("");
+    disconnect();
+    again = setTimeout(connect, delay);
+  }
+
+  // The stream that all pages of this browser share; null where there are no shared workers.
+  let shared = null;
+
+  function share() {
+    if (!window.SharedWorker || !body.dataset.shared) return;
+    const worker = new SharedWorker(body.dataset.shared, { name: body.dataset.stream });
+    const { port } = worker;
+    shared = { watch: () => port.postMessage(true), close: () => port.postMessage(false) };
+    port.onmessage = ({ data: [kind, data] }) => stream && handlers[kind](data);
+    worker.onerror = () => {
+      shared = null;
+      stream = null;
+      connect();
+    };
+  }
+
+  function ownStream() {
+    const own = new EventSource(body.dataset.stream);
+    for (const kind of ["hello", "changed", "away", "bye"]) {
+      own.addEventListener(kind, (event) => handlers[kind](event.data));
+    }
+    own.onerror = () => handlers[own.readyState === EventSource.CLOSED ? "closed" : "error"]();
+    return own;
+  }
+
   function connect() {
     clearTimeout(again);
     if (stream || document.hidden || !body.dataset.stream) return;
-    stream = new EventSource(body.dataset.stream);
-    stream.addEventListener("hello", () => {
-      if (awaySince) back();
-      changed(everyKind());
-    });
-    stream.addEventListener("changed", (event) => {
-      const { kinds, names } = JSON.parse(event.data);
-      if (awaySince) back();
-      if (concerns(names)) changed(kinds.length ? kinds : everyKind());
-    });
-    stream.addEventListener("away", (event) => away(JSON.parse(event.data).reason));
-    stream.addEventListener("bye", () => {
-      away("");
-      disconnect();
-      again = setTimeout(connect, 1000);
-    });
-    stream.onerror = () => {
-      away("");
-      if (stream && stream.readyState === EventSource.CLOSED) {
-        disconnect();
-        again = setTimeout(connect, 2000);
-      }
-    };
+    stream = shared || ownStream();
+    if (shared) shared.watch();
   }
 
   function disconnect() {
@@ -90,7 +116,7 @@
     banner.textContent = "";
   }
 
-  // A hidden page listens to nothing: browsers allow six connections to a server.
+  // A hidden page listens to nothing: where pages share no stream, browsers allow six connections to a server.
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", connect);
@@ -261,5 +287,6 @@
   window.kraal = { key: (name, run) => keys.set(name, run), changed, currentRow };
 
   showTimes(document);
+  share();
   connect();
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ STATES: Final = {
     FAILING: ["RUNNING", "FAILED"],
     STOPPED: ["STOPPED"],
 }
+UPDATES_PICTURES: Final = bool(os.environ.get("KRAAL_UPDATE_SCREENSHOTS"))
+"""Whether the pictures of the documentation are made, in which names should be neutral."""
 _KAFKA_S: Final = 30.0
 
 
@@ -120,8 +123,8 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
 
 def make_letters(scene: Scene) -> str:
     """Create a sink with a dead letter queue, and two records that it cannot read; return its name."""
-    unique = uuid.uuid4().hex[:4]
-    name, topic, queue = LETTERS, f"{PAYMENTS}-{unique}", f"{PAYMENTS}-letters-{unique}"
+    unique = "" if UPDATES_PICTURES else f"-{uuid.uuid4().hex[:4]}"
+    name, topic, queue = LETTERS, f"{PAYMENTS}{unique}", f"{PAYMENTS}-letters{unique}"
     create_topic(scene.bootstrap, topic)
     create_topic(scene.bootstrap, queue)
     good = json.dumps({"schema": None, "payload": "paid"}).encode()

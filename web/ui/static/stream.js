@@ -1,0 +1,48 @@
+// A shared worker: one stream of changes for all pages of this browser, which opens six connections to a server at
+// most, streams included. Pages say whether they are shown; each gets every event as [kind, data].
+"use strict";
+
+const KINDS = ["hello", "changed", "away", "bye"];
+const pages = new Set(); // ports of pages that are shown
+let stream = null;
+let hello = null; // the event with which the stream was opened
+let away = null; // the event that told that the worker is away; null while it is not
+
+function tell(kind, data) {
+  const event = [kind, data];
+  if (kind === "hello") hello = event;
+  else if (kind !== "changed" && kind !== "away") hello = null;
+  away = kind === "away" ? event : null;
+  pages.forEach((page) => page.postMessage(event));
+}
+
+function close() {
+  if (stream) stream.close();
+  stream = hello = away = null;
+}
+
+function open() {
+  stream = new EventSource(self.name);
+  KINDS.forEach((kind) => stream.addEventListener(kind, (event) => {
+    tell(kind, event.data);
+    if (kind === "bye") close();
+  }));
+  stream.onerror = () => {
+    const closed = stream.readyState === EventSource.CLOSED;
+    if (closed) close();
+    tell(closed ? "closed" : "error", "");
+  };
+}
+
+self.onconnect = ({ ports: [page] }) => {
+  page.onmessage = ({ data: shown }) => {
+    if (!shown) {
+      pages.delete(page);
+      if (!pages.size) close();
+      return;
+    }
+    pages.add(page);
+    if (!stream) open();
+    for (const event of [hello, away]) if (event) page.postMessage(event);
+  };
+};
