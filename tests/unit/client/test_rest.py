@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from kraal.client.rest import NoAnswer, Refused, Rest
+from kraal.client.rest import NoAnswer, Refused, Rest, trust_of
 from kraal.client.target import parse_target
 from tests.fakes.kafka.certificates import make_authority
 from tests.fakes.workers.connect import Connect, QuickClock, Said
@@ -170,6 +170,17 @@ def test_an_unknown_authority_is_refused(https: tuple[str, Path], kraal: Kraal, 
     assert "Cannot read --cacert" in kraal.error(
         "ls", "--url", https[0], "--cacert", str(tmp_path / "none.pem")
     )
+
+
+def test_http_loads_no_certificates_and_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[object] = []
+    monkeypatch.setattr(ssl, "create_default_context", lambda **options: loaded.append(options))
+    context = trust_of(parse_target("http://worker:8083"))
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.cert_store_stats() == {"x509": 0, "crl": 0, "x509_ca": 0}
+    assert loaded == []
+    trust_of(parse_target("https://worker:8443"))
+    assert len(loaded) == 1
 
 
 def test_no_proxy_is_used(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
