@@ -1,3 +1,5 @@
+"""Other packages named `web` or `actors`; tests/integration/packages has those that pip installs."""
+
 from __future__ import annotations
 
 import sys
@@ -6,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kraal.cli import neighbours
 from kraal.cli.main import main
 
 
@@ -20,7 +23,12 @@ def test_a_foreign_package_of_our_name_is_named(tmp_path: Path, monkeypatch: pyt
     assert f"package 'web' is shadowed by {intruder}" in result.stderr
 
 
-def test_an_unknown_group_of_jars_is_one_sentence() -> None:
-    result = CliRunner().invoke(main, ["jars", "nonsense"])
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "Unknown group of jars 'nonsense'" in result.stderr
+def test_a_package_without_kraals_mark_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "_MARK", "__nobody__ = True")
+    result = CliRunner().invoke(main, ["jars", "--help"])
+    assert result.exit_code == 1
+    assert "Kraal's package 'actors' was replaced by " in result.stderr
+
+
+def test_kraals_own_packages_are_no_neighbours() -> None:
+    neighbours.check_neighbours()
