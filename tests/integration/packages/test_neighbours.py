@@ -57,28 +57,20 @@ def test_a_package_that_is_found_first_is_named(
     )
 
 
-@pytest.mark.parametrize("package", ["web", "actors"])
-def test_a_package_that_was_installed_over_kraals_is_named_and_its_removal_too(
-    environment: Environment, package: str, tmp_path: Path
+def test_a_package_that_was_installed_over_kraals_is_named_until_kraal_is_installed_again(
+    environment: Environment, wheel: Path, tmp_path: Path
 ) -> None:
-    environment.pip("install", "--no-deps", "--no-index", str(neighbour(tmp_path, "garden", package)))
+    environment.pip("install", "--no-deps", "--no-index", str(neighbour(tmp_path, "garden", "web")))
     done = environment.kraal("ls")
     assert done.returncode == 1
     assert done.stderr == (
-        f"Error: Kraal's package '{package}' was replaced by garden, which has a package of that name; "
+        "Error: Kraal's package 'web' was replaced by garden, which has a package of that name; "
         "install Kraal in its own environment.\n"
     )
     environment.pip("uninstall", "--yes", "garden")
     done = environment.kraal("ls")
     assert done.returncode == 1
-    assert f"Kraal's package '{package}' is missing: " in done.stderr
+    assert "Kraal's package 'web' is missing: " in done.stderr
     assert done.stderr.endswith("; reinstall Kraal.\n")
-
-
-def test_kraal_installed_again_repairs_what_a_neighbour_did(
-    environment: Environment, wheel: Path, tmp_path: Path
-) -> None:
-    environment.pip("install", "--no-deps", "--no-index", str(neighbour(tmp_path, "garden", "web")))
-    environment.pip("uninstall", "--yes", "garden")
     environment.pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel))
     assert environment.kraal("ls", "--help").returncode == 0
