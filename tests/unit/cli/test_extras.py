@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -26,17 +27,21 @@ EXTRAS = {
 }
 
 
-@pytest.fixture(scope="module")
-def client_only(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the start of a command line for a Python with the client's dependencies alone, and Kraal."""
-    place = tmp_path_factory.mktemp("client")
-    for name in with_needs({canonicalize_name(each.name) for each in requirements()}):
+def python_with(place: Path, *extras: str) -> list[str]:
+    """Return the start of a command line for a Python with Kraal and what it requires, and nothing else."""
+    for name in with_needs({canonicalize_name(each.name) for each in requirements(*extras)}):
         each = distribution(name)
         for top in {file.parts[0] for file in each.files or () if file.parts[0] != ".."}:
             if top != "__pycache__" and not (place / top).exists():
                 (place / top).symlink_to(str(each.locate_file(top)))
     code = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(place)!r}]; exec(sys.argv.pop(1))"
     return [sys.executable, "-I", "-S", "-c", code]
+
+
+@pytest.fixture(scope="module")
+def client_only(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the start of a command line for a Python with the client's dependencies alone, and Kraal."""
+    return python_with(tmp_path_factory.mktemp("client"))
 
 
 def run(client_only: list[str], code: str) -> str:
@@ -98,6 +103,21 @@ def test_a_command_of_an_extra_says_what_to_install(
     done = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"Error: `kraal {words[0]}` {needed}\n"
+
+
+def test_the_small_extra_is_enough_to_read_dead_letters_from_kafka(tmp_path: Path) -> None:
+    code = "from kraal.cli.main import main; main(['dlq', 'ls', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
+    done = subprocess.run(
+        [*python_with(tmp_path, "kafka"), code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"KRAAL_BOOTSTRAP_SERVERS": "127.0.0.1:1"},
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Cannot connect to http://127.0.0.1:1" in done.stderr
+    imports = "import kraal.dead_letters.kafka, kraal.config.clients.tls, kraal.config.clients.private_keys"
+    run(python_with(tmp_path, "kafka"), imports)
 
 
 def test_an_unknown_module_is_not_explained_by_an_extra() -> None:
