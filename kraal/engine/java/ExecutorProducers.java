@@ -62,7 +62,7 @@ public final class ExecutorProducers implements SparkPlugin {
         }
 
         public Object receive(Object count) {
-            return since(((Long) count).longValue());
+            return since(((Number) count).longValue());
         }
     }
 

@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 
 GUARD: Final = "kraal.ExecutorProducers"
 _PLUGINS: Final = "spark.plugins"
-_CLASSES: Final = ("kraal.Producers", GUARD)
 _LOOK_S: Final = 0.1
 _SOON_S: Final = 3.0
 """How long executors usually take to start."""
@@ -47,7 +46,7 @@ def with_guard(jvm: Any, settings: Mapping[str, str], folder: Path) -> dict[str,
 
     Before there is a SparkContext; its classes are compiled into `folder`.
     """
-    jars = [str(compiled(jvm, name, folder)) for name in _CLASSES]
+    jars = map(str, compiled(jvm, GUARD, folder))
     given = [settings[_PLUGINS]] if settings.get(_PLUGINS) else []
     return {
         **settings,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _SOURCES: Final = Path(__file__).parents[1] / "java"
+_USED: Final = {"kraal.ExecutorProducers": ("kraal.Producers",)}
+"""The other classes of that folder that a class uses."""
 _ONE_AT_A_TIME: Final = threading.Lock()
 
 
@@ -73,18 +75,19 @@ def loaded(context: Any, name: str) -> Any:
     """
     with _ONE_AT_A_TIME:
         loader = _loader(context._jvm)
-        if not _has(loader, name):
-            context._jsc.sc().addJar(str(_added(context._jvm, loader, name, _folder_of_context())))
+        for each in (*_USED.get(name, ()), name):
+            if not _has(loader, each):
+                context._jsc.sc().addJar(str(_added(context._jvm, loader, each, _folder_of_context())))
         return loader.loadClass(name)
 
 
-def compiled(jvm: Any, name: str, folder: Path) -> Path:
-    """Compile a class of `kraal/engine/java` before there is a SparkContext; return its jar in `folder`.
+def compiled(jvm: Any, name: str, folder: Path) -> list[Path]:
+    """Compile a class of `kraal/engine/java` before there is a SparkContext; return its jars in `folder`.
 
     The driver has the class then. Session's thread.
     """
     with _ONE_AT_A_TIME:
-        return _added(jvm, _loader(jvm), name, folder)
+        return [_added(jvm, _loader(jvm), each, folder) for each in (*_USED.get(name, ()), name)]
 
 
 def _loader(jvm: Any) -> Any:
