@@ -14,7 +14,17 @@ from kraal.client.output import NO_CONNECTORS, emit
 from kraal.client.rest import Clock, NoAnswer, Refused, Rest, Unreachable
 from kraal.client.terminal.keys import Wait, keys
 from kraal.client.terminal.screen import Screen
-from kraal.client.terminal.top_view import KEYS, SORTS, Cluster, as_data, frame, parsed, tables
+from kraal.client.terminal.top_view import (
+    KEYS,
+    SORTS,
+    Cluster,
+    as_data,
+    frame,
+    parsed,
+    task_table,
+    worker_sums,
+    worker_table,
+)
 from kraal.core.printable import printable
 
 _QUIT = "q"
@@ -118,6 +128,6 @@ def _print(cluster: Cluster, sort: str, style: str) -> None:
         click.echo(NO_CONNECTORS, err=True)
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    workers, tasks = tables(cluster, SORTS[sort], width)
-    for line in (*workers, "", *tasks):
+    rows = SORTS[sort].sorted(cluster.rows)
+    for line in (*worker_table(worker_sums(cluster), width), "", *task_table(rows, width)):
         click.echo(line)

@@ -29,10 +29,13 @@ class Screen:
         self._write(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW)
 
 
-def fitted(body: Sequence[str], room: int, columns: int, more: str) -> list[str]:
-    """Return the lines that fit into `room` lines, at least one, and their excess as a last line `… N more {more}`."""
+def fitted(body: Sequence[str], room: int, columns: int, more: str, *, left_out: int = 0) -> list[str]:
+    """Return the lines that fit into `room` lines, at least one, and their excess as a last line `… N more {more}`.
+
+    `left_out`: lines that are not in `body` because it is longer than `room` anyway.
+    """
     room = max(room, 2)
     if len(body) <= room:
         return list(body)
-    missing = len(body) - room + 1
+    missing = len(body) + left_out - room + 1
     return [*body[: room - 1], cut(f"… {missing} more {more}", columns)]

@@ -125,19 +125,23 @@ def parsed(answer: Mapping[str, Any], patterns: Sequence[str] = ()) -> Cluster:
 
 def worker_sums(cluster: Cluster) -> list[dict[str, Any]]:
     """Return the sums of each worker, by worker."""
-    found: dict[str, dict[str, Any]] = {}
-    for worker in sorted({*cluster.connectors, *(row.worker for row in cluster.rows)}):
-        tasks = [row for row in cluster.rows if row.worker == worker and row.task is not None]
-        found[worker] = {
+    tasks: dict[str, list[Row]] = {}
+    for row in cluster.rows:
+        here = tasks.setdefault(row.worker, [])
+        if row.task is not None:
+            here.append(row)
+    return [
+        {
             "worker_id": worker,
             "connectors": cluster.connectors.get(worker, 0),
-            "tasks": len(tasks),
-            "running": sum(row.state == RUNNING for row in tasks),
-            "failed": sum(row.state == FAILED for row in tasks),
-            "records_per_second": _sum(tasks, "records_per_second"),
-            "backlog_records": _sum(tasks, "backlog_records"),
+            "tasks": len(here := tasks.get(worker, [])),
+            "running": sum(row.state == RUNNING for row in here),
+            "failed": sum(row.state == FAILED for row in here),
+            "records_per_second": _sum(here, "records_per_second"),
+            "backlog_records": _sum(here, "backlog_records"),
         }
-    return list(found.values())
+        for worker in sorted({*cluster.connectors, *tasks})
+    ]
 
 
 def as_data(cluster: Cluster, sort: Sort) -> dict[str, Any]:
@@ -160,17 +164,21 @@ def as_data(cluster: Cluster, sort: Sort) -> dict[str, Any]:
     }
 
 
-def tables(cluster: Cluster, sort: Sort, columns: int | None = None) -> tuple[list[str], list[str]]:
-    """Return the lines of the table of workers and of that of tasks."""
-    workers = [
+def worker_table(sums: Sequence[Mapping[str, Any]], columns: int | None = None) -> list[str]:
+    """Return the lines of the table of workers."""
+    rows = [
         (
             *(each["worker_id"], str(each["connectors"]), _of_tasks(each)),
             *(_decimal(each["records_per_second"]), _whole(each["backlog_records"])),
         )
-        for each in worker_sums(cluster)
+        for each in sums
     ]
-    tasks = [_cells(row) for row in sort.sorted(cluster.rows)]
-    return _aligned(WORKER_HEAD, workers, columns), _aligned(TASK_HEAD, tasks, columns)
+    return _aligned(WORKER_HEAD, rows, columns)
+
+
+def task_table(rows: Iterable[Row], columns: int | None = None) -> list[str]:
+    """Return the lines of the table of tasks."""
+    return _aligned(TASK_HEAD, [_cells(row) for row in rows], columns)
 
 
 def frame(title: str, cluster: Cluster, sort: Sort, problem: str, *, columns: int, lines: int) -> list[str]:
@@ -182,11 +190,15 @@ def frame(title: str, cluster: Cluster, sort: Sort, problem: str, *, columns: in
     head = [*(cut(printable(note), columns) for note in notes), ""]
     if not cluster.rows:
         return [*head, "No connectors."]
-    workers, tasks = tables(cluster, sort, columns)
-    head += [*fitted(workers, lines // _THIRD, columns, "workers"), ""]
-    return head + fitted(
-        tasks, lines - len(head) - 1, columns, "tasks"
+    sums, room = worker_sums(cluster), lines // _THIRD
+    workers = worker_table(sums[:room], columns)
+    head += [*fitted(workers, room, columns, "workers", left_out=len(sums[room:])), ""]
+    rows, room = (
+        sort.sorted(cluster.rows),
+        max(lines - len(head) - 1, 2),
     )  # the last line stays free for the cursor
+    tasks = task_table(rows[:room], columns)  # no more: the width of each letter takes its time
+    return head + fitted(tasks, room, columns, "tasks", left_out=len(rows[room:]))
 
 
 def _row(
