@@ -190,13 +190,11 @@ def frame(title: str, cluster: Cluster, sort: Sort, problem: str, *, columns: in
     head = [*(cut(printable(note), columns) for note in notes), ""]
     if not cluster.rows:
         return [*head, "No connectors."]
-    sums, room = worker_sums(cluster), lines // _THIRD
+    sums, room = worker_sums(cluster), max(lines // _THIRD, 2)
     workers = worker_table(sums[:room], columns)
     head += [*fitted(workers, room, columns, "workers", left_out=len(sums[room:])), ""]
-    rows, room = (
-        sort.sorted(cluster.rows),
-        max(lines - len(head) - 1, 2),
-    )  # the last line stays free for the cursor
+    room = max(lines - len(head) - 1, 2)  # the last line stays free for the cursor
+    rows = sort.sorted(cluster.rows)
     tasks = task_table(rows[:room], columns)  # no more: the width of each letter takes its time
     return head + fitted(tasks, room, columns, "tasks", left_out=len(rows[room:]))
 

@@ -168,6 +168,13 @@ def test_a_frame_fits_its_screen() -> None:
     assert lines[-1] == "… 41 more tasks"
 
 
+def test_a_frame_on_a_tiny_screen_still_counts_what_it_leaves_out() -> None:
+    many = {f"c{i}": connector(task(0, f"host{i}:8083"), told=[numbers(0)]) for i in range(50)}
+    lines = drawn(parsed(many), lines=4)
+    assert "… 51 more workers" in lines
+    assert lines[-1] == "… 50 more tasks"
+
+
 def test_a_frame_says_what_is_unknown() -> None:
     silent = {"a": connector(task(0, W2), silent=[W2]), "b": connector(task(0, W2), silent=[W2])}
     lines = drawn(parsed(silent), problem="w1 answered 503")

@@ -1,0 +1,95 @@
+"""Programs of Debian's packages: where they come from, and what is said if they cannot be fetched."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.harness.processes import ScriptFailed
+from tests.tools import debian
+from tests.tools.debian import unpacked
+from tests.tools.prometheus import program
+
+
+class Tools:
+    """Stands for apt-get and dpkg-deb; `lacking` are the packages that a simulated installation names."""
+
+    def __init__(self, *, lacking: tuple[str, ...] = (), error: str = "") -> None:
+        self.commands: list[list[str]] = []
+        self._lacking = lacking
+        self._error = error
+
+    def __call__(self, command: list[str], directory: Path) -> str:
+        """Do what a program does to the directory, and return what it prints."""
+        self.commands.append(command)
+        if self._error:
+            raise subprocess.CalledProcessError(100, command, "", self._error)
+        match command:
+            case ["apt-get", "install", *_]:
+                return "".join(f"Inst {name} (1.0)\n" for name in self._lacking)
+            case ["apt-get", "download", *names]:
+                for name in names:
+                    (directory / f"{name}.deb").touch()
+            case ["dpkg-deb", "-x", package, root]:
+                (Path(root) / "usr" / "bin").mkdir(parents=True, exist_ok=True)
+                (Path(root) / "usr" / "bin" / Path(package).stem).touch()
+            case _:
+                raise AssertionError(command)
+        return ""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KRAAL_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_packages_are_unpacked_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = Tools()
+    monkeypatch.setattr(debian, "_run", tools)
+    for _ in range(2):
+        assert unpacked("tool", "tool", ways="") == cache / "tool"
+    assert [command[:2] for command in tools.commands] == [["apt-get", "download"], ["dpkg-deb", "-x"]]
+    assert (cache / "tool" / "usr" / "bin" / "tool").is_file()
+
+
+def test_only_dependencies_that_the_system_lacks_are_fetched(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = Tools(lacking=("server", "library"))
+    monkeypatch.setattr(debian, "_run", tools)
+    place = unpacked("db", "server", "client", ways="", with_dependencies=True)
+    assert place == cache / "db"
+    assert sorted(path.name for path in (place / "usr" / "bin").iterdir()) == ["library", "server"]
+
+
+def test_a_download_that_fails_says_what_helps_and_leaves_nothing(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debian, "_run", Tools(error="E: Unable to locate package tool\n"))
+    with pytest.raises(ScriptFailed) as failure:
+        unpacked("tool", "tool", ways="Or set X.")
+    assert str(failure.value) == (
+        "Cannot fetch Debian's packages tool: E: Unable to locate package tool."
+        " Run `apt-get update` first. Or set X."
+    )
+    assert [path.name for path in cache.iterdir()] == [".tool.lock"]
+
+
+def test_a_variable_wins_and_must_name_a_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.touch(0o755)
+    monkeypatch.setenv("KRAAL_PROMTOOL", str(mine))
+    assert program("promtool") == mine
+    monkeypatch.setenv("KRAAL_PROMTOOL", str(tmp_path / "missing"))
+    with pytest.raises(ScriptFailed, match="Invalid KRAAL_PROMTOOL"):
+        program("promtool")
+
+
+def test_a_program_in_the_path_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "prometheus").touch(0o755)
+    monkeypatch.delenv("KRAAL_PROMETHEUS", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program("prometheus") == tmp_path / "prometheus"
