@@ -58,8 +58,8 @@ class Visitor:
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self._note(f"error of a script: {error}"))
         page.on("crash", lambda _page: self._note("the page crashed"))
-        self._pages.append(page)
         page.goto(url)
+        self._pages.append(page)  # one that did not load may never answer
         return page
 
     def expect(self, pattern: str) -> None:
