@@ -130,7 +130,7 @@ def worker() -> Iterator[tuple[Api, str]]:
     """A worker's REST API and dashboard over a socket, without Kafka and Spark, and its URL."""
     port = free_port()
     api = Api(Settings(advertised_url=f"http://127.0.0.1:{port}/"))
-    server = uvicorn.Server(uvicorn.Config(api.app, port=port, log_level="error", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(api.app, port=port, log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_until("the worker listened", lambda: server.started, timeout_s=10, every_s=0.01)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+import web.streams
 from tests.unit.web.ui.fake_source import FakeSource
 from web.ui.app import DashboardApp
 from web.ui.features import Features
@@ -17,7 +19,10 @@ from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering
 from web.ui.routing import Dashboard
 from web.ui.sources.api import Change, Source, Word
-from web.ui.stream import Streams, event_of
+from web.ui.stream import ABORT, Streams, event_of
+
+if TYPE_CHECKING:
+    from starlette.types import Message
 
 STREAMING = Features(kraal=True, changes=True)
 
@@ -92,4 +97,32 @@ async def test_a_browser_that_leaves_ends_its_stream() -> None:
         await anext(stream)
         assert app.source.listeners == 1
         await stream.aclose()
+    assert app.source.listeners == 0
+
+
+async def test_a_browser_that_takes_nothing_is_disconnected() -> None:
+    assert ABORT == web.streams.ABORT
+    aborted, sent = asyncio.Event(), 0
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        nonlocal sent
+        sent += 1
+        if message["type"] == "http.response.body" and sent > 2:
+            await asyncio.Event().wait()
+
+    scope = {
+        "type": "http", "method": "GET", "headers": [], "client": ("127.0.0.1", 1), "asgi": {"spec_version": "2.3"},
+        "extensions": {ABORT: {"call": aborted.set}},
+    }  # fmt: skip
+    app = DashboardApp(FakeSource(features=STREAMING), DashboardOptions(worker="w:1"))
+    dashboard = Dashboard(app.source, DashboardOptions(worker="w:1"), Rendering(str, {}))
+    streams = Streams(dashboard, ping_s=0.01, patience_s=0.02)
+    answer = await streams.answer(Request(scope))
+    async with asyncio.timeout(5):
+        await answer(scope, receive, send)
+    assert aborted.is_set()
     assert app.source.listeners == 0
