@@ -23,7 +23,7 @@ LONGEST: Final = 1_000
 
 def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
     """Log that an instance has failed, as a line of that instance. `recovers`: it continues without a restart."""
-    cause = printable(secrets.scrub(first_line(trace))[:LONGEST]).rstrip(".")
+    cause = printable(secrets.scrub(first_line(trace))[:LONGEST]).rstrip(".: ")
     if isinstance(instance, TaskId):
         kind, path = "task", f"{_path(instance.connector)}/tasks/{instance.task}"
     else:

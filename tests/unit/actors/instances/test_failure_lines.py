@@ -16,7 +16,7 @@ from kraal.testing._simulation.worker import EmbeddedWorker
 
 NAME = ConnectorName("num bers")
 T0 = TaskId(NAME, 0)
-TRACE = "DataException: the value is no number\n  in task num bers-0, batch 3\nTraceback …"
+TRACE = "DataException: the value is no number:\n  in task num bers-0, batch 3\nTraceback …"
 
 
 @pytest.fixture(autouse=True)
