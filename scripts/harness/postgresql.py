@@ -125,8 +125,10 @@ class PostgreSQL:
 
 
 @contextmanager
-def postgresql(*settings: str) -> Iterator[PostgreSQL]:
+def postgresql(*settings: str, port: int | None = None) -> Iterator[PostgreSQL]:
     """Run a server on loopback, with these settings in addition, in a new directory, which is removed with it.
+
+    `port` is by default a free one.
 
     The server refuses to be root's: there it is no one's, and so are copies of its programs, for no one may not look
     into root's directories. Raises ScriptFailed if the package is missing or the server does not start.
@@ -145,15 +147,17 @@ def postgresql(*settings: str) -> Iterator[PostgreSQL]:
         )  # fmt: skip
         if made.returncode:
             raise ScriptFailed(f"PostgreSQL could not create its files in {data}: {made.stdout}{made.stderr}")
-        with _running(programs, data, settings, who) as server:
+        with _running(programs, data, settings, who, port or free_port()) as server:
             yield server
     finally:
         shutil.rmtree(home)
 
 
 @contextmanager
-def _running(programs: Path, data: Path, more: tuple[str, ...], who: dict[str, Any]) -> Iterator[PostgreSQL]:
-    server = PostgreSQL(programs, free_port())
+def _running(
+    programs: Path, data: Path, more: tuple[str, ...], who: dict[str, Any], port: int
+) -> Iterator[PostgreSQL]:
+    server = PostgreSQL(programs, port)
     settings = [word for setting in (*SETTINGS, *more, f"port={server.port}") for word in ("-c", setting)]
     log = data.parent / "log"
     with log.open("wb") as out:

@@ -1,0 +1,115 @@
+"""Kraal's wheel and a machine that has its dependencies, but no Kraal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from kraal.jars.jars import ensure
+from kraal.jars.places import cache_dir
+
+ROOT: Final = Path(__file__).parents[3]
+_PYTHON: Final = """#!/bin/sh
+{python} "$@" || exit
+if [ "$1 $2" = "-m venv" ]; then
+    for packages in "$3"/lib/python*/site-packages; do echo {packages} >"$packages/dependencies.pth"; done
+fi
+"""
+"""Environments see what Kraal depends on, as if pip had installed it: PySpark alone would take minutes."""
+_ALONE: Final = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Ports are free, nothing comes from a network, and nothing outlives the page."""
+
+Follow = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the wheel of this tree."""
+    directory = tmp_path_factory.mktemp("wheels")
+    list(WheelBuilder(str(ROOT)).build(directory=str(directory), versions=["standard"]))
+    return directory
+
+
+@pytest.fixture
+def follow(wheels: Path, tmp_path: Path) -> Follow:
+    """Follow a page of docs/tutorials and return what the terminals showed; fails if that is not what it says."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    shim = programs / "python3"
+    shim.write_text(
+        _PYTHON.format(python=sys.executable, packages=sysconfig.get_path("purelib")), encoding="utf-8"
+    )
+    shim.chmod(0o755)
+
+    def followed(name: str, *services: str) -> str:
+        page = ROOT / "docs" / "tutorials" / name
+        user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+        program = [sys.executable, "-m", "tests.integration.tutorials.run"]
+        done = subprocess.run(
+            [
+                _ALONE[0],
+                *user,
+                *_ALONE[1:],
+                *program,
+                str(page),
+                str(tmp_path),
+                *services,
+            ],
+            cwd=ROOT,
+            env=_environment(programs, wheels, tmp_path),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    return followed
+
+
+def _repository(directory: Path) -> Path:
+    """Write settings by which `kraal plugins add` takes what was downloaded for other tests; return their file."""
+    ensure("debezium")
+    files = cache_dir() / "jars" / "[organisation]__[artifact]__[revision](-[classifier]).[ext]"
+    path = directory / "ivysettings.xml"
+    path.write_text(
+        '<ivysettings><settings defaultResolver="downloaded"/><resolvers><filesystem name="downloaded">'
+        f'<artifact pattern="{files}"/></filesystem></resolvers></ivysettings>',
+        encoding="utf-8",
+    )
+    return path
+
+
+def _environment(programs: Path, wheels: Path, directory: Path) -> dict[str, str]:
+    """Return the environment of a reader who has no Kraal, and whose pip installs the wheel and nothing else."""
+    ours = {str(Path(sys.executable).parent), sysconfig.get_path("scripts")}
+    path = [each for each in os.environ["PATH"].split(os.pathsep) if each not in ours]
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KRAAL_", "PYTHON", "PIP_", "PYTEST_")) and name != "VIRTUAL_ENV"
+    }
+    return kept | {
+        "PATH": os.pathsep.join([str(programs), *path]),
+        "KRAAL_CACHE": str(cache_dir()),
+        "KRAAL_STATE": str(directory / "state"),
+        "KRAAL_IVY_SETTINGS": str(_repository(directory)),
+        "PIP_FIND_LINKS": str(wheels),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # which is how pip spells it: there is none
+        "PIP_FORCE_REINSTALL": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_QUIET": "1",
+    }

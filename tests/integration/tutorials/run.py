@@ -1,0 +1,188 @@
+"""Follow a tutorial: `python -m tests.integration.tutorials.run PAGE DIRECTORY [postgresql]`, in a network of its own.
+
+Ports and addresses are those of the page, so nothing else may use them. Standard output gets what the terminals show.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from scripts.harness.postgresql import postgresql
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.show import say
+from tests.integration.tutorials.page import FIRST, Command, File, Interrupt, pattern, steps
+
+STEP_S: Final = 180.0
+LOOK_S: Final = 0.5
+SHOWN_S: Final = 90.0
+"""How long a terminal may take to show what the page says."""
+MARK: Final = "the step has ended with"
+
+
+class Terminal:
+    """A shell that a reader enters commands into."""
+
+    def __init__(self, number: int, directory: Path, logs: Path) -> None:
+        """Open a terminal in `directory`."""
+        self._steps = logs / f"terminal-{number}"
+        self._steps.mkdir()
+        self._log = self._steps / "log"
+        self._entered, self._start = 0, 0
+        with self._log.open("wb") as output:
+            self._bash = subprocess.Popen(
+                ["bash", "--norc"],  # noqa: S607 - any bash
+                cwd=directory,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                text=True,
+            )
+        # The first terminal ends with the first command that fails. The others outlive Ctrl-C, which ends a command.
+        self._say("set -e" if number == FIRST else "trap : INT")
+
+    def enter(self, text: str, *, only_looks: bool = False) -> None:
+        """Enter commands, without waiting for their end."""
+        self._entered += 1
+        path = self._steps / f"{self._entered}.sh"
+        path.write_text(text, encoding="utf-8")
+        self._start = self._log.stat().st_size
+        status = (
+            f"bash -e {path} </dev/null && status=0 || status=$?"
+            if only_looks
+            else f". {path} </dev/null; status=$?"
+        )
+        self._say(f"{status}; printf '\\n%s %s\\n' '{MARK}' $status")
+
+    def shown(self) -> str:
+        """Return what the terminal has shown since the last commands were entered."""
+        return self._log.read_bytes()[self._start :].decode(errors="replace").partition(f"\n{MARK}")[0]
+
+    def end(self) -> int:
+        """Wait until the commands have ended and return their exit code. Raises ScriptFailed."""
+        wait_until("the commands ended", lambda: self._code() is not None, timeout_s=STEP_S)
+        return self._code() or 0
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        os.killpg(self._bash.pid, signal.SIGINT)
+
+    def _code(self) -> int | None:
+        text = self._log.read_bytes()[self._start :].decode(errors="replace")
+        _, found, rest = text.partition(f"\n{MARK} ")
+        if found and rest.endswith("\n"):
+            return int(rest)
+        return self._bash.poll()
+
+    def _say(self, line: str) -> None:
+        assert self._bash.stdin is not None
+        self._bash.stdin.write(f"{line}\n")
+        self._bash.stdin.flush()
+
+
+class Reader:
+    """Somebody who follows a page."""
+
+    def __init__(self, directory: Path, logs: Path) -> None:
+        """Start with nothing in `directory`; files of the terminals go to `logs`."""
+        self._directory, self._logs = directory, logs
+        self._terminals: dict[int, Terminal] = {}
+        self.differences: list[str] = []
+        """What terminals did not show; the page goes on all the same."""
+
+    def do(self, step: Command | File | Interrupt) -> None:
+        """Do a step and compare what the page says about it. Raises ScriptFailed if a command fails."""
+        match step:
+            case File(name, text):
+                say(f"--- {name}\n{text}")
+                (self._directory / name).write_text(text, encoding="utf-8")
+            case Interrupt(number):
+                say(f"--- Ctrl-C in terminal {number}")
+                terminal = self._terminals[number]
+                terminal.interrupt()
+                if (code := terminal.end()) not in {0, 128 + signal.SIGINT}:
+                    raise ScriptFailed(f"The command exited with {code} after Ctrl-C:\n{terminal.shown()}")
+            case Command():
+                say(f"--- terminal {step.terminal}\n{step.text}")
+                self._enter(step)
+
+    def _enter(self, step: Command) -> None:
+        terminal = self._terminals.get(step.terminal)
+        if terminal is None:
+            terminal = Terminal(step.terminal, self._directory, self._logs)
+            self._terminals[step.terminal] = terminal
+        began = time.monotonic()
+        while True:
+            terminal.enter(step.text, only_looks=step.only_looks)
+            code = terminal.end() if step.terminal == FIRST else 0
+            if step.terminal != FIRST or not step.only_looks:
+                break
+            if _matches(step, terminal) or time.monotonic() - began > SHOWN_S:
+                break
+            time.sleep(LOOK_S)
+        if step.terminal != FIRST:
+            _await(step, terminal)
+        say(f"{terminal.shown()}\n--- after {time.monotonic() - began:.1f} s")
+        if code:
+            raise ScriptFailed(f"The last command exited with {code}.")
+        if not _matches(step, terminal):
+            self.differences.append(f"The page shows:\n{step.shown}\nThe terminal shows:\n{terminal.shown()}")
+
+
+def _matches(step: Command, terminal: Terminal) -> bool:
+    """Tell whether a terminal shows what the page says; others than the first may show more around it."""
+    if step.shown is None:
+        return True
+    wanted, shown = pattern(step.shown), terminal.shown().rstrip("\n") + "\n"
+    return (wanted.fullmatch(shown) if step.terminal == FIRST else wanted.search(shown)) is not None
+
+
+def _await(step: Command, terminal: Terminal) -> None:
+    with suppress(ScriptFailed):  # what it shows is compared afterwards
+        wait_until("it was shown", lambda: _matches(step, terminal), timeout_s=SHOWN_S)
+
+
+@contextmanager
+def _database() -> Iterator[None]:
+    """Run the PostgreSQL that a page asks for, with its programs in PATH."""
+    with postgresql("wal_level=logical", port=5432) as server:
+        server.ask("CREATE ROLE postgres SUPERUSER LOGIN PASSWORD 'secret'")
+        os.environ["PATH"] = os.pathsep.join([str(server.programs), os.environ["PATH"]])
+        yield
+
+
+def main() -> int:
+    """Follow the page and return 1 if it leads elsewhere."""
+    page, directory, *services = map(Path, sys.argv[1:])
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)  # noqa: S607 - where the system has it
+    home, logs = directory / "home", directory / "logs"
+    for each in (home, logs):
+        each.mkdir()
+    reader = Reader(home, logs)
+    with ExitStack() as stack:
+        if services:
+            stack.enter_context(_database())
+        return _follow(page, reader)
+
+
+def _follow(page: Path, reader: Reader) -> int:
+    try:
+        for step in steps(page.read_text(encoding="utf-8")):
+            reader.do(step)
+    except ScriptFailed as failure:
+        reader.differences.append(str(failure))
+    for each in reader.differences:
+        say(f"*** {each}")
+    return 1 if reader.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

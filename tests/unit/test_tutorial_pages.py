@@ -1,0 +1,86 @@
+"""What a reader of a tutorial does, and what counts as what the page shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.tutorials.page import Command, File, Interrupt, PageFault, pattern, steps
+
+PAGE = """# A page
+Text with `code`.
+```bash
+cd there
+```
+```properties title="there/a.properties"
+a=b
+```
+```bash title="Terminal 2"
+kraal run
+```
+```text
+…ready…
+```
+```sh
+docker run something
+```
+Press Ctrl-C in terminal 2. Then:
+```bash
+cat file
+```
+"""
+
+
+def test_the_steps_of_a_page_are_its_commands_files_and_interrupts_in_order() -> None:
+    assert steps(PAGE) == [
+        Command("cd there\n"),
+        File("there/a.properties", "a=b\n"),
+        Command("kraal run\n", terminal=2, shown="…ready…\n"),
+        Interrupt(2),
+        Command("cat file\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", ["```text\nshown\n```\n", "```bash\na\n```\n```text\nb\n```\n```text\nc\n```\n"]
+)
+def test_output_without_a_command_is_a_fault(page: str) -> None:
+    with pytest.raises(PageFault):
+        steps(page)
+
+
+def test_a_block_that_is_no_step_is_a_fault() -> None:
+    with pytest.raises(PageFault):
+        steps("```json\n{}\n```\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "looks"),
+    [
+        ("cat a\nkraal status b\n", True),
+        ("kraal apply -f a.json\n", False),
+        ("cat a\necho b >> c\n", False),
+        ("cat > a\n", False),
+    ],
+)
+def test_only_commands_that_look_are_entered_again(text: str, *, looks: bool) -> None:
+    assert Command(text).only_looks is looks
+
+
+@pytest.mark.parametrize(
+    ("shown", "text", "same"),
+    [
+        ("a  b\n", "a  b\n", True),
+        ("a  b\n", "a  b   \n", True),
+        ("a b\n", "a  b\n", False),
+        ("a.c\n", "abc\n", False),
+        ("pid …, data\n", "pid 17, data\n", True),
+        ("pid …, data\n", "pid 1\n7, data\n", False),
+        ("…\nlast\n", "first\nsecond\nlast\n", True),
+        ("…\nlast\n", "last\n", True),
+        ("first\n…\n", "first\n", True),
+        ("first\n…\nlast\n", "first\nlast\nmore\n", False),
+        ("first\n", "first\nsecond\n", False),
+    ],
+)
+def test_dots_stand_for_any_text(shown: str, text: str, *, same: bool) -> None:
+    assert (pattern(shown).fullmatch(text) is not None) is same
