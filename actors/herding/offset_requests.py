@@ -13,6 +13,7 @@ Source: AbstractHerder.connectorOffsets, DistributedHerder.modifyConnectorOffset
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from actors.herding.state import HerderState
     from actors.messages.herder import EndRead
     from actors.messages.offsets import ShowOffsets
+    from kraal.core.ids import Config, ConnectorName
 
 log = logging.getLogger(__name__)
 
@@ -59,20 +61,17 @@ class OffsetRequests:
         """Modifications that wait until the config is read to its end."""
         self._due: list[_Modification] = []
         """Modifications that wait for the end of a rebalance."""
-        self._in_service: dict[int, Reply[Any]] = {}
-        self._lagging: set[int] = set()
-        """Those in service that are answered with lags."""
+        self._in_service: dict[int, tuple[Reply[Any], Callable[[Any], object]]] = {}
+        """Replies, and what makes their values of the service's answers."""
 
     def show(self, message: ShowOffsets | ShowLags, reply: Reply[Any]) -> None:
         """Handle GET: any connector, in any state, on any worker. Raises NotFound."""
         snapshot = self._state.snapshot
         entry = words.connector(snapshot.config, message.name)
-        token, lagging = self._hand_over(reply), isinstance(message, ShowLags)
-        if lagging:
-            self._lagging.add(token)
+        lagging = isinstance(message, ShowLags)
         self._state.actors.offset_service.tell(
             FetchOffsets(
-                token=token,
+                token=self._hand_over(reply, _lagged if lagging else _pairs),
                 lagging=lagging,
                 name=message.name,
                 kind=snapshot.types.get(message.name, "unknown"),
@@ -116,23 +115,19 @@ class OffsetRequests:
 
     def answered(self, message: OffsetsFetched | OffsetsModified) -> None:
         """Pass on an answer of the offset service."""
-        reply = self._in_service.pop(message.token, None)
-        if reply is None:
+        found = self._in_service.pop(message.token, None)
+        if found is None:
             return
-        lagging = message.token in self._lagging
-        self._lagging.discard(message.token)
+        reply, render = found
         if message.error is not None:
             reply.fail(message.error)
-        elif isinstance(message, OffsetsModified):
-            reply.set(message.text)
         else:
-            reply.set(LaggedOffsets(message.pairs, message.lags) if lagging else message.pairs)
+            reply.set(render(message))
 
     def lose_offset_service(self) -> None:
         """Fail all requests that the offset service had when it died; their results are unknown."""
         lost, self._in_service = self._in_service, {}
-        self._lagging.clear()
-        for reply in lost.values():
+        for reply, _ in lost.values():
             reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))
 
     def lose_reader(self) -> None:
@@ -163,7 +158,7 @@ class OffsetRequests:
         sink = words.sink_changes(given) if kind == "sink" else {}
         state.actors.offset_service.tell(
             ModifyOffsets(
-                token=self._hand_over(modification.reply),
+                token=self._hand_over(modification.reply, _text),
                 name=name,
                 kind=kind,
                 config=entry.config,
@@ -190,7 +185,53 @@ class OffsetRequests:
         self._fencings.fence(modification.message.name, reply)
         reply.future.add_done_callback(lambda _: fenced())
 
-    def _hand_over(self, reply: Reply[Any]) -> int:
+    def replace(
+        self, name: ConnectorName, kind: str, config: Config, pairs: Sequence[words.Pair]
+    ) -> Reply[OffsetsModified]:
+        """Replace all offsets of a connector that is about to be created. Raises BadRequest for malformed offsets."""
+        reply: Reply[OffsetsModified] = Reply()
+        source = words.source_changes(pairs) if kind == "source" else {}
+        sink = words.sink_changes(pairs) if kind == "sink" else {}
+        self._modify_now(reply, name, kind, config, replace=True, source=source, sink=sink)
+        return reply
+
+    def restore(
+        self, name: ConnectorName, kind: str, config: Config, made: OffsetsModified
+    ) -> Reply[OffsetsModified]:
+        """Bring back the offsets that a replacement has changed."""
+        reply: Reply[OffsetsModified] = Reply()
+        source, sink = made.source_before, made.sink_before
+        self._modify_now(reply, name, kind, config, restore=True, source=source, sink=sink)
+        return reply
+
+    def _modify_now(
+        self, reply: Reply[OffsetsModified], name: ConnectorName, kind: str, config: Config, **how: Any
+    ) -> None:
+        self._state.actors.offset_service.tell(
+            ModifyOffsets(
+                token=self._hand_over(reply, lambda message: message),
+                name=name,
+                kind=kind,
+                config=config,
+                reset=False,
+                reply_to=self._state.actors.herder,
+                **how,
+            )
+        )
+
+    def _hand_over(self, reply: Reply[Any], render: Callable[[Any], object]) -> int:
         token = self._state.waits.token()
-        self._in_service[token] = reply
+        self._in_service[token] = (reply, render)
         return token
+
+
+def _pairs(message: OffsetsFetched) -> object:
+    return message.pairs
+
+
+def _lagged(message: OffsetsFetched) -> LaggedOffsets:
+    return LaggedOffsets(message.pairs, message.lags)
+
+
+def _text(message: OffsetsModified) -> str:
+    return message.text

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, assert_never
 
+from actors.herding.creations import Creations
 from actors.herding.offset_requests import OffsetRequests
 from actors.herding.rebalances import STALE
 from actors.herding.verification import Verifications
@@ -85,9 +86,10 @@ class Requests:
         self._task_configs = task_configs
         self._fencings = fencings
         self.offsets = OffsetRequests(state, rebalances, fencings)
+        self._creations = Creations(state, rebalances, self.offsets)
         self._verifications = Verifications(state)
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
-        self._created: dict[ConnectorName, list[Reply[Any]]] = {}
+        self._created: dict[ConnectorName, list[Callable[[], None]]] = {}
         """Standalone: create requests, answered when the connector's tasks are known."""
         self._due: list[tuple[Command, Reply[Any]]] = []
         """Commands that wait for the end of a rebalance."""
@@ -105,6 +107,7 @@ class Requests:
         for message, reply in due:
             self.command(message, reply)
         self.offsets.go_on()
+        self._creations.go_on()
 
     def give_up(self, error: KraalError) -> None:
         """Fail waiting commands at shutdown, when no more work is assigned."""
@@ -112,6 +115,7 @@ class Requests:
         for _, reply in due:
             reply.fail(error)
         self.offsets.give_up(error)
+        self._creations.give_up(error)
 
     def _begin(self, message: Command, reply: Reply[Any]) -> None:
         match message:
@@ -162,7 +166,13 @@ class Requests:
         config = commands.named(name, message.config)
 
         def write() -> None:
+            if message.initial_offsets is not None:
+                self._creations.begin(
+                    message, config, reply, lambda text: self._created_now(name, reply, text)
+                )
+                return
             self._group.lead()
+            self._creations.check(name)
             entries = commands.create(self._state.snapshot.config, name, config, message.initial_state)
             self._state.write_config(entries, reply, lambda: self._created_now(name, reply))
 
@@ -170,6 +180,7 @@ class Requests:
 
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
         self._group.lead()
+        self._creations.check(name)
         created = name not in self._state.snapshot.config.connectors
         entries = commands.put(name, config)
         self._state.write_config(entries, reply, lambda: reply.set(created))
@@ -200,11 +211,13 @@ class Requests:
     def end_read(self, message: EndRead) -> None:
         """Continue what waited until the config was read to its end."""
         self.offsets.end_read(message)
+        self._creations.end_read(message)
         self._verifications.end_read(message)
 
     def lose_reader(self) -> None:
         """Ask the config reader again after a reader died, possibly with questions."""
         self.offsets.lose_reader()
+        self._creations.lose_reader()
         self._verifications.lose_reader()
 
     def lose_checks(self) -> None:
@@ -213,17 +226,17 @@ class Requests:
         for reply, _ in checks.values():
             reply.fail(ActorDied("The validator died before it validated the config; try again"))
 
-    def _created_now(self, name: ConnectorName, reply: Reply[Any]) -> None:
+    def _created_now(self, name: ConnectorName, reply: Reply[Any], text: str | None = None) -> None:
         entry = self._state.snapshot.config.connectors.get(name)
         if self._state.settings.standalone and entry is not None and entry.target is TargetState.STARTED:
-            self._created.setdefault(name, []).append(reply)
+            self._created.setdefault(name, []).append(lambda: reply.set(text))
         else:
-            reply.set(None)
+            reply.set(text)
 
     def settled(self, name: ConnectorName) -> None:
         """Answer pending create requests: the connector has its tasks, failed, or was removed."""
-        for reply in self._created.pop(name, []):
-            reply.set(None)
+        for answer in self._created.pop(name, []):
+            answer()
 
     # -- restarts ------------------------------------------------------------------------------------------
 

@@ -168,6 +168,10 @@ class HerderState:
         """The current state, published unless a replay is under way."""
         return self._snapshot
 
+    def kind_of(self, config: Config) -> str:
+        """Return `source`, `sink`, or `unknown`: this worker does not have the config's class."""
+        return self._kind_of(config)
+
     def update(self, **parts: Any) -> None:
         """Replace parts of the snapshot, and publish it."""
         number = self._published.latest.number + 1

@@ -14,6 +14,7 @@ from kraal.core.ids import Json
 
 if TYPE_CHECKING:
     from kraal.cluster.assignment.leader import GroupPlan
+    from kraal.cluster.decisions.offsets import Pair
     from kraal.cluster.state.wanted_work import Assignment, Incarnation
     from kraal.core.ids import (
         Config,
@@ -34,16 +35,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateConnector(Ask[None]):
-    """Create a connector; answered when the snapshot has it.
+class CreateConnector(Ask[str | None]):
+    """Create a connector; answered when the snapshot has it, with a text about its offsets if any are given.
 
     Raises BadRequest, ConfigInvalid, AlreadyExists, NotLeader, Momentary, StoreError.
-    Source: POST /connectors; KIP-980 for `initial_state` (None: RUNNING, and no record for it).
+    Source: POST /connectors; KIP-980 for `initial_state` (None: RUNNING, and no record for it); KIP-995.
     """
 
     name: ConnectorName
     config: Config
     initial_state: TargetState | None = None
+    initial_offsets: Sequence[Pair] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,7 @@ class FetchOffsets(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyOffsets(Tell):
-    """Change a stopped connector's offsets, if its plugin agrees; `OffsetsModified` goes to `reply_to`."""
+    """Change the offsets of a connector that has no tasks, if its plugin agrees; `reply_to` gets `OffsetsModified`."""
 
     token: int
     name: ConnectorName
@@ -94,6 +94,10 @@ class ModifyOffsets(Tell):
     """Delete all offsets; otherwise change those in `source` or `sink`, depending on the connector."""
     source: Mapping[SourcePartition, Offset | None] = field(default_factory=dict)
     sink: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    replace: bool = False
+    """Delete all other offsets as well, without asking the plugin about these."""
+    restore: bool = False
+    """Bring back what there was before, without asking the plugin."""
     reply_to: Address
 
 
@@ -109,8 +113,10 @@ class OffsetsFetched(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsModified(Tell):
-    """Result of `ModifyOffsets`: `text` for the user, or `error`."""
+    """Result of `ModifyOffsets`: `text` for the user, or `error`; of a replacement also what brings back the former."""
 
     token: int
     text: str = ""
+    source_before: Mapping[SourcePartition, Offset | None] = field(default_factory=dict)
+    sink_before: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     error: Exception | None = None

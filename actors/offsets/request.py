@@ -13,7 +13,7 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.instances.plugin_calls import plugin_code
 from actors.messages.offsets import FetchOffsets, ModifyOffsets, OffsetsFetched, OffsetsModified
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from actors.exactly_once.claims import SourceTransactions
     from actors.runtime.clock import Clock
     from kraal.core.ids import Config
-    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.core.offsets import Offset, SourcePartition, TopicPartition
     from kraal.plugins.api import Connector as Plugin
     from kraal.stores.api import GroupOffsets
 
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 KEEPER_PATIENCE_S = 10.0
 """Seconds after which the keeper is asked to read again: it may have died with the question."""
 LEAST_S = 0.001
+_NOTHING: Mapping[Any, None] = {}
 
 Request = FetchOffsets | ModifyOffsets
 _tokens = itertools.count(1)
@@ -85,13 +86,32 @@ def fail(request: Request, error: Exception) -> None:
         request.reply_to.tell(OffsetsModified(token=request.token, error=error))
 
 
-def _done(request: ModifyOffsets, *, managed: bool) -> None:
+def _done(
+    request: ModifyOffsets,
+    *,
+    managed: bool,
+    source_before: Mapping[SourcePartition, Offset | None] = _NOTHING,
+    sink_before: Mapping[TopicPartition, int | None] = _NOTHING,
+) -> None:
     text = words.modified(reset=request.reset, managed=managed)
-    request.reply_to.tell(OffsetsModified(token=request.token, text=text))
+    request.reply_to.tell(
+        OffsetsModified(token=request.token, text=text, source_before=source_before, sink_before=sink_before)
+    )
+
+
+def _source_changes(
+    request: ModifyOffsets, found: Mapping[SourcePartition, Offset]
+) -> Mapping[SourcePartition, Offset | None]:
+    """Return what to store, given what is stored."""
+    if request.reset:
+        return dict.fromkeys(found)
+    return {**dict.fromkeys(found), **request.source} if request.replace else request.source
 
 
 def _agreed(request: ModifyOffsets, kind: words.Kind, ask: Callable[[], bool]) -> bool:
     """Have the plugin accept new offsets; return whether it keeps none elsewhere. Raises KraalError if it refuses."""
+    if request.restore:
+        return True
     try:
         with plugin_code(f"altering offsets of {request.name}"):
             return ask()
@@ -170,14 +190,16 @@ class _Sink:
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
         groups, name = self._context.groups, request.name
-        wanted = request.sink
-        if request.reset:
+        found: Mapping[TopicPartition, int] = {}
+        if request.reset or request.replace:
             try:
-                wanted = dict.fromkeys(groups.read(name, config, timeout_s=self._left_s()))
+                found = groups.read(name, config, timeout_s=self._left_s())
             except KraalError as error:
                 raise _reported_error(words.unlisted(name), error) from error
+        asked = dict.fromkeys(found) if request.reset else request.sink
+        wanted = {**dict.fromkeys(found), **asked}
         managed = _agreed(
-            request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, wanted)
+            request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, asked)
         )
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("sink", name))
@@ -190,7 +212,7 @@ class _Sink:
             raise _reported_error(words.group_in_use(name, reset=request.reset), error) from error
         except KraalError as error:
             raise _reported_error(words.group_unmodified(name, reset=request.reset), error) from error
-        _done(request, managed=managed)
+        _done(request, managed=managed, sink_before={each: found.get(each) for each in wanted})
 
 
 class _Exact:
@@ -234,15 +256,16 @@ class _Exact:
     def _modify(
         self, request: ModifyOffsets, config: Mapping[str, str], found: Mapping[SourcePartition, Offset]
     ) -> None:
-        wanted = dict.fromkeys(found) if request.reset else request.source
+        wanted = _source_changes(request, found)
+        asked = request.source if request.replace else wanted
         managed = _agreed(
-            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, wanted)
+            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, asked)
         )
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("source", request.name))
         if wanted:
             self._transactions.alter(request.name, config, wanted)
-        _done(request, managed=managed)
+        _done(request, managed=managed, source_before={each: found.get(each) for each in wanted})
 
 
 class _Source:
@@ -265,6 +288,7 @@ class _Source:
         """Token of the open question to the keeper; 0 at the end."""
         self._storing = False
         self._managed = False
+        self._before: Mapping[SourcePartition, Offset | None] = {}
 
     def receive(self, message: object) -> None:
         """Handle one message; answers to earlier questions are dropped."""
@@ -327,13 +351,13 @@ class _Source:
             request.reply_to.tell(OffsetsFetched(token=request.token, pairs=pairs))
             self._end()
             return
-        wanted: Mapping[SourcePartition, Offset | None] = request.source
-        if request.reset:
-            wanted = dict.fromkeys(found)
+        wanted = _source_changes(request, found)
+        asked = request.source if request.replace else wanted
         config = self._context.resolve(request.config)
         self._managed = _agreed(
-            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, wanted)
+            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, asked)
         )
+        self._before = {each: found.get(each) for each in wanted}
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("source", request.name))
         if not wanted:
@@ -349,7 +373,7 @@ class _Source:
 
     def _stored(self) -> None:
         if isinstance(self._request, ModifyOffsets):
-            _done(self._request, managed=self._managed)
+            _done(self._request, managed=self._managed, source_before=self._before)
         self._end()
 
 

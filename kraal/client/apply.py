@@ -141,12 +141,9 @@ def sentence(error: Refused | NoAnswer) -> str:
 
 def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:
     """Create the connector or replace its config, even if another client does the same; return the action."""
-    if action is Action.CREATED and wanted.initial_state is not None:
-        body = {
-            "name": wanted.name,
-            "config": dict(wanted.config),
-            "initial_state": wanted.initial_state,
-        }
+    initial = _initial(wanted)
+    if action is Action.CREATED and initial:
+        body = {"name": wanted.name, "config": dict(wanted.config), **initial}
         try:
             rest.ask("POST", "connectors", body=body)
         except Refused as error:
@@ -157,6 +154,16 @@ def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:
             return action
     rest.ask("PUT", "connectors", wanted.name, "config", body=dict(wanted.config))
     return action
+
+
+def _initial(wanted: Wanted) -> dict[str, Any]:
+    """Return what counts only when the connector is created, as fields of the request."""
+    found: dict[str, Any] = {}
+    if wanted.initial_state is not None:
+        found["initial_state"] = wanted.initial_state
+    if wanted.initial_offsets is not None:
+        found["initial_offsets"] = [{"partition": p, "offset": o} for p, o in wanted.initial_offsets]
+    return found
 
 
 def _errors(found: Mapping[str, Any]) -> Iterator[str]:

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from kraal.config.connector.files import ConnectorFile, parse_connector_file
+from kraal.config.connector.files import ConnectorFile, Pair, parse_connector_file
 from kraal.config.hidden import HIDDEN, placeholders
 from kraal.config.properties_file import read_text
 from kraal.core.errors import BadRequest
@@ -25,6 +26,7 @@ YAML = (".yaml", ".yml")
 SUFFIXES = (".json", ".properties", *YAML)
 _WHAT = "connector configuration"
 _PROPERTIES = re.compile(r"[^\s:=]+\s*=")
+_OFFSETS = "initial_offsets"
 _SHOWN_AS = {TargetState.STARTED: "RUNNING"}
 
 
@@ -37,6 +39,8 @@ class Wanted:
     """Config including `name`."""
     initial_state: str | None
     """Initial state in REST's terms; applies only when the connector is created."""
+    initial_offsets: Sequence[Pair] | None = None
+    """The same."""
     where: str
     """File name for messages."""
 
@@ -109,17 +113,30 @@ def _read(text: str, where: str, wanted: list[Wanted], faults: list[str]) -> Non
 def _parsed(text: str, where: str) -> list[ConnectorFile]:
     if not _is_yaml(text, where):
         return [parse_connector_file(text, where)]
-    from kraal.config.yaml_text import YamlError, as_written, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
+    from kraal.config.yaml_text import YamlError, as_written, read_yaml, typed  # noqa: PLC0415 - late: most commands need no YAML
 
     try:
         documents = read_yaml(text, as_written)
+        with_numbers = read_yaml(text, typed) if any(map(_has_offsets, documents)) else documents
     except YamlError as exc:
         raise BadRequest(f"The {_WHAT} '{where}' is not valid YAML: {exc}.") from exc
     if not documents:
         raise BadRequest(f"The {_WHAT} '{where}' is empty.")
     if any(not isinstance(each, dict) for each in documents):
         raise BadRequest(f"The {_WHAT} '{where}' is not a mapping of keys to values.")
-    return [parse_connector_file(json.dumps(each), where) for each in documents]
+    return [
+        parse_connector_file(json.dumps(_with_typed_offsets(each, other)), where)
+        for each, other in zip(documents, with_numbers, strict=True)
+    ]
+
+
+def _has_offsets(document: Any) -> bool:
+    return isinstance(document, dict) and _OFFSETS in document
+
+
+def _with_typed_offsets(document: Any, typed_document: Any) -> Any:
+    """Return a document whose offsets have numbers; in configs, numbers stay texts."""
+    return {**document, _OFFSETS: typed_document[_OFFSETS]} if _has_offsets(document) else document
 
 
 def _is_yaml(text: str, where: str) -> bool:
@@ -146,5 +163,6 @@ def _checked(found: ConnectorFile, where: str) -> Wanted:
         name=found.name,
         config=found.config,
         initial_state=None if state is None else _SHOWN_AS.get(state, str(state)),
+        initial_offsets=found.initial_offsets,
         where=where,
     )

@@ -141,12 +141,17 @@ def _apply_when_live(assembly: Assembly, file: ConnectorFile) -> None:
 def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
     """Create or update the connector from its file; do nothing if it has this config.
 
-    `initial_state` counts only at the first creation. Raises KraalError.
+    `initial_state` and `initial_offsets` count only at the first creation. Raises KraalError.
     """
     entry = assembly.published.latest.config.connectors.get(file.name)
     asking = assembly.journal.authors.asking(ConfigWritten(file.name, file.config), "the command line")
     if entry is None:
-        create = CreateConnector(name=file.name, config=file.config, initial_state=file.initial_state)
+        create = CreateConnector(
+            name=file.name,
+            config=file.config,
+            initial_state=file.initial_state,
+            initial_offsets=file.initial_offsets,
+        )
         with asking:
             ask(assembly.herder, create, timeout_s=CREATE_TIMEOUT_S)
         log.info("Created connector %s", file.name)

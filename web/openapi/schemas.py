@@ -45,6 +45,12 @@ _SHOWN_OFFSET: Final = object_of(
 )
 _KIND: Final[Schema] = {"type": "string", "enum": ["source", "sink", "unknown"]}
 _TASK: Final[Schema] = object_of({"connector": TEXT, "task": NUMBER})
+_INFO: Final[Mapping[str, Schema]] = {
+    "name": TEXT,
+    "config": ref("ConnectorConfig"),
+    "tasks": list_of(_TASK),
+    "type": _KIND,
+}
 _TASK_STATE: Final = object_of({"id": NUMBER, **_STATE_FIELDS}, optional=("trace",))
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
@@ -81,11 +87,22 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 "pattern": f"^({'|'.join(map(_any_case, _INITIAL))})$",
                 "description": "Case-insensitive; default: RUNNING (KIP-980).",
             },
+            "initial_offsets": {
+                **list_of(_OFFSET),
+                "type": ["array", "null"],
+                "minItems": 1,
+                "description": "Offsets to start from (KIP-995).",
+            },
         },
-        optional=("name", "initial_state"),
+        optional=("name", "initial_state", "initial_offsets"),
     ),
-    "ConnectorInfo": object_of(
-        {"name": TEXT, "config": ref("ConnectorConfig"), "tasks": list_of(_TASK), "type": _KIND}
+    "ConnectorInfo": object_of(_INFO),
+    "CreatedConnector": object_of(
+        {
+            **_INFO,
+            "offsets_status": {**TEXT, "description": "With `initial_offsets`: that they are set."},
+        },
+        optional=("offsets_status",),
     ),
     "ConnectorStateInfo": object_of(
         {

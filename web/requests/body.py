@@ -26,7 +26,7 @@ from web.settings import Services
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-_CREATE_FIELDS = ("name", "config", "initial_state")
+_CREATE_FIELDS = ("name", "config", "initial_state", "initial_offsets")
 _TRIMMED = "".join(map(chr, range(0x21)))
 """Characters that Java's String.trim removes."""
 
@@ -56,11 +56,12 @@ class _Number(str):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRequest:
-    """The body of `POST /connectors`. Source: CreateConnectorRequest; KIP-980."""
+    """The body of `POST /connectors`. Source: CreateConnectorRequest; KIP-980, KIP-995."""
 
     name: ConnectorName
     config: Config
     initial_state: TargetState | None
+    initial_offsets: list[Pair] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,23 +143,30 @@ def parse_create_request(body: bytes) -> CreateRequest:
         raise BadRequest("Field config is missing in the request body; it must be an object")
     name = _text(fields.get("name"), "Field name") or ""
     state = _text(fields.get("initial_state"), "Field initial_state")
+    offsets = fields.get("initial_offsets")
     return CreateRequest(
         name=ConnectorName(name.strip(_TRIMMED)),
         config=config_map(fields["config"], "Field config"),
         initial_state=None if state is None else parse_initial_state(state),
+        initial_offsets=None if offsets is None else _pairs(offsets, "initial_offsets"),
     )
 
 
 def parse_offsets(body: bytes) -> list[Pair]:
     """Parse the body of `PATCH /connectors/{c}/offsets`: at least one pair. Raises BadRequest."""
     offsets = _record(parse_json(body), "the request body", _OFFSETS_FIELDS).get("offsets")
-    if offsets is not None and not isinstance(offsets, list):
-        raise BadRequest(f"Field offsets must be a JSON array, but is {_kind(offsets)}")
+    return _pairs([] if offsets is None else offsets, "offsets")
+
+
+def _pairs(offsets: Any, field: str) -> list[Pair]:
+    """Return at least one pair. Raises BadRequest."""
+    if not isinstance(offsets, list):
+        raise BadRequest(f"Field {field} must be a JSON array, but is {_kind(offsets)}")
     if not offsets:
         raise BadRequest(NOTHING_GIVEN)
     pairs: list[Pair] = []
     for number, each in enumerate(offsets):
-        what = f"offsets[{number}]"
+        what = f"{field}[{number}]"
         found = _record(each, what, _OFFSET_FIELDS)
         pairs.append((_fields(found, "partition", what), _fields(found, "offset", what)))
     return pairs

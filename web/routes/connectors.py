@@ -7,7 +7,7 @@ Source: ConnectorsResource (Kafka 4.3.0); KIP-52, 465, 477, 558, 745, 875, 980.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
+_NOTHING: Final[Mapping[str, Json]] = {}
 _ALL: Final = "/connectors"
 _ONE: Final = f"{_ALL}/{{connector}}"
 _CONFIG: Final = f"{_ONE}/config"
@@ -157,10 +158,11 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         name="createConnector",
         tag="connectors",
         summary="Create a connector",
-        about="The response is sent when the config is stored.",
+        about="The response is sent when the config is stored. `initial_offsets` are stored before it, in place of all "
+        "offsets of an earlier connector of that name; if the connector cannot be created, those are kept.",
         body="CreateConnectorRequest",
         then=_AFTER_WRITE,
-        answers={201: "ConnectorInfo"},
+        answers={201: "CreatedConnector"},
         located=(201,),
         errors=FORWARDED,
     ),
@@ -169,10 +171,16 @@ async def _create(services: Services, request: Request) -> Response:
     """POST /connectors."""
     body = await read_body(services, request)
     wanted = parse_create_request(body)
-    message = CreateConnector(name=wanted.name, config=wanted.config, initial_state=wanted.initial_state)
+    message = CreateConnector(
+        name=wanted.name,
+        config=wanted.config,
+        initial_state=wanted.initial_state,
+        initial_offsets=wanted.initial_offsets,
+    )
 
-    def created(_: None) -> Response:
-        return _written(services, wanted.name, created=True)
+    def created(offsets: str | None) -> Response:
+        more = {} if offsets is None else {"offsets_status": offsets}
+        return _written(services, wanted.name, created=True, more=more)
 
     return await ask_or_forward(services, request, message, created, body=body)
 
@@ -227,8 +235,10 @@ async def _patch_config(services: Services, request: Request) -> Response:
     return await ask_or_forward(services, request, message, patched, body=body)
 
 
-def _written(services: Services, name: ConnectorName, *, created: bool) -> Response:
-    info = view.connector_info(services.published.latest, name)
+def _written(
+    services: Services, name: ConnectorName, *, created: bool, more: Mapping[str, Json] = _NOTHING
+) -> Response:
+    info = {**view.connector_info(services.published.latest, name), **more}
     if not created:
         return json_answer(info)
     where = {"Location": location(services.settings.advertised_url, name)}

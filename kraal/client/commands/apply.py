@@ -60,8 +60,8 @@ def apply(
     """Create missing connectors, update connectors whose config differs, and leave the rest unchanged.
 
     A file contains one connector: flat JSON or properties with a `name`, or the body of POST /connectors. Its
-    `initial_state` (RUNNING, PAUSED, STOPPED) applies only when the connector is created. YAML files (.yaml, .yml)
-    have the same content and may contain several documents. Values may be references such as
+    `initial_state` (RUNNING, PAUSED, STOPPED) and `initial_offsets` apply only when the connector is created.
+    YAML files (.yaml, .yml) have the same content and may contain several documents. Values may be references such as
     ${file:/run/db.properties:password}.
 
     A failed connector does not stop the others from being applied; all errors are printed. Connectors are deleted only

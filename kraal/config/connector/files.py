@@ -7,14 +7,17 @@ Source: KIP-980; ConnectStandalone.parseConnectorConfigurationFile (Kafka 4.3.0)
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kraal.config.connector.keys import NAME
 from kraal.config.properties_file import parse_properties, read_text
 from kraal.core.errors import BadRequest
-from kraal.core.ids import Config, ConnectorName, TargetState
+from kraal.core.ids import Config, ConnectorName, Json, TargetState
+
+Pair = tuple[Mapping[str, Json] | None, Mapping[str, Json] | None]
+"""A partition and its offset."""
 
 _STATES = {
     "RUNNING": TargetState.STARTED,
@@ -31,6 +34,8 @@ class ConnectorFile:
     config: Config
     initial_state: TargetState | None
     """Counts only when the connector is new; None: not given."""
+    initial_offsets: Sequence[Pair] | None = None
+    """The same."""
 
 
 def parse_initial_state(text: str) -> TargetState:
@@ -64,7 +69,7 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
         if flat is not None:
             return _named(flat, path, "")
         if "config" in content:
-            return _create_request(content, path)
+            return _create_request(content, path, json.loads(text).get("initial_offsets"))
         nested = next(key for key, value in content.items() if isinstance(value, (dict, list)))
         raise BadRequest(
             f"Connector configuration at '{path}' is neither an object of texts, because '{nested}' is none, "
@@ -96,8 +101,8 @@ def _named(config: Mapping[str, str | None], path: str | Path, remark: str) -> C
     return ConnectorFile(name=ConnectorName(name), config=dict(config), initial_state=None)
 
 
-def _create_request(content: Mapping[str, object], path: str | Path) -> ConnectorFile:
-    """Read the body of `POST /connectors`; fields that nobody knows are passed over."""
+def _create_request(content: Mapping[str, object], path: str | Path, offsets: object) -> ConnectorFile:
+    """Read the body of `POST /connectors`; fields that nobody knows are passed over. `offsets` are with numbers."""
     given = content["config"]
     config = _flat(given) if isinstance(given, dict) else None
     if config is None:
@@ -110,10 +115,31 @@ def _create_request(content: Mapping[str, object], path: str | Path) -> Connecto
             f"Connector name configuration in 'config' doesn't match the one specified in 'name' at '{path}'"
         )
     state = content.get("initial_state")
-    if state is None:
-        return ConnectorFile(name=ConnectorName(name), config=config, initial_state=None)
     try:
-        initial_state = parse_initial_state(str(state).strip())
+        initial_state = None if state is None else parse_initial_state(str(state).strip())
+        initial_offsets = None if offsets is None else _initial_offsets(offsets)
     except BadRequest as exc:
         raise BadRequest(f"Connector configuration at '{path}': {exc}") from exc
-    return ConnectorFile(name=ConnectorName(name), config=config, initial_state=initial_state)
+    return ConnectorFile(
+        name=ConnectorName(name),
+        config=config,
+        initial_state=initial_state,
+        initial_offsets=initial_offsets,
+    )
+
+
+def _initial_offsets(value: object) -> list[Pair]:
+    """Return the offsets of a create request (KIP-995). Raises BadRequest."""
+    if not isinstance(value, list) or not value:
+        raise BadRequest("Invalid initial_offsets: expected a list of objects with partition and offset.")
+    return [_pair(each) for each in value]
+
+
+def _pair(value: object) -> Pair:
+    match value:
+        case {"partition": dict() as partition, "offset": dict() | None as offset, **rest} if not rest:
+            return partition, offset
+        case _:
+            raise BadRequest(
+                f"Invalid entry {json.dumps(value)} of initial_offsets: expected an object with partition and offset."
+            )

@@ -99,6 +99,22 @@ STEPS = family(
     ask("somebody to ask", "POST /connectors", idle("body")),
     _broken(),
     _types(),
+    ask(
+        "initial offsets",
+        "POST /connectors",
+        {
+            **idle("offset"),
+            "initial_offsets": [{"partition": {"filename": "DIR/x"}, "offset": {"position": 4}}],
+        },
+        whole("initial-offsets", 500, 201),
+    ),
+    ask(
+        "they are there",
+        "GET /connectors/offset/offsets",
+        None,
+        whole("initial-offsets", 404, 200),
+    ),
+    ask("it goes", "DELETE /connectors/offset", None, whole("initial-offsets", 404, 204)),
     ask("an unknown field", "POST /connectors", {**idle("x"), "more": 1}, _UNREADABLE),
     ask("no config", "POST /connectors", {"name": "x"}, _UNREADABLE),
     ask("a config that is null", "POST /connectors", {"name": "x", "config": None}, _UNREADABLE),

@@ -104,6 +104,27 @@ def test_offsets_whoever_leads_and_whoever_is_asked(workers: list[WorkerProcess]
     )
 
 
+def test_only_a_kraal_leader_takes_initial_offsets(workers: list[WorkerProcess], pipe: Pipe) -> None:
+    leader, follower = workers
+    name = f"{pipe.source}-later"
+    body = {
+        "name": name,
+        "config": {**pipe.source_config, "name": name},
+        "initial_state": "STOPPED",
+        "initial_offsets": source_at(pipe, 3),
+    }
+    answer = follower.ask("POST", "/connectors", body)
+    if isinstance(leader, JavaWorker):
+        assert (answer.status, "initial_offsets" in answer.body["message"]) == (500, True)
+        assert follower.get(f"/connectors/{name}").status == 404
+        return
+    assert (answer.status, answer.body["offsets_status"]) == (201, ALTERED.body["message"])
+    for worker in workers:
+        path, wanted = f"/connectors/{name}/offsets", Answer(200, {"offsets": source_at(pipe, 3)})
+        worker.wait_until("it showed the offsets", partial(shows, worker, path, wanted))
+    assert follower.ask("DELETE", f"/connectors/{name}").status == 204
+
+
 def test_the_texts_are_those_of_java_whoever_leads(workers: list[WorkerProcess], pipe: Pipe) -> None:
     follower = workers[1]
     needed = (400, "Partitions / offsets need to be provided for an alter offsets request")

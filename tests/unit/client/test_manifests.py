@@ -43,6 +43,20 @@ def test_a_directory_is_read_by_name_and_by_what_files_end_in(folder: Path) -> N
     assert names(read(folder, recursive=True)) == ["a", "b", "e", "c", "d"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "a", "config": {"n": 1}, "initial_offsets": [{"partition": {"f": "1"}, "offset": {"p": 1}}]}',
+        'name: a\nconfig: {n: 1}\ninitial_offsets:\n  - partition: {f: "1"}\n    offset: {p: 1}\n',
+    ],
+    ids=["JSON", "YAML"],
+)
+def test_numbers_of_initial_offsets_stay_numbers(text: str) -> None:
+    [wanted] = read("-", stdin=text).wanted
+    assert wanted.config == {"n": "1", "name": "a"}
+    assert wanted.initial_offsets == [({"f": "1"}, {"p": 1})]
+
+
 def test_a_file_that_is_named_may_end_in_anything(folder: Path) -> None:
     assert names(read(folder / "f.txt")) == ["f"]
 
@@ -82,6 +96,12 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
         ("a.json", "{}", "missing the mandatory 'name'"),
         ("a.json", '{"name": "", "x": "y"}', "empty name"),
         ("a.json", '{"name": "a", "config": {}, "initial_state": "GONE"}', "RUNNING, PAUSED, STOPPED"),
+        (
+            "a.json",
+            '{"name": "a", "config": {}, "initial_offsets": []}',
+            "Invalid initial_offsets: expected a list",
+        ),
+        ("a.yaml", "name: a\nconfig: {}\ninitial_offsets: [{partition: {}}]\n", "Invalid entry"),
     ],
 )
 def test_an_error_names_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:

@@ -92,11 +92,14 @@ class FakeHerder:
         """Answer the messages that the web asks; those not named here have None for an answer."""
         result: object = None
         match message:
-            case messages.CreateConnector(name=name, config=config, initial_state=initial):
+            case messages.CreateConnector(
+                name=name, config=config, initial_state=initial, initial_offsets=offsets
+            ):
                 if name in self._connectors:
                     raise AlreadyExists(f"Connector {name} already exists")
                 self._check_name(name, config)
                 self.put(name, config, initial or TargetState.STARTED)
+                result = None if offsets is None else "altered"
             case messages.PutConfig(name=name, config=config):
                 self._check_name(name, config)
                 result = name not in self._connectors

@@ -33,6 +33,16 @@ def test_the_initial_state_counts_when_it_is_created(kraal: Kraal, worker: Conne
     assert worker.states("a") == ["RUNNING", "RUNNING"]
 
 
+def test_the_initial_offsets_count_when_it_is_created(kraal: Kraal, worker: Connect, write: Files) -> None:
+    entry = {"partition": {"task": "a-0"}, "offset": {"position": 7}}
+    body = {"name": "a", "config": {"connector.class": FAKE_SOURCE}, "initial_offsets": [entry]}
+    path = write("a.json", json.dumps(body))
+    assert kraal.out("apply", "-f", path) == "a created\n"
+    assert json.loads(kraal.out("offsets", "get", "a", "-o", "json")) == {"offsets": [entry]}
+    assert kraal.out("apply", "-f", path) == "a unchanged\n"
+    assert worker.asked("POST") == ["POST /connectors"]
+
+
 def test_reconfigures_a_connector_that_was_created_meanwhile(
     kraal: Kraal, worker: Connect, write: Files
 ) -> None:

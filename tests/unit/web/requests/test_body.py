@@ -38,7 +38,7 @@ NOT_TEXT = "must be a string, number, boolean or null, but is"
         ("true", "The request body must be a JSON object, but is a boolean"),
         (
             '{"name":"a","config":{},"x\\"":1}',
-            'Unknown field "x\\"" in the request body; its fields are name, config, initial_state',
+            'Unknown field "x\\"" in the request body; its fields are name, config, initial_state, initial_offsets',
         ),
         ('{"name":"a"}', "Field config is missing in the request body; it must be an object"),
         (

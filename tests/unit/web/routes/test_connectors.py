@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from actors.messages import herder as messages
+from kraal.cluster.decisions.offsets import Pair
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.errors import (
     ActorDied,
@@ -51,6 +52,21 @@ def test_a_created_connector_is_answered_with_its_location(api: Api) -> None:
 def test_initial_state_is_passed_on(api: Api, sent: str | None, target: TargetState | None) -> None:
     api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_state": sent})
     assert api.herder.asked == [messages.CreateConnector(name=A, config=CONFIG, initial_state=target)]
+
+
+def test_initial_offsets_are_passed_on_and_their_status_is_answered(api: Api) -> None:
+    offsets = [
+        {"partition": {"file": "f", "n": 1}, "offset": {"position": 2.5}},
+        {"partition": {}, "offset": None},
+    ]
+    answer = api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_offsets": offsets})
+    pairs: list[Pair] = [({"file": "f", "n": 1}, {"position": 2.5}), ({}, None)]
+    assert api.herder.asked == [messages.CreateConnector(name=A, config=CONFIG, initial_offsets=pairs)]
+    assert (answer.status_code, [*answer.json()][-1], answer.json()["offsets_status"]) == (
+        201,
+        "offsets_status",
+        "altered",
+    )
 
 
 def test_a_second_connector_of_the_same_name_is_a_conflict(api: Api) -> None:

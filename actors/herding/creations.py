@@ -1,0 +1,167 @@
+"""Creation of connectors with initial offsets (KIP-995). Part of the herder; runs on its thread only.
+
+The config is valid when a creation arrives here. Then the config log is read to its end, and a rebalance that is due or
+under way ends, which may stop the tasks of a deleted connector of that name. The plugin accepts the offsets, they
+replace all that are stored under the name, and only then the config is written: no task ever starts without them. If
+the config cannot be written, the former offsets are brought back before the client is answered.
+
+A leader that dies in between leaves the offsets behind; the next creation with initial offsets replaces them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.stores import ReadToEnd
+from actors.runtime.mailbox import Reply
+from kraal.cluster.decisions import commands
+from kraal.cluster.decisions import offsets as words
+from kraal.core.errors import KraalError, Momentary
+
+if TYPE_CHECKING:
+    from actors.herding.offset_requests import OffsetRequests
+    from actors.herding.rebalances import Rebalances
+    from actors.herding.state import HerderState
+    from actors.messages.herder import CreateConnector, EndRead
+    from actors.messages.offsets import OffsetsModified
+    from kraal.core.ids import Config, ConnectorName
+
+log = logging.getLogger(__name__)
+
+UNDER_WAY = "Cannot complete request momentarily because connector {} is being created with initial offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class _Creation:
+    message: CreateConnector
+    config: Config
+    """With the connector's name."""
+    kind: str
+    reply: Reply[Any]
+    created: Callable[[str], None]
+    """Answers when the config is written, with a text about the offsets."""
+
+
+class Creations:
+    """Creations with initial offsets that are under way, at most one a name."""
+
+    def __init__(self, state: HerderState, rebalances: Rebalances, offsets: OffsetRequests) -> None:
+        self._state = state
+        self._group = rebalances
+        self._offsets = offsets
+        self._reading: dict[int, _Creation] = {}
+        """Those that wait until the config is read to its end."""
+        self._due: list[_Creation] = []
+        """Those that wait for the end of a rebalance."""
+        self._names: set[ConnectorName] = set()
+
+    def check(self, name: ConnectorName) -> None:
+        """Raise Momentary while the connector is being created: another write would get between its parts."""
+        if name in self._names:
+            raise Momentary(UNDER_WAY.format(name))
+
+    def begin(
+        self, message: CreateConnector, config: Config, reply: Reply[Any], created: Callable[[str], None]
+    ) -> None:
+        """Create a connector with a valid config. Raises NotLeader, Momentary, AlreadyExists, BadRequest."""
+        name = message.name
+        self._group.lead()
+        self.check(name)
+        commands.create(self._state.snapshot.config, name, config, message.initial_state)
+        self._names.add(name)
+        reply.future.add_done_callback(lambda _: self._names.discard(name))
+        token = self._state.waits.token()
+        kind = self._state.kind_of(config)
+        self._reading[token] = _Creation(message, config, kind, reply, created)
+        self._state.actors.config_reader.tell(ReadToEnd(token))
+
+    def end_read(self, message: EndRead) -> None:
+        """Continue a creation: the config has been read to the end that it had at the request."""
+        found = self._reading.pop(message.token, None)
+        if found is None:
+            return
+        if message.error is None:
+            self._go_on_with(found)
+        else:
+            log.error("%s: %s", words.CONFIG_UNREAD, message.error)
+            found.reply.fail(KraalError(words.CONFIG_UNREAD))
+
+    def go_on(self) -> None:
+        """Retry creations that wait for the end of a rebalance."""
+        due, self._due = self._due, []
+        for creation in due:
+            self._go_on_with(creation)
+
+    def give_up(self, error: KraalError) -> None:
+        """Fail waiting creations at shutdown, when no rebalance will complete."""
+        due, self._due = self._due, []
+        for creation in due:
+            creation.reply.fail(error)
+
+    def lose_reader(self) -> None:
+        """Ask the config reader again: a reader died, possibly with these requests."""
+        for token in self._reading:
+            self._state.actors.config_reader.tell(ReadToEnd(token))
+
+    def _go_on_with(self, creation: _Creation) -> None:
+        try:
+            self._advance(creation)
+        except KraalError as error:
+            creation.reply.fail(error)
+
+    def _advance(self, creation: _Creation) -> None:
+        name = creation.message.name
+        self._group.lead()
+        commands.check_absent(self._state.snapshot.config, name)
+        if self._group.unsettled:
+            self._due.append(creation)
+            return
+        pairs = creation.message.initial_offsets or ()
+        replaced = self._offsets.replace(name, creation.kind, creation.config, pairs)
+
+        def written() -> None:
+            error = replaced.future.exception()
+            if error is None:
+                self._write(creation, replaced.future.result())
+            else:
+                creation.reply.fail(_as_exception(error))
+
+        replaced.future.add_done_callback(lambda _: written())
+
+    def _write(self, creation: _Creation, made: OffsetsModified) -> None:
+        """Write the config; bring the former offsets back if that fails."""
+        message, reply = creation.message, Reply[None]()
+
+        def failed() -> None:
+            error = reply.future.exception()
+            if error is not None:
+                self._restore(creation, made, _as_exception(error))
+
+        reply.future.add_done_callback(lambda _: failed())
+        try:
+            self._group.lead()
+            state = self._state.snapshot.config
+            entries = commands.create(state, message.name, creation.config, message.initial_state)
+        except KraalError as error:
+            reply.fail(error)
+            return
+        self._state.write_config(entries, reply, lambda: creation.created(made.text))
+
+    def _restore(self, creation: _Creation, made: OffsetsModified, error: Exception) -> None:
+        name = creation.message.name
+        restored = self._offsets.restore(name, creation.kind, creation.config, made)
+
+        def answer() -> None:
+            failure = restored.future.exception()
+            if failure is not None:
+                log.error("Failed to bring back the offsets of %s, which was not created: %s", name, failure)
+            creation.reply.fail(error)
+
+        restored.future.add_done_callback(lambda _: answer())
+
+
+def _as_exception(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else KraalError(repr(error))

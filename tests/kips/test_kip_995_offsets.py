@@ -1,0 +1,235 @@
+"""KIP-995: `initial_offsets` in POST /connectors, an extension: Kafka 4.3 does not have it.
+
+The sentences of the KIP are not in docs/kips.md, because its implementation in Kafka may still change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.messages.herder import CreateConnector, PutConfig
+from actors.runtime.mailbox import Ask
+from kraal.config.connector.files import read_connector_file
+from kraal.core.errors import Momentary, StoreError
+from kraal.core.ids import ConnectorName, TargetState
+from kraal.testing._simulation.plugins import FAKE_SINK, FakeSourceConnector
+from kraal.worker.standalone import apply_file
+from tests.kips.modes import OneWorker
+from tests.kips.stage import Answer, Stage, fake_config
+
+NAME = "file-src-1"
+SINK = {"connector.class": FAKE_SINK, "topics": "test-topic", "tasks.max": "2"}
+ALTERED = "The Connect framework-managed offsets for this connector have been altered successfully."
+
+
+def entry(task: int, position: int | None) -> dict[str, Any]:
+    """An offset as the fake source writes it."""
+    offset = None if position is None else {"position": position}
+    return {"partition": {"task": f"{NAME}-{task}"}, "offset": offset}
+
+
+def sink_entry(task: int, position: int) -> dict[str, Any]:
+    return {
+        "partition": {"kafka_topic": "fake", "kafka_partition": task},
+        "offset": {"kafka_offset": position},
+    }
+
+
+def created(stage: Stage, offsets: Any, **more: Any) -> Answer:
+    """POST a connector with `initial_offsets`."""
+    return stage.post(
+        "/connectors", {"name": NAME, "config": fake_config(2), "initial_offsets": offsets, **more}
+    )
+
+
+def shown(stage: Stage) -> list[Any]:
+    found: list[Any] = stage.get(f"/connectors/{NAME}/offsets").body["offsets"]
+    return sorted(found, key=str)
+
+
+def leave_behind(stage: Stage) -> None:
+    """Delete a connector of that name, whose offsets stay."""
+    assert created(stage, [entry(0, 5), entry(1, 6)], initial_state="STOPPED").status == 201
+    stage.calm()
+    assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
+    stage.calm()
+
+
+def test_a_source_starts_from_the_offsets_that_are_given(stage: Stage) -> None:
+    answer = created(stage, [entry(0, 7), entry(1, 9)])
+    assert (answer.status, answer.body["name"]) == (201, NAME)
+    assert answer.body["offsets_status"].startswith(ALTERED)
+    stage.calm()
+    assert stage.states(NAME) == ["RUNNING"] * 3
+    assert shown(stage) == [entry(0, 7), entry(1, 9)]
+
+
+def test_a_sink_starts_from_the_offsets_that_are_given(stage: Stage) -> None:
+    body = {"name": NAME, "config": SINK, "initial_offsets": [sink_entry(0, 3)], "initial_state": "STOPPED"}
+    assert stage.post("/connectors", body).status == 201
+    stage.calm()
+    assert stage.states(NAME) == ["STOPPED"]
+    assert shown(stage) == [sink_entry(0, 3)]
+
+
+@pytest.mark.parametrize("body", [{}, {"initial_offsets": None}])
+def test_without_them_the_answer_has_no_status_of_offsets(stage: Stage, body: dict[str, None]) -> None:
+    leave_behind(stage)
+    answer = stage.post("/connectors", {"name": NAME, "config": fake_config(2), **body})
+    assert (answer.status, "offsets_status" in answer.body) == (201, False)
+    stage.calm()
+    assert shown(stage) == [entry(0, 5), entry(1, 6)]
+
+
+def test_they_replace_those_of_a_deleted_connector_of_that_name(stage: Stage) -> None:
+    leave_behind(stage)
+    assert created(stage, [entry(0, 7)]).status == 201
+    stage.calm()
+    assert shown(stage) == [entry(0, 7)]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "text"),
+    [
+        ([], "Partitions / offsets need to be provided"),
+        ({}, "Field initial_offsets must be a JSON array, but is an object"),
+        ([{"partition": None, "offset": {"position": 1}}], "cannot be null or missing"),
+        ([{"partition": {"a": [1]}, "offset": None}], "may only contain primitive types"),
+        ([{"partition": {}, "offset": {}, "lag": 1}], "Unknown field"),
+    ],
+)
+def test_malformed_offsets_are_a_bad_request_and_create_nothing(
+    stage: Stage, offsets: Any, text: str
+) -> None:
+    answer = created(stage, offsets)
+    assert (answer.status, text in answer.body["message"]) == (400, True), answer
+    assert stage.get("/connectors").body == []
+    assert created(stage, [entry(0, 1)]).status == 201
+
+
+def test_an_invalid_config_is_reported_before_offsets_change(stage: Stage) -> None:
+    leave_behind(stage)
+    config = {**fake_config(2), "tasks.max": "many"}
+    body = {"name": NAME, "config": config, "initial_offsets": [entry(0, 7)]}
+    assert stage.post("/connectors", body).status == 400
+    assert created(stage, None).status == 201
+    stage.calm()
+    assert shown(stage) == [entry(0, 5), entry(1, 6)]
+
+
+def test_offsets_that_the_connector_refuses_create_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_behind(stage)
+    asked: list[object] = []
+
+    def refuse(_: object, config: object, offsets: object) -> bool:
+        del config
+        asked.append(offsets)
+        raise ValueError("these are not mine")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeSourceConnector, "alter_offsets", refuse)
+        answer = created(stage, [entry(0, 7)])
+    assert (answer.status, answer.body["message"]) == (400, "these are not mine")
+    assert [len(each) for each in asked] == [1], "those of the deleted connector are not its concern"  # type: ignore[arg-type]
+    assert stage.config_records("connector-")[-1:] in ([], [(f"connector-{NAME}", None)])
+    assert created(stage, None).status == 201
+    stage.calm()
+    assert shown(stage) == [entry(0, 5), entry(1, 6)]
+
+
+@pytest.mark.parametrize("leave", [leave_behind, lambda _: None], ids=["with former ones", "without"])
+def test_the_former_offsets_are_back_when_the_config_cannot_be_written(
+    stage: Stage, leave: Callable[[Stage], None]
+) -> None:
+    leave(stage)
+
+    def away(operation: str) -> None:
+        if operation == "append":
+            raise StoreError("the brokers are away")
+
+    stage.config_log.fault = away
+    assert created(stage, [entry(0, 7), entry(2, 8)]).status == 500
+    stage.config_log.fault = lambda _: None
+    stage.calm()
+    assert stage.get("/connectors").body == []
+    assert created(stage, None, initial_state="STOPPED").status == 201
+    stage.calm()
+    former = [entry(0, 5), entry(1, 6)] if leave is leave_behind else []
+    assert shown(stage) == former
+
+
+def test_a_name_that_is_taken_keeps_its_offsets(stage: Stage) -> None:
+    assert created(stage, [entry(0, 5)]).status == 201
+    stage.calm()
+    answer = created(stage, [entry(0, 7)])
+    assert (answer.status, answer.body["message"]) == (409, f"Connector {NAME} already exists")
+    assert shown(stage) == [entry(0, 5)]
+
+
+def test_a_new_connector_waits_for_the_tasks_of_a_deleted_one(standalone: OneWorker) -> None:
+    """Those may still write offsets."""
+    worker, name = standalone.worker, ConnectorName(NAME)
+    standalone.create(NAME, tasks=2)
+    standalone.feed(NAME, 0, 25)
+    standalone.calm()
+    standalone.freeze("worker")  # it stops no task
+    assert standalone.request("DELETE", f"/connectors/{NAME}").status == 204
+    under_way = worker.assembly.herder.question(
+        CreateConnector(
+            name=name,
+            config=fake_config(2),
+            initial_state=TargetState.STOPPED,
+            initial_offsets=[({"task": f"{NAME}-0"}, {"position": 7})],
+        )
+    )
+    worker.run()
+    assert not under_way.done()
+    standalone.freeze("worker", frozen=False)
+    worker.run_until(under_way.done, timeout_s=5)
+    assert (under_way.result() or "").startswith(ALTERED)
+    standalone.calm()
+    assert shown(standalone) == [entry(0, 7)]
+
+
+def test_another_write_does_not_get_between_the_offsets_and_the_config(standalone: OneWorker) -> None:
+    worker, name = standalone.worker, ConnectorName(NAME)
+    offsets = [({"task": f"{NAME}-0"}, {"position": 7})]
+    create = CreateConnector(name=name, config=fake_config(2), initial_offsets=offsets)
+    standalone.freeze("offset desk")
+    under_way = worker.assembly.herder.question(create)
+    worker.run()
+    messages: tuple[Ask[Any], ...] = (PutConfig(name=name, config=fake_config(1)), create)
+    for message in messages:
+        with pytest.raises(Momentary):
+            worker.ask(message)
+    standalone.freeze("offset desk", frozen=False)
+    worker.run_until(under_way.done, timeout_s=5)
+    assert (under_way.result() or "").startswith(ALTERED)
+    worker.ask(PutConfig(name=name, config=fake_config(1)))
+    assert shown(standalone) == [entry(0, 7)]
+
+
+def test_a_connector_file_has_them(standalone: OneWorker, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(
+        json.dumps({"name": NAME, "config": fake_config(2), "initial_offsets": [entry(0, 7)]}), "utf-8"
+    )
+    file = read_connector_file(path)
+    for _ in ("created", "left alone"):
+        with ThreadPoolExecutor(1) as pool:
+            applied = pool.submit(apply_file, standalone.worker.assembly, file)
+            while not applied.done():
+                standalone.worker.run()
+                wait([applied], timeout=0.01)
+            applied.result()
+        standalone.calm()
+        assert standalone.states(NAME) == ["RUNNING"] * 3
+        assert shown(standalone) == [entry(0, 7)]
