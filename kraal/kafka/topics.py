@@ -88,6 +88,8 @@ class Described:
 
     id: str
     partitions: int
+    replicas: int = 0
+    """Of the partition that has the fewest; 0: not known."""
 
 
 class TopicAdmin:
@@ -112,7 +114,8 @@ class TopicAdmin:
             )
         except (KafkaException, TimeoutError) as exc:
             raise self._not_found(f"cannot look up the topic {topic!r}", topic, exc) from exc
-        return Described(str(found.topic_id), len(found.partitions))
+        replicas = min((len(each.replicas) for each in found.partitions), default=0)
+        return Described(str(found.topic_id), len(found.partitions), replicas)
 
     def first_offsets(self, topic: str, partitions: int) -> list[int]:
         """Return the first available offset of each partition. Raises StoreError."""

@@ -1,0 +1,64 @@
+"""Findings, and the ids that they may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Level(StrEnum):
+    """Weight of a finding, from the lightest."""
+
+    OK = "ok"
+    SKIPPED = "skipped"
+    HINT = "hint"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Result of one check, or of one part of it."""
+
+    id: str
+    """One of `IDS`."""
+    level: Level
+    what: str
+    fix: str = ""
+    """What to do; empty if nothing needs to be done."""
+
+    @property
+    def area(self) -> str:
+        """What the id begins with: `broker`."""
+        return self.id.partition(".")[0]
+
+
+IDS: Final[Mapping[str, str]] = {
+    "config.valid": "The worker's file can be read, and every value in it is valid",
+    "config.warning": "Settings that have no effect or weaken the worker",
+    "machine.memory": "Enough memory is available for Python and Spark's JVM: 1.5 GB",
+    "machine.files": "The process may open at least 4,096 files",
+    "machine.disk": "The directory for scratch files is writable and has at least 1 GB of free space",
+    "java.version": "Java 17 or 21 with all modules that Spark needs",
+    "java.prepared": "`kraal prepare` has made the archive of Spark's classes",
+    "listeners.free": "The addresses of the REST API are free",
+    "listeners.advertised": "The advertised host can be resolved, and other workers can reach it",
+    "broker.reachable": "A broker answers with the worker's security settings",
+    "topics.exist": "The three internal topics exist, or are created at the first start",
+    "topics.cleanup": "They are compacted; another policy would delete configs, offsets and statuses",
+    "topics.partitions": "The config topic has one partition, which keeps its records in order",
+    "topics.replicas": "They have more than one replica",
+    "plugins.lock": "The plugin lock is valid, and its files are those that were locked",
+    "plugins.path": "The entries of `plugin.path` exist",
+    "spark.master": "A cluster's master accepts connections",
+    "spark.secret": "Applications of a standalone cluster authenticate: `spark.authenticate.secret` is set",
+    "doctor.check": "A check itself has failed or has taken too long",
+}
+"""What each check looks for, by the ids of its findings."""
+
+
+def ok(check: str, what: str) -> Finding:
+    """Return a finding that needs nothing."""
+    return Finding(check, Level.OK, what)

@@ -1,0 +1,55 @@
+"""Checks of the REST API's addresses: free ports, and an advertised host that others can reach."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from kraal.config.worker.listeners import Listener
+from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.subject import Subject
+
+
+def check_listeners(subject: Subject) -> Iterator[Finding]:
+    """Check the listeners and the advertised URL of the worker's file."""
+    config = subject.config
+    if config is None:
+        return
+    for listener in dict.fromkeys([*config.listeners, *(config.admin_listeners or ())]):
+        yield free(listener)
+    yield advertised(config.advertised_url, alone=subject.distributed is None)
+
+
+def free(listener: Listener) -> Finding:
+    """Judge whether a worker could listen there, by binding a socket for a moment."""
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind((listener.host, listener.port))
+    except OSError as exc:
+        if exc.errno == errno.EADDRINUSE:
+            fix = "Ignore this if the worker is running; otherwise stop the other program, or change `listeners`."
+            return Finding("listeners.free", Level.WARNING, f"{listener} is in use", fix)
+        what = f"Cannot listen on {listener}: {exc.strerror or exc}"
+        return Finding("listeners.free", Level.ERROR, what, "Set `listeners` to an address of this machine.")
+    return ok("listeners.free", f"{listener} is free")
+
+
+def advertised(url: str, *, alone: bool) -> Finding:
+    """Judge the advertised URL; `alone`: there are no other workers that need it."""
+    host = urlsplit(url).hostname or ""
+    try:
+        found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
+    except OSError as exc:
+        what = f"The advertised host {host} cannot be resolved: {exc.strerror or exc}"
+        fix = "Set `rest.advertised.host.name` to a name that all workers can resolve."
+        return Finding("listeners.advertised", Level.HINT if alone else Level.ERROR, what, fix)
+    if not alone and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found):
+        what = f"The advertised host {host} is this machine's loopback address, so other machines cannot reach it"
+        fix = "Set `rest.advertised.host.name`, unless all workers run on this machine."
+        return Finding("listeners.advertised", Level.WARNING, what, fix)
+    return ok("listeners.advertised", f"{url} is advertised")

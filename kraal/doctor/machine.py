@@ -1,0 +1,77 @@
+"""Checks of the machine: memory, open files, disk."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.subject import Subject
+
+_MEMINFO = Path("/proc/meminfo")
+_MB = 1024 * 1024
+_GB = 1024 * _MB
+LEAST_MEMORY = 3 * _GB // 2
+LEAST_DISK = _GB
+LEAST_FILES = 4096
+
+
+def check_machine(subject: Subject) -> Iterator[Finding]:
+    """Check what the operating system gives to a worker."""
+    available = available_memory()
+    if available is not None:
+        yield memory(available)
+    yield files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    yield disk(scratch_of(subject))
+
+
+def available_memory() -> int | None:
+    """Return the bytes of memory that programs can still take; None where the system does not tell."""
+    try:
+        lines = _MEMINFO.read_text("ascii").splitlines()
+    except OSError:
+        return None
+    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return None if found is None else int(found) * 1024
+
+
+def memory(available: int) -> Finding:
+    """Judge the available memory, in bytes."""
+    text = f"{available // _MB:,} MB of memory are available"
+    if available >= LEAST_MEMORY:
+        return ok("machine.memory", text)
+    fix = "Give the machine or container more memory, or stop other programs: a worker with Spark takes about 1.5 GB."
+    return Finding("machine.memory", Level.WARNING, text, fix)
+
+
+def files(limit: int) -> Finding:
+    """Judge the limit of open files of this process."""
+    if limit == resource.RLIM_INFINITY or limit >= LEAST_FILES:
+        return ok("machine.files", "Enough files can be open at once")
+    fix = f"Raise the limit: `ulimit -n {LEAST_FILES}`, or LimitNOFILE={LEAST_FILES} in a systemd unit."
+    return Finding("machine.files", Level.WARNING, f"Only {limit} files can be open at once", fix)
+
+
+def scratch_of(subject: Subject) -> Path:
+    """Return the directory that a worker makes its scratch directory in."""
+    config = subject.distributed
+    return Path(tempfile.gettempdir()) if config is None or config.data_dir is None else config.data_dir
+
+
+def disk(directory: Path) -> Finding:
+    """Judge the directory, or the nearest one above it that exists."""
+    existing = next(each for each in (directory, *directory.absolute().parents) if each.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        fix = (
+            f"Let the worker's user write there: chown, or set kraal.data.dir. Its user id is {os.geteuid()}."
+        )
+        return Finding("machine.disk", Level.ERROR, f"{existing} is not writable", fix)
+    free = shutil.disk_usage(existing).free
+    text = f"{free // _MB:,} MB are free in {existing}"
+    if free >= LEAST_DISK:
+        return ok("machine.disk", text)
+    return Finding("machine.disk", Level.WARNING, text, "Free space, or set kraal.data.dir to another disk.")

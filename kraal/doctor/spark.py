@@ -1,0 +1,58 @@
+"""Checks of a Spark cluster, if the worker's file names one."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Mapping
+
+from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.subject import Subject
+
+_MASTER = "spark.master"
+_STANDALONE = "spark://"
+_LOCAL = re.compile(r"local(\[[^\]]*\])?")
+_CONNECT_S = 3.0
+
+
+def check_spark(subject: Subject) -> Iterator[Finding]:
+    """Check the master; Spark itself is not started."""
+    if subject.config is None:
+        return
+    spark = subject.config.spark
+    master = spark.get(_MASTER, "local[*]")
+    if _LOCAL.fullmatch(master):
+        yield ok("spark.master", f"Spark runs in this machine's JVM ({master})")
+    elif master.startswith(_STANDALONE):
+        yield reachable(master)
+        yield secret(spark)
+    else:
+        yield Finding("spark.master", Level.SKIPPED, f"Nothing is known of the master {master}")
+
+
+def reachable(master: str) -> Finding:
+    """Judge a standalone cluster by its masters, of which one is enough."""
+    refusals: list[str] = []
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S):
+                return ok("spark.master", f"{address} accepts connections")
+        except (OSError, ValueError) as exc:
+            refusals.append(f"{address} ({exc})")
+    what = f"No master of {master} accepts connections: {', '.join(refusals)}"
+    return Finding("spark.master", Level.ERROR, what, f"Start the master, or correct {_MASTER}.")
+
+
+def secret(spark: Mapping[str, str]) -> Finding:
+    """Judge whether the application can authenticate."""
+    if spark.get("spark.authenticate", "true") == "false":
+        what = "spark.authenticate=false: any program that reaches the cluster's ports can run code in it"
+        fix = "Set spark.authenticate.secret for the cluster and for the worker."
+        return Finding("spark.secret", Level.WARNING, what, fix)
+    if spark.get("spark.authenticate.secret"):
+        return ok("spark.secret", "spark.authenticate.secret is set")
+    what = "spark.authenticate.secret is not set, so the cluster refuses the worker's application"
+    return Finding(
+        "spark.secret", Level.ERROR, what, "Set it to the secret of the cluster's master and workers."
+    )

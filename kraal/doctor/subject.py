@@ -1,0 +1,60 @@
+"""What is examined: a worker's file, read as the worker itself reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kraal.config.properties_file import read_properties
+from kraal.config.worker.config import WorkerConfig
+from kraal.config.worker.distributed import DistributedConfig, load_distributed
+from kraal.config.worker.standalone import load_worker_properties
+from kraal.core.errors import ConfigInvalid, KraalError
+from kraal.doctor.finding import Finding, Level, ok
+from kraal.java_plugins.services import resolved_worker
+from kraal.plugins.registry import Registry
+
+_WHAT = "worker configuration"
+_DISTRIBUTED = ("group.id", "config.storage.topic")
+"""Keys that only distributed workers have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A worker that could be started, as far as its file can be read."""
+
+    file: Path | None = None
+    raw: Mapping[str, str] = field(default_factory=dict)
+    """The file's properties as written."""
+    config: WorkerConfig | None = None
+    """None: there is no file, or it is invalid."""
+
+    @property
+    def distributed(self) -> DistributedConfig | None:
+        """The config if it is that of a distributed worker."""
+        return self.config if isinstance(self.config, DistributedConfig) else None
+
+
+def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
+    """Read a worker's file; return what is wrong with it as findings."""
+    raw: Mapping[str, str] = {}
+    try:
+        raw = read_properties(file, _WHAT)
+        load = load_distributed if any(key in raw for key in _DISTRIBUTED) else load_worker_properties
+        config: WorkerConfig = load(file, resolve=Registry.load().resolve, resolved=resolved_worker)
+    except ConfigInvalid as exc:
+        fix = f"Correct {file}; docs/reference describes every key."
+        return Subject(file, raw), [_error(each, fix) for each in exc.errors or [str(exc)]]
+    except KraalError as exc:
+        return Subject(file, raw), [_error(str(exc), f"Correct {file}.")]
+    kind = "distributed" if isinstance(config, DistributedConfig) else "standalone"
+    warnings = [Finding("config.warning", Level.WARNING, each) for each in config.warnings]
+    return Subject(file, raw, config), [
+        ok("config.valid", f"{file} is valid for a {kind} worker"),
+        *warnings,
+    ]
+
+
+def _error(what: str, fix: str) -> Finding:
+    return Finding("config.valid", Level.ERROR, what, fix)

@@ -1,0 +1,109 @@
+"""`kraal doctor`: how checks run, what is printed, and the page that describes it."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli.main import main
+from kraal.config.yaml_text import read_yaml, typed
+from kraal.doctor.finding import IDS, Finding, Level
+from kraal.doctor.run import examine
+from kraal.doctor.subject import Subject
+
+ROOT = Path(__file__).parents[3]
+FOUND = [
+    Finding("java.version", Level.OK, "Java runs"),
+    Finding("broker.reachable", Level.ERROR, "no broker answers", "Start one."),
+]
+
+
+def test_findings_are_in_the_order_of_the_checks() -> None:
+    first_done = threading.Event()
+
+    def slow(_: Subject) -> Iterable[Finding]:
+        first_done.wait(5)
+        return FOUND[:1]
+
+    def quick(_: Subject) -> Iterable[Finding]:
+        first_done.set()
+        return FOUND[1:]
+
+    assert examine(Subject(), {"slow": slow, "quick": quick}) == FOUND
+
+
+def test_a_check_that_fails_or_hangs_is_a_finding_beside_what_it_found() -> None:
+    ended = threading.Event()
+
+    def fails(_: Subject) -> Iterable[Finding]:
+        yield FOUND[0]
+        raise ValueError("a mistake")
+
+    def hangs(_: Subject) -> Iterable[Finding]:
+        yield FOUND[1]
+        ended.wait(20)
+
+    found = examine(Subject(), {"one": fails, "two": hangs}, limit_s=0.2)
+    ended.set()
+    assert [(each.id, each.what) for each in found] == [
+        ("java.version", "Java runs"),
+        ("doctor.check", "The check of one failed: ValueError('a mistake')"),
+        ("broker.reachable", "no broker answers"),
+        ("doctor.check", "The check of two took more than 0.2 s"),
+    ]
+
+
+@pytest.fixture
+def examined(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
+    found = list(FOUND)
+    monkeypatch.setattr("kraal.cli.doctor.examine", lambda _: found)
+    return found
+
+
+@pytest.mark.usefixtures("examined")
+def test_prints_each_finding_and_what_to_do() -> None:
+    result = CliRunner().invoke(main, ["doctor"])
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        1,
+        [
+            "ok       java.version      Java runs",
+            "error    broker.reachable  no broker answers",
+            "                           Start one.",
+            "1 errors, 0 warnings",
+        ],
+    )
+
+
+@pytest.mark.parametrize("style", ["json", "yaml"])
+def test_prints_findings_for_scripts(examined: list[Finding], style: str) -> None:
+    del examined[1]
+    result = CliRunner().invoke(main, ["doctor", "-o", style])
+    read = json.loads(result.stdout) if style == "json" else read_yaml(result.stdout, typed)[0]
+    assert (result.exit_code, read) == (
+        0,
+        [{"id": "java.version", "level": "ok", "what": "Java runs", "fix": ""}],
+    )
+
+
+def test_a_file_that_cannot_be_read_does_not_keep_the_machine_from_being_examined(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["doctor", str(tmp_path / "none"), "-o", "json"])
+    ids = [each["id"] for each in json.loads(result.stdout)]
+    assert (result.exit_code, ids[0]) == (1, "config.valid")
+    assert {"machine.disk", "java.version"} <= set(ids)
+
+
+def test_the_page_describes_every_id_and_no_other() -> None:
+    page = (ROOT / "docs" / "deploy" / "doctor.md").read_text("utf-8")
+    assert dict(re.findall(r"^\| `([a-z]+\.[a-z]+)` \| (.*) \|$", page, re.MULTILINE)) == IDS
+
+
+def test_the_code_uses_every_id_and_no_other() -> None:
+    code = "".join(path.read_text("utf-8") for path in sorted((ROOT / "kraal" / "doctor").glob("*.py")))
+    used = set(re.findall(r'\b(?:Finding|ok)\(\s*"([a-z.]+)"', code))
+    assert used == IDS.keys()
