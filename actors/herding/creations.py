@@ -57,6 +57,7 @@ class Creations:
         self._due: list[_Creation] = []
         """Those that wait for the end of a rebalance."""
         self._names: set[ConnectorName] = set()
+        """Connectors that are being created, also when nobody waits for the answer any longer."""
 
     def check(self, name: ConnectorName) -> None:
         """Raise Momentary while the connector is being created: another write would get between its parts."""
@@ -72,7 +73,6 @@ class Creations:
         self.check(name)
         commands.create(self._state.snapshot.config, name, config, message.initial_state)
         self._names.add(name)
-        reply.future.add_done_callback(lambda _: self._names.discard(name))
         token = self._state.waits.token()
         kind = self._state.kind_of(config)
         self._reading[token] = _Creation(message, config, kind, reply, created)
@@ -87,7 +87,7 @@ class Creations:
             self._go_on_with(found)
         else:
             log.error("%s: %s", words.CONFIG_UNREAD, message.error)
-            found.reply.fail(KraalError(words.CONFIG_UNREAD))
+            self._fail(found, KraalError(words.CONFIG_UNREAD))
 
     def go_on(self) -> None:
         """Retry creations that wait for the end of a rebalance."""
@@ -99,18 +99,22 @@ class Creations:
         """Fail waiting creations at shutdown, when no rebalance will complete."""
         due, self._due = self._due, []
         for creation in due:
-            creation.reply.fail(error)
+            self._fail(creation, error)
 
     def lose_reader(self) -> None:
         """Ask the config reader again: a reader died, possibly with these requests."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))
 
+    def _fail(self, creation: _Creation, error: Exception) -> None:
+        self._names.discard(creation.message.name)
+        creation.reply.fail(error)
+
     def _go_on_with(self, creation: _Creation) -> None:
         try:
             self._advance(creation)
         except KraalError as error:
-            creation.reply.fail(error)
+            self._fail(creation, error)
 
     def _advance(self, creation: _Creation) -> None:
         name = creation.message.name
@@ -127,7 +131,7 @@ class Creations:
             if error is None:
                 self._write(creation, replaced.future.result())
             else:
-                creation.reply.fail(_as_exception(error))
+                self._fail(creation, _as_exception(error))
 
         replaced.future.add_done_callback(lambda _: written())
 
@@ -148,7 +152,12 @@ class Creations:
         except KraalError as error:
             reply.fail(error)
             return
-        self._state.write_config(entries, reply, lambda: creation.created(made.text))
+
+        def created() -> None:
+            self._names.discard(message.name)
+            creation.created(made.text)
+
+        self._state.write_config(entries, reply, created)
 
     def _restore(self, creation: _Creation, made: OffsetsModified, error: Exception) -> None:
         name = creation.message.name
@@ -158,7 +167,7 @@ class Creations:
             failure = restored.future.exception()
             if failure is not None:
                 log.error("Failed to bring back the offsets of %s, which was not created: %s", name, failure)
-            creation.reply.fail(error)
+            self._fail(creation, error)
 
         restored.future.add_done_callback(lambda _: answer())
 
