@@ -1,0 +1,24 @@
+# ruff: noqa: INP001 - a file of the image, not of a package
+"""Exit with 0 if the worker of this container is healthy: GET on KRAAL_HEALTH_URL, by default port 8083.
+
+The certificate of an https listener is not checked, because the request does not leave the container.
+"""
+
+import os
+import ssl
+import sys
+import urllib.error
+import urllib.request
+
+PATIENCE_S = 8
+DEFAULT = "http://127.0.0.1:8083/health"
+
+url = os.environ.get("KRAAL_HEALTH_URL", DEFAULT)
+context = ssl._create_unverified_context() if url.startswith("https:") else None  # noqa: S323, SLF001
+opener = urllib.request.build_opener(
+    urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
+)
+try:
+    opener.open(url, timeout=PATIENCE_S).close()
+except (OSError, urllib.error.HTTPError) as error:
+    sys.exit(f"{url}: {error}")

@@ -1,0 +1,109 @@
+"""Remove from installed packages what no worker uses: `slim.py LIST SITE-PACKAGES`.
+
+The list has one rule in each line; `#` starts a comment. A rule that matches nothing is an error, so that the list
+keeps up with the packages.
+
+    remove PATTERN …             files and directories, relative to SITE-PACKAGES
+    trim JAR MEMBER …            members of the jars that match the first pattern
+    strip PATTERN …              symbols of shared libraries, by the program `strip`
+
+A rule with `x86_64:` or `aarch64:` in front is for that machine only. This runs where an image is built, so it imports
+no packages.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+COMMANDS = ("remove", "trim", "strip")
+MACHINES = ("x86_64", "aarch64")
+
+
+class SlimError(Exception):
+    """The list cannot be applied; the message names the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of the list."""
+
+    command: str
+    patterns: tuple[str, ...]
+
+
+def parse(text: str, machine: str) -> Iterator[Rule]:
+    """Yield the rules for a machine. Raises SlimError for a line that is none."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        only, words = (words[0].rstrip(":"), words[1:]) if words[0].endswith(":") else (machine, words)
+        least = 3 if words[:1] == ["trim"] else 2
+        if len(words) < least or words[0] not in COMMANDS or only not in {machine, *MACHINES}:
+            raise SlimError(f"Invalid line {number}; expected remove, trim or strip with patterns: {line}")
+        if only == machine:
+            yield Rule(words[0], tuple(words[1:]))
+
+
+def apply(rule: Rule, site: Path) -> None:
+    """Carry out one rule. Raises SlimError if one of its patterns matches nothing."""
+    if rule.command == "trim":
+        for jar in found(site, rule.patterns[0]):
+            trim(jar, rule.patterns[1:])
+        return
+    for pattern in rule.patterns:
+        for path in found(site, pattern):
+            if rule.command == "strip":
+                subprocess.run(["strip", "--strip-unneeded", str(path)], check=True)  # noqa: S607 - where it is depends on the system
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def found(site: Path, pattern: str) -> list[Path]:
+    """Return what matches a pattern. Raises SlimError if nothing does."""
+    paths = sorted(site.glob(pattern))
+    if not paths:
+        raise SlimError(f"Nothing in {site} matches '{pattern}'; change the rule or remove it.")
+    return paths
+
+
+def trim(jar: Path, patterns: Sequence[str]) -> None:
+    """Rewrite a jar without the members that match. Raises SlimError if a pattern matches none."""
+    made = jar.with_name(f".{jar.name}")
+    with zipfile.ZipFile(jar) as old:
+        names = old.namelist()
+        for pattern in patterns:
+            if not fnmatch.filter(names, pattern):
+                raise SlimError(f"No member of {jar.name} matches '{pattern}'; change the rule or remove it.")
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:
+            for member in old.infolist():
+                if not any(fnmatch.fnmatchcase(member.filename, pattern) for pattern in patterns):
+                    new.writestr(member, old.read(member), zipfile.ZIP_DEFLATED)
+    made.chmod(jar.stat().st_mode)
+    made.replace(jar)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Apply a list to a directory; return the exit code."""
+    listed, site = map(Path, arguments)
+    try:
+        for rule in parse(listed.read_text(encoding="utf-8"), platform.machine()):
+            apply(rule, site)
+    except SlimError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,168 @@
+"""The container image, built from the Dockerfile and run by an OCI runtime as a user would run it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import psutil
+import pytest
+
+from kraal.broker.broker import Broker, free_port
+from scripts.harness.processes import wait_until
+from scripts.harness.rest import Rest
+from tests.tools.image.build import buildah, built, environment, inside
+from tests.tools.image.container import END_S, Container, container
+
+pytestmark = pytest.mark.slow
+
+MEGABYTES: Final = 900
+REST_S: Final = 1.5
+UP_S: Final = 120.0
+STARTS: Final = 3
+LINES: Final = 10_000
+DRIVER: Final = "org.postgresql:postgresql:42.7.8"
+STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    """Return the name of the image; building takes minutes if there are no layers of an earlier build."""
+    return built()
+
+
+@pytest.fixture
+def made(image: str, tmp_path: Path) -> Iterator[Container]:
+    """A container of the image that does not run yet."""
+    with container(image, tmp_path) as each:
+        yield each
+
+
+def properties(directory: Path, broker: Broker, port: int) -> Path:
+    """Write the file of a worker into a directory for /etc/kraal."""
+    group = f"image-{port}"
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": group,
+        "listeners": f"http://127.0.0.1:{port}",
+        "key.converter": STRING,
+        "value.converter": STRING,
+        "kraal.data.dir": "/var/lib/kraal/data",
+        "spark.master": "local[2]",
+    }
+    for kind in ("config", "offset", "status"):
+        settings |= {f"{kind}.storage.topic": f"{group}-{kind}", f"{kind}.storage.replication.factor": "1"}
+    directory.mkdir()
+    text = "".join(f"{key}={value}\n" for key, value in settings.items())
+    (directory / "worker.properties").write_text(text, encoding="utf-8")
+    return directory
+
+
+def probed(made: Container, port: int) -> int:
+    """Run the health check of the image in the running container and return its exit code."""
+    variable = f"KRAAL_HEALTH_URL=http://127.0.0.1:{port}/health"
+    command = ["crun", "--cgroup-manager=disabled", "--root", str(made.directory / "state"), "exec"]
+    done = subprocess.run(
+        inside(*command, "--env", variable, made.name, *made.config["Healthcheck"]["Test"][1:]),
+        env=environment(), capture_output=True, check=False, timeout=UP_S,
+    )  # fmt: skip
+    return done.returncode
+
+
+def test_the_image_is_small(image: str) -> None:
+    [shown] = json.loads(buildah("images", "--json", image, text=True))
+    number, unit = shown["size"].split()
+    assert unit == "MB"
+    assert float(number) < MEGABYTES
+
+
+def test_the_user_has_no_rights_and_writes_nowhere_else(made: Container) -> None:
+    assert made.run("id", "-u").stdout == "10001\n"
+    assert "CapBnd:\t0000000000000000" in made.run("cat", "/proc/self/status").stdout
+    found = made.run(
+        "find", "/", "-xdev", "(", "-user", "10001", "-o", "-perm", "-o+w", ")", "-not", "-type", "l"
+    )
+    assert found.returncode == 0, found.stderr
+    # Directories of Debian's, which a container of an engine mounts or which only programs of Debian's use.
+    assert set(found.stdout.split()) <= {"/run/lock", "/var/tmp"}  # noqa: S108
+
+
+def test_the_archive_of_sparks_classes_is_the_one_that_java_would_use(made: Container) -> None:
+    code = "from kraal.jars.class_archive import known_archive; print(known_archive())"
+    done = made.run("python3", "-c", code)
+    assert re.fullmatch(r"/opt/kraal/cache/spark-classes-\w+\.jsa\n", done.stdout), done.stdout + done.stderr
+
+
+def test_a_worker_moves_records_on_a_read_only_file_system(
+    made: Container, kafka: Broker, tmp_path: Path
+) -> None:
+    port, data = free_port(), tmp_path / "data"
+    data.mkdir(mode=0o777)
+    data.chmod(0o777)
+    source = data / "source"
+    source.write_text("".join(f"line {number}\n" for number in range(LINES)), encoding="ascii")
+    mounts = {properties(tmp_path / "etc", kafka, port): "/etc/kraal", data: "/data"}
+    with made.started(mounts) as process:
+        rest = Rest(port)
+        wait_until("the worker is healthy", rest.is_healthy, timeout_s=UP_S)
+        assert (probed(made, port), probed(made, free_port())) == (0, 1)
+        topic = f"image-{port}"
+        rest.create("source", {"connector.class": "FileStreamSource", "file": "/data/source", "topic": topic})
+        rest.create("sink", {"connector.class": "FileStreamSink", "file": "/data/sink", "topics": topic})
+        sink = data / "sink"
+        wait_until(
+            "all lines arrived",
+            lambda: sink.exists() and sink.stat().st_size == source.stat().st_size,
+            timeout_s=UP_S,
+        )
+        assert sink.read_bytes() == source.read_bytes()
+        assert uses_the_archive(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(END_S) == 0
+
+
+def test_rest_answers_soon_after_the_start(made: Container, kafka: Broker, tmp_path: Path) -> None:
+    """The best of three starts, with a group that exists, as after an upgrade."""
+    port = free_port()
+    mounts = {properties(tmp_path / "etc", kafka, port): "/etc/kraal"}
+    assert min(start_s(made, mounts, port) for _ in range(STARTS)) < REST_S
+
+
+def test_plugins_are_a_layer_on_top(tmp_path: Path) -> None:
+    with container(built([DRIVER]), tmp_path) as made:
+        done = made.run("kraal", "plugins", "list", "--lock", "/opt/kraal/plugins.lock")
+    assert DRIVER in done.stdout, done.stderr
+
+
+def start_s(made: Container, mounts: Mapping[Path, str], port: int) -> float:
+    """Return the seconds from the start of the runtime to the first answer; stops the worker."""
+    begun = time.monotonic()
+    with made.started(mounts), httpx2.Client(trust_env=False) as client:
+
+        def answers() -> bool:
+            try:
+                return client.get(f"http://127.0.0.1:{port}/").is_success
+            except httpx2.TransportError:
+                return False
+
+        wait_until("the worker answered", answers, timeout_s=UP_S)
+        return time.monotonic() - begun
+
+
+def uses_the_archive(pid: int) -> bool:
+    """Return whether the Java below a process has mapped the archive of Spark's classes."""
+    java = [each for each in psutil.Process(pid).children(recursive=True) if each.name() == "java"]
+    return any(".jsa" in (each.path or "") and "spark-classes" in each.path for each in maps(java))
+
+
+def maps(processes: list[psutil.Process]) -> Iterator[Any]:
+    """Yield what processes have mapped."""
+    for each in processes:
+        yield from each.memory_maps()

@@ -1,0 +1,164 @@
+"""The container image, built and run without a container engine: for root on Debian, as in CI.
+
+buildah builds it from the Dockerfile on a base image that mmdebstrap makes of Debian's packages, as the published one
+is made, and with this machine's certificates of its own. Layers are kept in Kraal's cache directory. The programs are
+those of Debian's packages, unpacked: each command runs in a mount namespace in which their libraries are the system's.
+
+`python -m tests.tools.image.build [PLUGIN…]` builds it and prints its size and its layers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kraal.jars.places import cache_dir
+from scripts.harness.processes import ScriptFailed
+from tests.tools.debian import unpacked
+
+ROOT: Final = Path(__file__).parents[3]
+PACKAGES: Final = ("buildah", "crun", "mmdebstrap")
+WAYS: Final = "The image is built as root on Debian 12."
+BUILD_S: Final = 1800.0
+"""About five minutes on two idle cores; one with the layers of an earlier build."""
+BASE: Final = "localhost/kraal-base"
+IMAGE: Final = "localhost/kraal-test"
+CERTIFICATES: Final = Path("/usr/local/share/ca-certificates")
+MIRRORS: Final = (
+    "deb http://deb.debian.org/debian bookworm main",
+    "deb http://deb.debian.org/debian bookworm-updates main",
+    "deb http://deb.debian.org/debian-security bookworm-security main",
+)
+LEFT_OUT: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*")
+"""What the published slim image leaves out too, but for licences."""
+NOT_SLIM: Final = "usrmerge perl perl-modules-5.36 libperl5.36"
+"""What mmdebstrap installs although the published image does not have it; what only these need goes with them."""
+
+_ENTER: Final = """
+tools=$1 libraries=$2; shift 2
+mount -t overlay overlay -o "lowerdir=$tools$libraries:$libraries" "$libraries"
+mount -t tmpfs tmpfs /sys/fs/cgroup
+PATH=$tools/usr/bin:$PATH exec "$@"
+"""
+"""crun knows no machine with both versions of cgroups, and needs none here."""
+_BASE: Final = """
+container=$(buildah from scratch)
+buildah add --quiet "$container" "$1" /
+buildah config --cmd bash "$container"
+buildah commit --quiet --rm "$container" "$2"
+"""
+
+
+def tools() -> Path:
+    """Return the directory of the unpacked programs. Raises ScriptFailed."""
+    return unpacked("containers", *PACKAGES, ways=WAYS, with_dependencies=True)
+
+
+def inside(*command: str) -> list[str]:
+    """Return a command that runs another one in a mount namespace with buildah and crun."""
+    if os.geteuid() != 0:
+        raise ScriptFailed(f"Building the image needs root. {WAYS}")
+    found = tools()
+    libraries = f"/usr/lib/{platform.machine()}-linux-gnu"
+    return ["unshare", "--mount", "sh", "-euc", _ENTER, "sh", str(found), libraries, *command]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of buildah: its storage and settings are in the cache directory."""
+    places = {
+        "STORAGE_DRIVER": "overlay",
+        "CONTAINERS_STORAGE_CONF": str(home() / "storage.conf"),
+        "CONTAINERS_REGISTRIES_CONF": str(tools() / "etc/containers/registries.conf"),
+        "BUILDAH_ISOLATION": "chroot",
+        "BUILDAH_FORMAT": "docker",  # the only one with HEALTHCHECK
+        "TMPDIR": str(home()),
+    }
+    return os.environ | places
+
+
+def home() -> Path:
+    """Return the directory of images, made if it is missing."""
+    place = cache_dir() / "image"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{place / "images"}"\nrunroot = "{place / "run"}"\n',
+        encoding="utf-8",
+    )
+    return place
+
+
+def buildah(*arguments: str, text: bool = False) -> str:
+    """Run buildah in the clone; with `text`, return what it printed. Raises ScriptFailed."""
+    return run("buildah", *arguments, text=text)
+
+
+def run(*command: str, text: bool = False) -> str:
+    """Run a command in the namespace with the clone as its directory. Raises ScriptFailed."""
+    done = subprocess.run(
+        inside(*command), cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE if text else subprocess.STDOUT, timeout=BUILD_S,
+    )  # fmt: skip
+    if done.returncode != 0:
+        output = f"{done.stdout}{done.stderr or ''}".strip().splitlines()
+        raise ScriptFailed(
+            f"{command[0]} failed with exit code {done.returncode}: " + "\n".join(output[-30:])
+        )
+    return done.stdout
+
+
+def built(plugins: Sequence[str] = ()) -> str:
+    """Build the image and return its name; layers that did not change are reused. Raises ScriptFailed."""
+    name = f"{IMAGE}-plugins" if plugins else IMAGE
+    with (home() / ".lock").open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if BASE not in buildah("images", "--format", "{{.Name}}", text=True).split():
+            _make_base()
+        arguments = {"BASE": BASE} | ({"PLUGINS": " ".join(plugins)} if plugins else {})
+        options = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
+        buildah("build", "--layers", "--pull-never", "--network=host", *options, "--tag", name, ".")
+    return name
+
+
+def inspected(name: str) -> Mapping[str, Any]:
+    """Return the configuration of an image, as its manifest has it."""
+    found: Mapping[str, Any] = json.loads(buildah("inspect", "--type=image", name, text=True))["Docker"][
+        "config"
+    ]
+    return found
+
+
+def _make_base() -> None:
+    archive = home() / "base.tar"
+    excluded = [f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT]
+    run(
+        "mmdebstrap", "--variant=minbase", "--include=usr-is-merged", *excluded,
+        "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+        f'--customize-hook=chroot "$1" apt-get purge --yes --auto-remove {NOT_SLIM}',
+        f'--customize-hook=mkdir -p "$1{CERTIFICATES}" && cp {CERTIFICATES}/* "$1{CERTIFICATES}" || true',
+        "bookworm", str(archive), *MIRRORS,
+    )  # fmt: skip
+    run("sh", "-euc", _BASE, "sh", str(archive), BASE)
+    archive.unlink()
+
+
+@click.command()
+@click.argument("plugins", nargs=-1)
+def main(plugins: tuple[str, ...]) -> None:
+    """Build the image, with PLUGINS on top."""
+    click.echo(buildah("images", built(plugins), text=True))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ScriptFailed as failure:
+        sys.exit(str(failure))

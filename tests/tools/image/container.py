@@ -1,0 +1,128 @@
+"""Containers of the image, run by crun as an engine would: read-only, without rights, on the host's network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.tools.image.build import buildah, environment, inside, inspected
+
+_RUN: Final = """
+container=$1 bundle=$2; shift 2
+mount --bind "$(buildah mount "$container")" "$bundle/rootfs"
+exec crun --cgroup-manager=disabled --root "$bundle/state" run --bundle "$bundle" "$container"
+"""
+VOLUMES: Final = ("/tmp", "/var/lib/kraal")  # noqa: S108 - what the image says it writes
+NAMESPACES: Final = ("ipc", "mount", "pid", "uts")
+END_S: Final = 70.0
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container that was made of an image."""
+
+    name: str
+    directory: Path
+    """Of its bundle, its log and its volumes."""
+    config: Mapping[str, Any]
+
+    def command(
+        self, arguments: Sequence[str], mounts: Mapping[Path, str], *, entry: bool = True
+    ) -> list[str]:
+        """Return the command that runs the image's entry point, or with `entry` false a program of the image.
+
+        Args:
+            arguments: instead of the image's own, if there are any.
+            mounts: directories of this machine, and where the container has them.
+            entry: whether the arguments are for the entry point.
+        """
+        process = [*(self.config["Entrypoint"] if entry else ()), *(arguments or self.config["Cmd"])]
+        user, _, group = self.config["User"].partition(":")
+        bundle = {
+            "ociVersion": "1.0.2",
+            "hostname": self.name,
+            "root": {"path": "rootfs", "readonly": True},
+            "process": {
+                "user": {"uid": int(user), "gid": int(group)},
+                "args": process,
+                "env": self.config["Env"],
+                "cwd": self.config["WorkingDir"],
+                "noNewPrivileges": True,
+                "capabilities": {},
+            },
+            "mounts": [*self._system(), *self._volumes(int(user)), *map(_bind, mounts, mounts.values())],
+            "linux": {"namespaces": [{"type": name} for name in NAMESPACES]},
+        }
+        (self.directory / "rootfs").mkdir(exist_ok=True)
+        (self.directory / "config.json").write_text(json.dumps(bundle), encoding="utf-8")
+        return inside("sh", "-euc", _RUN, "sh", self.name, str(self.directory))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the image and return what it printed."""
+        return subprocess.run(
+            self.command(arguments, {}, entry=False), env=environment(), capture_output=True, text=True,
+            check=False, timeout=END_S,
+        )  # fmt: skip
+
+    @contextmanager
+    def started(self, mounts: Mapping[Path, str], *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the entry point until the end of the block; what it prints is in the file `log` of the directory."""
+        with (self.directory / "log").open("wb") as log:
+            process = subprocess.Popen(
+                self.command(arguments, mounts), env=environment(), stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(END_S)
+
+    def written(self, name: str) -> Path:
+        """Return the directory of this machine that is a volume of the container."""
+        return self.directory / name.strip("/").replace("/", "-")
+
+    def _volumes(self, user: int) -> Iterator[dict[str, Any]]:
+        for name in VOLUMES:
+            place = self.written(name)
+            place.mkdir(exist_ok=True)
+            shutil.chown(place, user, user)
+            yield _bind(place, name)
+
+    @staticmethod
+    def _system() -> Iterator[dict[str, Any]]:
+        yield {"destination": "/proc", "type": "proc", "source": "proc"}
+        yield {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]}
+        yield {
+            "destination": "/dev/shm",  # noqa: S108
+            "type": "tmpfs",
+            "source": "shm",
+            "options": ["nosuid", "noexec", "nodev", "mode=1777"],
+        }
+
+
+@contextmanager
+def container(image: str, directory: Path) -> Iterator[Container]:
+    """Make a container of an image, and remove it at the end of the block; the directory is for it alone."""
+    name = buildah("from", "--pull-never", image, text=True).strip()
+    try:
+        yield Container(name, directory, inspected(image))
+    finally:
+        buildah("rm", name)
+
+
+def _bind(source: Path, destination: str) -> dict[str, Any]:
+    return {
+        "destination": destination,
+        "type": "bind",
+        "source": str(source),
+        "options": ["rbind", "rw", "nosuid", "nodev"],
+    }

@@ -1,0 +1,82 @@
+"""What the image leaves out of the installed packages: rules that match, and nothing that Kraal imports."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scripts.image.slim import MACHINES, Rule, SlimError, apply, main, parse
+
+ROOT = Path(__file__).parents[3]
+RULES = (ROOT / "deploy/image/slim.txt").read_text(encoding="utf-8")
+
+
+def tree(site: Path, *names: str) -> None:
+    for name in names:
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(name, encoding="utf-8")
+
+
+def test_reads_rules_and_comments() -> None:
+    text = "# why\nremove a b*  # c\n\ntrim j.jar x y\nx86_64: strip l.so\naarch64: remove z\n"
+    first = [Rule("remove", ("a", "b*")), Rule("trim", ("j.jar", "x", "y"))]
+    assert list(parse(text, "x86_64")) == [*first, Rule("strip", ("l.so",))]
+    assert list(parse(text, "aarch64")) == [*first, Rule("remove", ("z",))]
+
+
+@pytest.mark.parametrize("line", ["delete a", "remove", "trim only.jar", "s390: remove a", "x86_64:"])
+def test_refuses_a_line_that_is_no_rule(line: str) -> None:
+    with pytest.raises(SlimError, match="Invalid line 1"):
+        list(parse(line, "x86_64"))
+
+
+def test_removes_files_and_directories(tmp_path: Path) -> None:
+    tree(tmp_path, "a/b/c", "a/d.py", "e.so", "f.so.1")
+    apply(Rule("remove", ("a/b", "*.so*")), tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == ["a/d.py"]
+
+
+def test_a_pattern_without_a_match_is_an_error(tmp_path: Path) -> None:
+    tree(tmp_path, "a")
+    with pytest.raises(SlimError, match=r"matches 'b\*'"):
+        apply(Rule("remove", ("a", "b*")), tmp_path)
+
+
+def test_trims_members_of_jars(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "j-1.jar", "w") as jar:
+        for name in ("win/x.dll", "linux/x.so", "C.class"):
+            jar.writestr(name, name)
+    apply(Rule("trim", ("j-*.jar", "*.dll")), tmp_path)
+    with zipfile.ZipFile(tmp_path / "j-1.jar") as jar:
+        assert jar.namelist() == ["linux/x.so", "C.class"]
+        assert jar.read("C.class") == b"C.class"
+    with pytest.raises(SlimError, match=r"No member of j-1\.jar matches '\*\.dll'"):
+        apply(Rule("trim", ("j-*.jar", "*.dll")), tmp_path)
+
+
+def test_exits_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "list").write_text("remove missing\n", encoding="utf-8")
+    assert main([str(tmp_path / "list"), str(tmp_path)]) == 1
+    assert "missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_kraal_imports_no_package_that_is_left_out(machine: str) -> None:
+    rules = list(parse(RULES, machine))
+    gone = {pattern.replace("/", ".") for rule in rules for pattern in rule.patterns if "*" not in pattern}
+    assert {"pyspark.ml", "pyspark.pandas"} <= gone
+    imported = re.compile(r"^\s*(?:from|import) ([\w.]+)", re.MULTILINE)
+    for folder in ("actors", "kraal", "web"):
+        for path in (ROOT / folder).rglob("*.py"):
+            names = imported.findall(path.read_text(encoding="utf-8"))
+            assert not [
+                name for name in names for each in gone if name == each or name.startswith(f"{each}.")
+            ], path
+
+
+def test_libraries_are_kept_for_the_machine_that_the_list_is_applied_on() -> None:
+    for machine, kept in (("x86_64", "*-linux64.so"), ("aarch64", "*-linux-aarch64.so")):
+        assert kept not in [pattern for rule in parse(RULES, machine) for pattern in rule.patterns]
