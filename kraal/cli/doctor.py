@@ -14,8 +14,6 @@ from kraal.client.command import output_option
 from kraal.client.output import emit, say
 from kraal.core.secrets import secrets
 from kraal.doctor.finding import Finding, Level
-from kraal.doctor.run import examine
-from kraal.doctor.subject import Subject, read_subject
 
 _COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
 
@@ -31,6 +29,10 @@ def doctor(worker: Path | None, *, style: str) -> None:
 
     Exit codes: 0 no errors, though perhaps warnings; 1 at least one error.
     """
+    # Imported late because --help does not need it.
+    from kraal.doctor.run import examine  # noqa: PLC0415
+    from kraal.doctor.subject import Subject, read_subject  # noqa: PLC0415
+
     subject, findings = (Subject(), []) if worker is None else read_subject(worker)
     found = [*findings, *examine(subject)]
     if style == "table":

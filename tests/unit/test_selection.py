@@ -82,7 +82,7 @@ def test_each_test_is_in_one_run_and_all_are_in_all(
     found = [
         line
         for arguments in pytest_arguments(tmp_path, *options)
-        for line in pytester.runpytest_inprocess("--collect-only", "-q", *arguments).outlines
+        for line in pytester.runpytest_subprocess("--collect-only", "-q", *arguments).outlines
         if "::" in line
     ]
     assert sorted(found) == sorted(f"{each}/test_marked.py::{name}" for each in folders for name in selected)
