@@ -71,11 +71,15 @@ class Rendered:
         return found
 
 
-def render(values: Path | Mapping[str, object], *arguments: str) -> Rendered:
+def render(
+    values: Path | Mapping[str, object], *arguments: str, kubernetes: str = KUBERNETES[-1]
+) -> Rendered:
     """Render the chart with a file of values, or with values besides the brokers' address. Raises ScriptFailed."""
-    text = "{}" if isinstance(values, Path) else yaml.safe_dump({"bootstrapServers": "kafka:9092", **values})
-    file = ("--values", str(values)) if isinstance(values, Path) else ("--values", "/dev/stdin")
-    done = run_helm("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *file, *arguments, text=text)
+    text = "" if isinstance(values, Path) else yaml.safe_dump({"bootstrapServers": "kafka:9092", **values})
+    file = str(values) if isinstance(values, Path) else "/dev/stdin"
+    # A helm that was built without its Makefile assumes a very old Kubernetes.
+    settings = [f"--namespace={NAMESPACE}", f"--kube-version={kubernetes}.0", f"--values={file}"]
+    done = run_helm("template", RELEASE, str(CHART), *settings, *arguments, text=text)
     if done.returncode:
         raise ScriptFailed(done.stderr)
     return Rendered([each for each in yaml.safe_load_all(done.stdout) if each])

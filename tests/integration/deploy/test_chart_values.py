@@ -77,7 +77,7 @@ def test_a_value_of_another_form_is_refused(values: Mapping[str, object], reason
 
 
 def test_the_brokers_have_no_default() -> None:
-    done = run_helm("template", "r", str(CHART))
+    done = run_helm("template", "r", str(CHART), "--kube-version=1.37.0")
     assert done.returncode
     assert "missing property 'bootstrapServers'" in done.stderr
 
