@@ -45,7 +45,7 @@ def reachable(master: str) -> Finding:
 
 
 def secret(spark: Mapping[str, str]) -> Finding:
-    """Judge whether the cluster asks who its applications are; that a secret is set is one of the config's own checks."""
+    """Judge whether the cluster asks for a secret; that the worker has one, its config has checked."""
     if spark.get("spark.authenticate", "true") == "false":
         what = "spark.authenticate=false: any program that reaches the cluster's ports can run code in it"
         fix = "Set spark.authenticate.secret for the cluster and for the worker."

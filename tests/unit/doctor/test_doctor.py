@@ -62,7 +62,7 @@ def test_a_check_that_fails_or_hangs_is_a_finding_beside_what_it_found() -> None
 @pytest.fixture
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
     found = list(FOUND)
-    monkeypatch.setattr("kraal.cli.doctor.examine", lambda _: found)
+    monkeypatch.setattr("kraal.doctor.run.examine", lambda _: found)
     return found
 
 
