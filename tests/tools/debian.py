@@ -1,8 +1,8 @@
 """Programs of Debian's packages for tests: unpacked into Kraal's cache directory, nothing is installed.
 
-`apt-get download` fetches the packages and verifies them against the checksums of the signed package lists. A complete
-directory is renamed into its place: what is there is complete, and processes may fetch at the same time (a lock file
-only avoids duplicate work).
+`apt-get download` fetches the packages and verifies them against the checksums of the signed package lists. If the system
+lacks these lists, they are fetched first, into a directory of their own. A complete directory is renamed into its place:
+what is there is complete, and processes may fetch at the same time (a lock file only avoids duplicate work).
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ def unpacked(name: str, *packages: str, ways: str, with_dependencies: bool = Fal
                 _fetch(place, packages, with_dependencies=with_dependencies)
     except (OSError, subprocess.SubprocessError) as exc:
         why = str(getattr(exc, "stderr", None) or exc).strip()
-        raise ScriptFailed(
-            f"Cannot fetch Debian's packages {', '.join(packages)}: {why}. Run `apt-get update` first. {ways}"
-        ) from exc
+        raise ScriptFailed(f"Cannot fetch Debian's packages {', '.join(packages)}: {why}. {ways}") from exc
     return place
 
 
@@ -51,14 +49,34 @@ def _fetch(place: Path, packages: tuple[str, ...], *, with_dependencies: bool) -
     """Unpack packages into a new directory. Raises OSError, SubprocessError."""
     with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as name:
         scratch = Path(name)
-        wanted = packages
-        if with_dependencies:
-            plan = _run(["apt-get", "install", "--simulate", "--no-install-recommends", *packages], scratch)
-            wanted = tuple(line.split()[1] for line in plan.splitlines() if line.startswith("Inst "))
-        _run(["apt-get", "download", *wanted], scratch)
+        try:
+            _download(scratch, packages, (), with_dependencies=with_dependencies)
+        except subprocess.CalledProcessError:
+            _download(scratch, packages, _own_lists(scratch), with_dependencies=with_dependencies)
         for package in sorted(scratch.glob("*.deb")):
             _run(["dpkg-deb", "-x", str(package), str(scratch / "root")], scratch)
         (scratch / "root").replace(place)
+
+
+def _own_lists(scratch: Path) -> tuple[str, ...]:
+    """Fetch package lists into a directory; return the options of `apt-get` for it."""
+    (scratch / "lists" / "partial").mkdir(parents=True)
+    own = {"Dir::State::lists": scratch / "lists", "Dir::Cache": scratch, "APT::Sandbox::User": "root"}
+    options = tuple(word for name, value in own.items() for word in ("-o", f"{name}={value}"))
+    _run(["apt-get", *options, "update"], scratch)
+    return options
+
+
+def _download(
+    scratch: Path, packages: tuple[str, ...], options: tuple[str, ...], *, with_dependencies: bool
+) -> None:
+    wanted = packages
+    if with_dependencies:
+        command = ["apt-get", *options, "install", "--simulate", "--no-install-recommends", *packages]
+        wanted = tuple(
+            line.split()[1] for line in _run(command, scratch).splitlines() if line.startswith("Inst ")
+        )
+    _run(["apt-get", *options, "download", *wanted], scratch)
 
 
 def _run(command: list[str], directory: Path) -> str:

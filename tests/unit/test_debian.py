@@ -14,10 +14,14 @@ from tests.tools.prometheus import program
 
 
 class Tools:
-    """Stands for apt-get and dpkg-deb; `lacking` are the packages that a simulated installation names."""
+    """Stands for apt-get and dpkg-deb.
 
-    def __init__(self, *, lacking: tuple[str, ...] = (), error: str = "") -> None:
+    `lacking` are the packages that a simulated installation names; without `lists`, an update comes first.
+    """
+
+    def __init__(self, *, lacking: tuple[str, ...] = (), error: str = "", lists: bool = True) -> None:
         self.commands: list[list[str]] = []
+        self._lists = lists
         self._lacking = lacking
         self._error = error
 
@@ -26,7 +30,12 @@ class Tools:
         self.commands.append(command)
         if self._error:
             raise subprocess.CalledProcessError(100, command, "", self._error)
-        match command:
+        if command[-1] == "update":
+            self._lists = (directory / "lists" / "partial").is_dir()
+            return ""
+        if command[0] == "apt-get" and not self._lists:
+            raise subprocess.CalledProcessError(100, command, "", "E: Unable to locate package")
+        match [word for word in command if "::" not in word and word != "-o"]:
             case ["apt-get", "install", *_]:
                 return "".join(f"Inst {name} (1.0)\n" for name in self._lacking)
             case ["apt-get", "download", *names]:
@@ -65,6 +74,18 @@ def test_only_dependencies_that_the_system_lacks_are_fetched(
     assert sorted(path.name for path in (place / "usr" / "bin").iterdir()) == ["library", "server"]
 
 
+def test_lists_that_the_system_lacks_are_fetched_into_a_directory_that_goes(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = Tools(lists=False)
+    monkeypatch.setattr(debian, "_run", tools)
+    assert (unpacked("tool", "tool", ways="") / "usr" / "bin" / "tool").is_file()
+    assert [command[-1] for command in tools.commands[:3]] == ["tool", "update", "tool"]
+    own = f"Dir::State::lists={cache}"
+    assert all(any(word.startswith(own) for word in command) for command in tools.commands[1:3])
+    assert sorted(path.name for path in cache.iterdir()) == [".tool.lock", "tool"]
+
+
 def test_a_download_that_fails_says_what_helps_and_leaves_nothing(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,8 +93,7 @@ def test_a_download_that_fails_says_what_helps_and_leaves_nothing(
     with pytest.raises(ScriptFailed) as failure:
         unpacked("tool", "tool", ways="Or set X.")
     assert str(failure.value) == (
-        "Cannot fetch Debian's packages tool: E: Unable to locate package tool."
-        " Run `apt-get update` first. Or set X."
+        "Cannot fetch Debian's packages tool: E: Unable to locate package tool. Or set X."
     )
     assert [path.name for path in cache.iterdir()] == [".tool.lock"]
 
