@@ -70,6 +70,7 @@ def worker(place: Place) -> WorkerProcess:
             "source.cluster.bootstrap.servers": place.broker.bootstrap,
             "target.cluster.bootstrap.servers": place.broker.bootstrap,
             "topics": "lines",
+            "refresh.topics.interval.seconds": "1",
             "replication.factor": "1",
             "key.converter": BYTES,
             "value.converter": BYTES,
@@ -154,6 +155,7 @@ def test_a_worker_without_the_clusters_secret_does_not_start(place: Place) -> No
     assert "spark.authenticate.secret is missing" in refused.log_text()
 
 
+@pytest.mark.slow  # another start of Spark
 def test_executors_with_an_unfit_python_are_told(place: Place) -> None:
     unfit = place.worker("unfit", {"spark.pyspark.python": "/nowhere/python"})
     unfit.start()
