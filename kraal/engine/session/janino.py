@@ -115,7 +115,9 @@ def _added(jvm: Any, loader: Any, name: str, folder: Path) -> Path:
     compiler.cook(source)
     made = folder / f"{name}.jar"
     with zipfile.ZipFile(made, "w") as packed:
-        for each, code in compiler.getBytecodes().items():
-            packed.writestr(f"{each.replace('.', '/')}.class", bytes(code))
+        classes = compiler.getBytecodes()
+        # An array: the end of a Java iterator is an exception, for which PySpark wants a SparkContext.
+        for each in classes.keySet().toArray():
+            packed.writestr(f"{each.replace('.', '/')}.class", bytes(classes.get(each)))
     loader.addURL(jvm.java.io.File(str(made)).toURI().toURL())
     return made

@@ -88,11 +88,12 @@ def test_an_executor_is_killed(flow: Flow) -> None:
     assert victim not in flow.place.cluster.executors()
 
 
-def test_a_spark_worker_is_killed(flow: Flow) -> None:
+def test_a_spark_worker_is_killed_with_its_executors(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
     cluster = flow.place.cluster
-    cluster.running("worker-0").kill()
+    for process in cluster.running("worker-0").tree():  # as if its machine had died
+        process.kill()
     flow.write()
     flow.wait_until_through()
     cluster.start_worker("worker-0")
