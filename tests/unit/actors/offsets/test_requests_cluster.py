@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.messages.herder import SetTargetState
+from actors.messages.herder import CreateConnector, DeleteConnector, SetTargetState
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from kraal.core.errors import BadRequest, KraalError, Momentary, NotLeader, StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
@@ -192,3 +192,36 @@ def test_sinks_are_not_fenced() -> None:
     cluster.on_fence = fenced.append
     cluster.request(SINK_TO_7)
     assert fenced == []
+
+
+@pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_initial_offsets_where_sources_write_exactly_once(seed: int, config: dict[str, str | None]) -> None:
+    cluster = EmbeddedCluster(3, seed=seed, transactional=True)
+    cluster.settle()
+    alter = TO_7 if config is SOURCE else SINK_TO_7
+    create = CreateConnector(
+        name=X, config=config, initial_state=TargetState.STOPPED, initial_offsets=alter.offsets
+    )
+    with pytest.raises(NotLeader):
+        cluster.ask(follower(cluster), create)
+
+    def away(operation: str) -> None:
+        if operation == "append":
+            raise StoreError("the brokers are away")
+
+    cluster.config_log.fault = away
+    with pytest.raises(StoreError):
+        cluster.ask(cluster.leader, create)
+    cluster.config_log.fault = lambda _: None
+    cluster.create(X, config, TargetState.STOPPED)
+    cluster.settle()
+    assert shown(cluster, cluster.leader) == []
+    cluster.request(DeleteConnector(name=X))
+    cluster.settle()
+    text: str | None = cluster.ask(cluster.leader, create)
+    assert (text or "").startswith(
+        "The Connect framework-managed offsets for this connector have been altered"
+    )
+    cluster.settle()
+    assert shown(cluster, follower(cluster)) == list(alter.offsets)
