@@ -10,10 +10,11 @@ RUN mkdir --parents /usr/share/man/man1 \
     && apt-get install --yes --no-install-recommends openjdk-17-jdk-headless \
     && rm -rf /var/lib/apt/lists/*
 COPY deploy/image/jlink.args /tmp/
-# Certificates are those of the system. The archive of Java's own classes, which jlink leaves out, is the base of the one
-# of Spark's classes.
+# Certificates are those of the system. Times are full seconds, as images keep them, because archives of classes name the
+# times of their files. The archive of Java's own classes, which jlink leaves out, is the base of the one of Spark's.
 RUN jlink @/tmp/jlink.args --output /opt/java \
     && cp --dereference /etc/ssl/certs/java/cacerts /opt/java/lib/security/cacerts \
+    && find /opt/java -exec touch --no-dereference --date=@1767225600 {} + \
     && /opt/java/bin/java -XX:SharedArchiveFile=/opt/java/lib/server/classes.jsa -Xshare:dump
 
 # --- Kraal, its packages and jars -------------------------------------------------------------------------------------
@@ -37,13 +38,12 @@ COPY web /src/kraal/web
 COPY kraal /src/kraal/kraal
 COPY --from=java /opt/java /opt/java
 COPY deploy/image/health.py /opt/kraal/libexec/
-# The archive of Spark's classes names the times of its jars, and images keep times in full seconds. No process can write
-# bytecode later, and it is valid whatever the time of its source.
+# Times are full seconds here too. No process can write bytecode later, and it is valid whatever the time of its source.
 RUN pip install --no-build-isolation --no-deps /src/kraal \
     && pip uninstall --quiet --yes --requirement /src/requirements-build.lock \
     && kraal jars spark plugins compiler \
     && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -x '/pip/' /opt/kraal/lib \
-    && find /opt/kraal /opt/java -exec touch --no-dereference --date=@1767225600 {} +
+    && find /opt/kraal -exec touch --no-dereference --date=@1767225600 {} +
 
 # --- The image --------------------------------------------------------------------------------------------------------
 FROM ${BASE}
@@ -61,7 +61,7 @@ COPY --from=build /opt/kraal /opt/kraal
 ENV PATH=/opt/kraal/bin:/opt/java/bin:$PATH JAVA_HOME=/opt/java LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
     KRAAL_CACHE=/opt/kraal/cache KRAAL_STATE=/var/lib/kraal
 # Classes for Java plugins, and the archive of Spark's classes, which is valid for exactly these files.
-RUN kraal prepare --java-plugins && chmod -R a+rX /opt/kraal/cache
+RUN kraal prepare --java-plugins && rm -r /tmp/hsperfdata_root
 # Plugins to add, separated by spaces: --build-arg PLUGINS="org.postgresql:postgresql:42.7.8"
 ARG PLUGINS=""
 # hadolint ignore=SC2086

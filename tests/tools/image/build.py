@@ -40,8 +40,11 @@ MIRRORS: Final = (
 )
 LEFT_OUT: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*")
 """What the published slim image leaves out too, but for licences."""
-NOT_SLIM: Final = "usrmerge perl perl-modules-5.36 libperl5.36"
-"""What mmdebstrap installs although the published image does not have it; what only these need goes with them."""
+NOT_SLIM: Final = (
+    "usrmerge perl perl-modules-5.36 libperl5.36 libgdbm6 libgdbm-compat4 "
+    "libfile-find-rule-perl libnumber-compare-perl libtext-glob-perl"
+)
+"""What mmdebstrap installs although the published image does not have it."""
 
 _ENTER: Final = """
 tools=$1 libraries=$2; shift 2
@@ -78,6 +81,7 @@ def environment() -> dict[str, str]:
         "STORAGE_DRIVER": "overlay",
         "CONTAINERS_STORAGE_CONF": str(home() / "storage.conf"),
         "CONTAINERS_REGISTRIES_CONF": str(tools() / "etc/containers/registries.conf"),
+        "HOME": str(home()),  # with the policy for images
         "BUILDAH_ISOLATION": "chroot",
         "BUILDAH_FORMAT": "docker",  # the only one with HEALTHCHECK
         "TMPDIR": str(home()),
@@ -93,6 +97,9 @@ def home() -> Path:
         f'[storage]\ndriver = "overlay"\ngraphroot = "{place / "images"}"\nrunroot = "{place / "run"}"\n',
         encoding="utf-8",
     )
+    policy = place / ".config" / "containers" / "policy.json"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    policy.write_bytes((tools() / "etc" / "containers" / "policy.json").read_bytes())
     return place
 
 
@@ -142,7 +149,8 @@ def _make_base() -> None:
     run(
         "mmdebstrap", "--variant=minbase", "--include=usr-is-merged", *excluded,
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
-        f'--customize-hook=chroot "$1" apt-get purge --yes --auto-remove {NOT_SLIM}',
+        f'--customize-hook=chroot "$1" apt-get purge --yes {NOT_SLIM}',
+        '--customize-hook=chroot "$1" apt-get clean',
         f'--customize-hook=mkdir -p "$1{CERTIFICATES}" && cp {CERTIFICATES}/* "$1{CERTIFICATES}" || true',
         "bookworm", str(archive), *MIRRORS,
     )  # fmt: skip

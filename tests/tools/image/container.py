@@ -20,6 +20,8 @@ mount --bind "$(buildah mount "$container")" "$bundle/rootfs"
 exec crun --cgroup-manager=disabled --root "$bundle/state" run --bundle "$bundle" "$container"
 """
 VOLUMES: Final = ("/tmp", "/var/lib/kraal")  # noqa: S108 - what the image says it writes
+HOST: Final = (Path("/etc/hosts"), Path("/etc/resolv.conf"))
+"""What every engine puts into a container; these are those of this machine."""
 NAMESPACES: Final = ("ipc", "mount", "pid", "uts")
 END_S: Final = 70.0
 
@@ -57,7 +59,12 @@ class Container:
                 "noNewPrivileges": True,
                 "capabilities": {},
             },
-            "mounts": [*self._system(), *self._volumes(int(user)), *map(_bind, mounts, mounts.values())],
+            "mounts": [
+                *self._system(),
+                *map(_bind, HOST, HOST),
+                *self._volumes(int(user)),
+                *map(_bind, mounts, mounts.values()),
+            ],
             "linux": {"namespaces": [{"type": name} for name in NAMESPACES]},
         }
         (self.directory / "rootfs").mkdir(exist_ok=True)
@@ -119,9 +126,9 @@ def container(image: str, directory: Path) -> Iterator[Container]:
         buildah("rm", name)
 
 
-def _bind(source: Path, destination: str) -> dict[str, Any]:
+def _bind(source: Path, destination: str | Path) -> dict[str, Any]:
     return {
-        "destination": destination,
+        "destination": str(destination),
         "type": "bind",
         "source": str(source),
         "options": ["rbind", "rw", "nosuid", "nodev"],
