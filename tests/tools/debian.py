@@ -1,8 +1,8 @@
 """Programs of Debian's packages for tests: unpacked into Kraal's cache directory, nothing is installed.
 
 `apt-get download` fetches the packages and verifies them against the checksums of the signed package lists. If the
-system lacks these lists, they are fetched first, into a directory of their own. A complete directory is renamed into its
-place: what is there is complete, and processes may fetch at the same time (a lock file only avoids duplicate work).
+system lacks these lists, they are fetched first, into a directory of their own. A complete directory is renamed into
+its place: what is there is complete, and processes may fetch at the same time (a lock file only avoids duplicate work).
 """
 
 from __future__ import annotations
