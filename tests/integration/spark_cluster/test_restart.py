@@ -10,13 +10,12 @@ from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.integration.spark_cluster.place import end_of
 
-pytestmark = pytest.mark.ci  # 40 s on a quiet machine
+pytestmark = pytest.mark.slow  # a minute
 
 
 def test_lines_flow_on_after_the_drivers_death(kafka: Broker, tmp_path: Path) -> None:
-    worker = WorkerProcess(
-        tmp_path / "worker", kafka.bootstrap, properties={"spark.master": "local-cluster[1,1,512]"}
-    )
+    cluster = {"spark.master": "local-cluster[1,1,512]", "spark.executor.memory": "512m"}
+    worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=cluster)
     lines = tmp_path / "lines"
     lines.write_text("first\n")
     try:
