@@ -87,7 +87,7 @@ STEPS = family(
     ask("DELETE with a query", f"DELETE {_ONE}/offsets?forward=false"),
     _of_sink("offset", _PART, {"kafka_offset": 1}),
     ask("the sink's is altered", _SHOW_SINK, None, _ORDER),
-    ask("the sink's with lag", f"{_SHOW_SINK}?expand=lag", None, _ORDER, _LAG),
+    ask("the sink's with lag", f"{_SHOW_SINK}?expand=lag", None, _LAG, _ORDER),
     ask("an unknown part", f"{_SHOW_SINK}?expand=age", None, _ORDER),
     _of_sink("numbers as texts", {"kafka_topic": "lines-TAG", "kafka_partition": "0"}, {"kafka_offset": "2"}),
     ask("texts are numbers", _SHOW_SINK, None, _ORDER),
