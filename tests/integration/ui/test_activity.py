@@ -119,7 +119,8 @@ def test_letters_are_replayed_by_keyboard(worker: Worker, url: str, visitor: Vis
     page.locator("dialog#ask button.main").press("Enter")
     expect(page.locator("[data-result]")).to_contain_text("15 records written to clicks (3) and orders (12)")
     sent = [body for method, _, _, body in worker.asked if method == "POST"]
-    assert sent == [{"limit": 20, "dry_run": True}, {"limit": 15, "dry_run": False}]
+    shown = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
+    assert sent == [{"limit": 20, "dry_run": True}, shown]
 
 
 def test_an_open_trace_stays_open_when_the_history_grows(worker: Worker, url: str, visitor: Visitor) -> None:
