@@ -9,6 +9,8 @@ from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object
 
 MOST_SHOWN: Final = 100
 MOST_REPLAYED: Final = 10_000
+LONGEST_NUMBER: Final = 18
+"""Maximum number of digits of a partition or an offset."""
 
 _BASE64: Final[Schema] = {"type": "string", "contentEncoding": "base64"}
 _HEADER: Final = object_of(
@@ -61,7 +63,9 @@ REPLAY: Final[Schema] = object_of(
         "limit": {"type": "integer", "minimum": 1, "maximum": MOST_REPLAYED, "default": MOST_REPLAYED},
         "dry_run": {"type": "boolean", "default": False, "description": "Write nothing."},
         "from": {
-            **map_of(NUMBER),
+            "type": "object",
+            "propertyNames": {"pattern": f"^[0-9]{{1,{LONGEST_NUMBER}}}$"},
+            "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 10**LONGEST_NUMBER - 1},
             "description": "As a dry run answered it: write nothing (409) unless the replay starts there.",
         },
     },

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from kraal.cluster.decisions.offsets import NOTHING_GIVEN, Pair
@@ -32,7 +33,7 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 _REPLAY_FIELDS = ("limit", "dry_run", "from")
 _FROM = "Field from"
-_LONGEST_OFFSET = 19
+_LONGEST_OFFSET = 18
 _OFFSETS_FIELDS = ("offsets",)
 _OFFSET_FIELDS = ("partition", "offset")
 _DEEPEST = 100
@@ -190,11 +191,11 @@ def parse_replay(body: bytes, *, most: int) -> ReplayRequest:
 
 
 def _place(partition: str, offset: Any) -> tuple[int, int]:
-    for text in (partition, offset):
-        plain = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _LONGEST_OFFSET
-        if not plain or not isinstance(offset, _Number):
-            raise BadRequest(f'{_FROM} must contain partitions and their offsets, such as {{"0": 17}}')
-    return int(partition), int(offset)
+    number = Decimal(offset) if isinstance(offset, _Number) else Decimal(-1)
+    plain = partition.isascii() and partition.isdecimal() and len(partition) <= _LONGEST_OFFSET
+    if not plain or not 0 <= number < 10**_LONGEST_OFFSET or number % 1:
+        raise BadRequest(f'{_FROM} must contain partitions and their offsets, such as {{"0": 17}}')
+    return int(partition), int(number)
 
 
 def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import expect
 
-from tests.integration.ui.stage.scene import CAUSE, FAILING, SECRET, SINK, SOURCE, STOPPED, Scene
+from tests.integration.ui.stage.scene import (
+    CAUSE,
+    FAILING,
+    SECRET,
+    SINK,
+    SOURCE,
+    STOPPED,
+    Scene,
+    page_url,
+)
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
@@ -45,8 +55,11 @@ def records_total(scene: Scene) -> int:
     return int(task["records_total"])
 
 
-def test_records_that_flow_are_counted_on_the_page(scene: Scene, visitor: Visitor) -> None:
-    page = visitor.open(scene.page("connectors", SINK))
+@pytest.mark.parametrize("own", [True, False], ids=["the task's worker", "another worker"])
+def test_records_that_flow_are_counted_on_the_page(scene: Scene, visitor: Visitor, *, own: bool) -> None:
+    (task,) = scene.get(f"/connectors/{SINK}/status")["tasks"]
+    worker = next(each for each in scene.cluster.workers if each.url.endswith(task["worker_id"]) is own)
+    page = visitor.open(page_url(worker.url, "connectors", SINK))
     before, counted = len(scene.orders_in_kafka()), records_total(scene)
     lines = [f"order {before + number}" for number in range(25)]
     scene.write_orders(*lines)
