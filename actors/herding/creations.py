@@ -15,17 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.messages.stores import ReadToEnd
+from actors.herding.settled_requests import SettledRequests
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions import commands
-from kraal.cluster.decisions import offsets as words
 from kraal.core.errors import KraalError, Momentary
 
 if TYPE_CHECKING:
     from actors.herding.offset_requests import OffsetRequests
     from actors.herding.rebalances import Rebalances
     from actors.herding.state import HerderState
-    from actors.messages.herder import CreateConnector, EndRead
+    from actors.messages.herder import CreateConnector
     from actors.messages.offsets import OffsetsModified
     from kraal.core.ids import Config, ConnectorName
 
@@ -52,10 +51,7 @@ class Creations:
         self._state = state
         self._group = rebalances
         self._offsets = offsets
-        self._reading: dict[int, _Creation] = {}
-        """Those that wait until the config is read to its end."""
-        self._due: list[_Creation] = []
-        """Those that wait for the end of a rebalance."""
+        self.waiting = SettledRequests(state, self._advance, self._fail)
         self._names: set[ConnectorName] = set()
         """Connectors that are being created, also when nobody waits for the answer any longer."""
 
@@ -73,55 +69,19 @@ class Creations:
         self.check(name)
         commands.create(self._state.snapshot.config, name, config, message.initial_state)
         self._names.add(name)
-        token = self._state.waits.token()
         kind = self._state.kind_of(config)
-        self._reading[token] = _Creation(message, config, kind, reply, created)
-        self._state.actors.config_reader.tell(ReadToEnd(token))
-
-    def end_read(self, message: EndRead) -> None:
-        """Continue a creation: the config has been read to the end that it had at the request."""
-        found = self._reading.pop(message.token, None)
-        if found is None:
-            return
-        if message.error is None:
-            self._go_on_with(found)
-        else:
-            log.error("%s: %s", words.CONFIG_UNREAD, message.error)
-            self._fail(found, KraalError(words.CONFIG_UNREAD))
-
-    def go_on(self) -> None:
-        """Retry creations that wait for the end of a rebalance."""
-        due, self._due = self._due, []
-        for creation in due:
-            self._go_on_with(creation)
-
-    def give_up(self, error: KraalError) -> None:
-        """Fail waiting creations at shutdown, when no rebalance will complete."""
-        due, self._due = self._due, []
-        for creation in due:
-            self._fail(creation, error)
-
-    def lose_reader(self) -> None:
-        """Ask the config reader again: a reader died, possibly with these requests."""
-        for token in self._reading:
-            self._state.actors.config_reader.tell(ReadToEnd(token))
+        self.waiting.add(_Creation(message, config, kind, reply, created))
 
     def _fail(self, creation: _Creation, error: Exception) -> None:
         self._names.discard(creation.message.name)
         creation.reply.fail(error)
-
-    def _go_on_with(self, creation: _Creation) -> None:
-        try:
-            self._advance(creation)
-        except KraalError as error:
-            self._fail(creation, error)
 
     def _advance(self, creation: _Creation) -> None:
         name = creation.message.name
         self._group.lead()
         commands.check_absent(self._state.snapshot.config, name)
         if self._group.unsettled:
-            self._due.append(creation)
+            self.waiting.wait(creation)
             return
         pairs = creation.message.initial_offsets or ()
         replaced = self._offsets.replace(name, creation.kind, creation.config, pairs)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from actors.herding.settled_requests import SettledRequests
 from actors.messages.offsets import (
     AlterOffsets,
     FetchOffsets,
@@ -27,7 +28,6 @@ from actors.messages.offsets import (
     ResetOffsets,
     ShowLags,
 )
-from actors.messages.stores import ReadToEnd
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions import offsets as words
 from kraal.core.errors import ActorDied, KraalError
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from actors.herding.fencing_rounds import FencingRounds
     from actors.herding.rebalances import Rebalances
     from actors.herding.state import HerderState
-    from actors.messages.herder import EndRead
     from actors.messages.offsets import ShowOffsets
     from kraal.core.ids import Config, ConnectorName
+    from kraal.core.offsets import Pair
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +57,7 @@ class OffsetRequests:
         self._state = state
         self._group = rebalances
         self._fencings = fencings
-        self._reading: dict[int, _Modification] = {}
-        """Modifications that wait until the config is read to its end."""
-        self._due: list[_Modification] = []
-        """Modifications that wait for the end of a rebalance."""
+        self.waiting = SettledRequests(state, self._advance, _fail)
         self._in_service: dict[int, tuple[Reply[Any], Callable[[Any], object]]] = {}
         """Replies, and what makes their values of the service's answers."""
 
@@ -86,32 +83,7 @@ class OffsetRequests:
             self._group.fresh()
         self._group.lead()
         self._state.history.offsets_asked(message, reply.future)
-        token = self._state.waits.token()
-        self._reading[token] = _Modification(message, reply)
-        self._state.actors.config_reader.tell(ReadToEnd(token))
-
-    def end_read(self, message: EndRead) -> None:
-        """Continue a modification: the config has been read to the end that it had at the request."""
-        found = self._reading.pop(message.token, None)
-        if found is None:
-            return
-        if message.error is None:
-            self._go_on_with(found)
-        else:
-            log.error("%s: %s", words.CONFIG_UNREAD, message.error)
-            found.reply.fail(KraalError(words.CONFIG_UNREAD))
-
-    def go_on(self) -> None:
-        """Retry modifications that wait for the end of a rebalance."""
-        due, self._due = self._due, []
-        for modification in due:
-            self._go_on_with(modification)
-
-    def give_up(self, error: KraalError) -> None:
-        """Fail waiting modifications at shutdown, when no rebalance will complete."""
-        due, self._due = self._due, []
-        for modification in due:
-            modification.reply.fail(error)
+        self.waiting.add(_Modification(message, reply))
 
     def answered(self, message: OffsetsFetched | OffsetsModified) -> None:
         """Pass on an answer of the offset service."""
@@ -130,23 +102,12 @@ class OffsetRequests:
         for reply, _ in lost.values():
             reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))
 
-    def lose_reader(self) -> None:
-        """Ask the config reader again: a reader died, possibly with these requests. Its position is already set."""
-        for token in self._reading:
-            self._state.actors.config_reader.tell(ReadToEnd(token))
-
-    def _go_on_with(self, modification: _Modification) -> None:
-        try:
-            self._advance(modification)
-        except KraalError as error:
-            modification.reply.fail(error)
-
     def _advance(self, modification: _Modification) -> None:
         state, name = self._state, modification.message.name
         self._group.lead()
         entry = words.modifiable(state.snapshot.config, name)
         if self._group.unsettled:
-            self._due.append(modification)
+            self.waiting.wait(modification)
             return
         kind = state.snapshot.types.get(name, "unknown")
         if kind == "source" and state.settings.transactional and not modification.fenced:
@@ -177,7 +138,7 @@ class OffsetRequests:
             error = reply.future.exception()
             if error is None:
                 modification.fenced = True
-                self._go_on_with(modification)
+                self.waiting.go_on_with(modification)
             else:
                 log.error("%s: %s", words.NOT_FENCED, error)
                 modification.reply.fail(KraalError(words.NOT_FENCED))
@@ -186,7 +147,7 @@ class OffsetRequests:
         reply.future.add_done_callback(lambda _: fenced())
 
     def replace(
-        self, name: ConnectorName, kind: str, config: Config, pairs: Sequence[words.Pair]
+        self, name: ConnectorName, kind: str, config: Config, pairs: Sequence[Pair]
     ) -> Reply[OffsetsModified]:
         """Replace all offsets of a connector that is about to be created. Raises BadRequest for malformed offsets."""
         reply: Reply[OffsetsModified] = Reply()
@@ -223,6 +184,10 @@ class OffsetRequests:
         token = self._state.waits.token()
         self._in_service[token] = (reply, render)
         return token
+
+
+def _fail(modification: _Modification, error: Exception) -> None:
+    modification.reply.fail(error)
 
 
 def _pairs(message: OffsetsFetched) -> object:

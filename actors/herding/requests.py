@@ -106,16 +106,16 @@ class Requests:
         due, self._due = self._due, []
         for message, reply in due:
             self.command(message, reply)
-        self.offsets.go_on()
-        self._creations.go_on()
+        self.offsets.waiting.go_on()
+        self._creations.waiting.go_on()
 
     def give_up(self, error: KraalError) -> None:
         """Fail waiting commands at shutdown, when no more work is assigned."""
         due, self._due = self._due, []
         for _, reply in due:
             reply.fail(error)
-        self.offsets.give_up(error)
-        self._creations.give_up(error)
+        self.offsets.waiting.give_up(error)
+        self._creations.waiting.give_up(error)
 
     def _begin(self, message: Command, reply: Reply[Any]) -> None:
         match message:
@@ -210,14 +210,14 @@ class Requests:
 
     def end_read(self, message: EndRead) -> None:
         """Continue what waited until the config was read to its end."""
-        self.offsets.end_read(message)
-        self._creations.end_read(message)
+        self.offsets.waiting.end_read(message)
+        self._creations.waiting.end_read(message)
         self._verifications.end_read(message)
 
     def lose_reader(self) -> None:
         """Ask the config reader again after a reader died, possibly with questions."""
-        self.offsets.lose_reader()
-        self._creations.lose_reader()
+        self.offsets.waiting.lose_reader()
+        self._creations.waiting.lose_reader()
         self._verifications.lose_reader()
 
     def lose_checks(self) -> None:

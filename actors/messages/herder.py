@@ -14,7 +14,6 @@ from kraal.core.ids import Json
 
 if TYPE_CHECKING:
     from kraal.cluster.assignment.leader import GroupPlan
-    from kraal.cluster.decisions.offsets import Pair
     from kraal.cluster.state.wanted_work import Assignment, Incarnation
     from kraal.core.ids import (
         Config,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         TaskId,
         TopicName,
     )
+    from kraal.core.offsets import Pair
     from kraal.core.records import Record
     from kraal.plugins.validation.infos import ConfigInfos
     from kraal.protocol.group import GroupProtocol

@@ -10,9 +10,8 @@ from actors.runtime.mailbox import Address, Ask, Tell
 from kraal.core.offsets import Shown
 
 if TYPE_CHECKING:
-    from kraal.cluster.decisions.offsets import Pair
     from kraal.core.ids import Config, ConnectorName
-    from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+    from kraal.core.offsets import Offset, Pair, SourcePartition, TopicPartition
 
 
 # -- sent to the herder -------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +9,7 @@ from pathlib import Path
 import click
 
 from kraal.client.command import output_option
-from kraal.client.output import emit, say
+from kraal.client.output import emit, painted, say
 from kraal.core.secrets import secrets
 from kraal.doctor.finding import Finding, Level
 
@@ -49,16 +47,9 @@ def _print(found: Sequence[Finding]) -> None:
     """Print a line for each finding, and below it what to do."""
     wide = max(len(each.id) for each in found)
     for each in found:
-        level = (
-            click.style(f"{each.level:<7}", fg=_COLORS.get(each.level)) if _colored() else f"{each.level:<7}"
-        )
-        click.echo(f"{level}  ", nl=False)
+        click.echo(f"{painted(f'{each.level:<7}', _COLORS.get(each.level))}  ", nl=False)
         say(secrets.scrub(f"{each.id:<{wide}}  {each.what}"))
         if each.fix:
             say(secrets.scrub(f"{'':<{wide + 11}}{each.fix}"))
     worst = [each.level for each in found]
     say(f"{worst.count(Level.ERROR)} errors, {worst.count(Level.WARNING)} warnings")
-
-
-def _colored() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

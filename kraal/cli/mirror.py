@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from kraal.cli.start_errors import print_start_error
+from kraal.cli.start_errors import run_and_exit
 from kraal.cli.worker import log_format
-from kraal.core.errors import KraalError
-from kraal.core.logging import LogFormat, log_to_stderr
+from kraal.core.logging import LogFormat
 from kraal.core.stacks import stacks_on_signal
 
 
@@ -47,14 +46,9 @@ def mirror(
     stacks_on_signal()
     # Imported late because --help does not need it.
     from kraal.worker.mirror import run_mirror  # noqa: PLC0415
-    from kraal.worker.process import START_FAILED  # noqa: PLC0415
 
-    log_to_stderr(LogFormat(style))
-    try:
-        code = run_mirror(
-            file, targets=(*clusters, *more), flow=flow, is_child=is_child, style=LogFormat(style)
-        )
-    except KraalError as exc:
-        print_start_error(exc, LogFormat(style))
-        code = START_FAILED
-    raise click.exceptions.Exit(code)
+    chosen = LogFormat(style)
+    targets = (*clusters, *more)
+    run_and_exit(
+        lambda: run_mirror(file, targets=targets, flow=flow, is_child=is_child, style=chosen), chosen
+    )

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from kraal.cli.start_errors import print_start_error
-from kraal.core.errors import KraalError
-from kraal.core.logging import LogFormat, log_to_stderr
+from kraal.cli.start_errors import run_and_exit
+from kraal.core.logging import LogFormat
 from kraal.core.stacks import stacks_on_signal
 
 log_format = click.option(
@@ -38,16 +37,9 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     """
     stacks_on_signal()
     # Imported late because --help does not need it.
-    from kraal.worker.process import START_FAILED  # noqa: PLC0415
     from kraal.worker.standalone import run_standalone  # noqa: PLC0415
 
-    log_to_stderr(LogFormat(style))
-    try:
-        code = run_standalone(worker, connectors)
-    except KraalError as exc:
-        print_start_error(exc, LogFormat(style))
-        code = START_FAILED
-    raise click.exceptions.Exit(code)
+    run_and_exit(lambda: run_standalone(worker, connectors), LogFormat(style))
 
 
 @click.command("distributed", short_help="Run a worker of a cluster.")
@@ -61,12 +53,5 @@ def distributed(worker: Path, style: str) -> None:
     stacks_on_signal()
     # Imported late because --help does not need it.
     from kraal.worker.distributed import run_distributed  # noqa: PLC0415
-    from kraal.worker.process import START_FAILED  # noqa: PLC0415
 
-    log_to_stderr(LogFormat(style))
-    try:
-        code = run_distributed(worker)
-    except KraalError as exc:
-        print_start_error(exc, LogFormat(style))
-        code = START_FAILED
-    raise click.exceptions.Exit(code)
+    run_and_exit(lambda: run_distributed(worker), LogFormat(style))

@@ -151,6 +151,9 @@ def _path(value: str | Path | None) -> Path | None:
 
 NAME = NameType()
 
+Option = Callable[[Callable[..., None]], Callable[..., None]]
+"""Decorator that adds an option to the function of a command."""
+
 name_argument = click.argument("name", type=NAME, metavar="NAME")
 names_argument = click.argument("names", type=NAME, nargs=-1, metavar="[NAME]...")
 
@@ -199,6 +202,24 @@ def asking(function: Callable[..., None]) -> Callable[..., None]:
             function(rest, **options)
 
     return run
+
+
+def seconds_option(flag: str, name: str, *, least: float, default: float, help_text: str) -> Option:
+    """Return a click option for a time of at least `least` seconds, which a command receives as `name`."""
+    return click.option(
+        flag,
+        name,
+        type=click.FloatRange(min=least),
+        default=default,
+        show_default=True,
+        metavar="SECONDS",
+        help=help_text,
+    )
+
+
+def interval_option(help_text: str) -> Option:
+    """Return the option `--interval`, with which a command looks again."""
+    return seconds_option("--interval", "interval", least=0.1, default=2.0, help_text=help_text)
 
 
 def _target(options: dict[str, Any]) -> Target:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kraal.config.connector.files import ConnectorFile, Pair, parse_connector_file
+from kraal.config.connector.files import ConnectorFile, parse_connector_file
 from kraal.config.hidden import HIDDEN, placeholders
 from kraal.config.properties_file import read_text
 from kraal.core.errors import BadRequest
 from kraal.core.ids import Config, TargetState
+from kraal.core.offsets import Pair
 
 STDIN = "-"
 YAML = (".yaml", ".yml")

@@ -69,5 +69,10 @@ def emit_diff(lines: Sequence[str]) -> None:
     """Print a diff, colored on a terminal unless NO_COLOR is set."""
     for line in lines:
         is_title = line.startswith(("--- ", "+++ "))
-        color = None if is_title or os.environ.get("NO_COLOR") else _COLORS.get(line[:1])
-        click.secho(line, fg=color)
+        color = None if is_title else _COLORS.get(line[:1])
+        click.echo(painted(line, color))
+
+
+def painted(text: str, color: str | None) -> str:
+    """Return a text in a color, which click leaves out where the output is no terminal; plain if NO_COLOR is set."""
+    return text if color is None or os.environ.get("NO_COLOR") else click.style(text, fg=color)

@@ -6,22 +6,20 @@ from collections.abc import Callable
 
 import click
 
+from kraal.client.command import Option, seconds_option
 from kraal.client.output import print_error, say
 from kraal.client.rest import Rest
 from kraal.client.wait import wait
 
 
+def timeout_option(help_text: str) -> Option:
+    """Return the option `--timeout`, which a command receives as `timeout_s`."""
+    return seconds_option("--timeout", "timeout_s", least=0, default=120.0, help_text=help_text)
+
+
 def wait_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add `--wait` and `--timeout` to a command."""
-    timeout = click.option(
-        "--timeout",
-        "timeout_s",
-        type=click.FloatRange(min=0),
-        default=120.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Timeout of --wait for all connectors together.",
-    )
+    timeout = timeout_option("Timeout of --wait for all connectors together.")
     flag = click.option(
         "--wait",
         "waits",

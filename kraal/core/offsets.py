@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kraal.core.ids import Json
+
 Primitive = None | bool | int | float | str
 """Types of the fields of source partitions and offsets."""
 
 Offset = Mapping[str, Primitive]
 """Read position of a source partition, in the plugin's own fields, e.g. `{"position": 4096}`."""
 
+
+Fields = Mapping[str, Json]
+Pair = tuple[Fields | None, Fields | None]
+"""A partition and its offset as given over REST or in a file: JSON objects that nobody has checked."""
 
 Shown = Sequence[tuple[Mapping[str, Primitive], Offset]]
 """Partitions and their offsets as shown by REST, for sources and sinks."""

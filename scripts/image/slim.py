@@ -40,7 +40,7 @@ class Rule:
 
 
 def parse(text: str, machine: str) -> Iterator[Rule]:
-    """Yield the rules for a machine. Raises SlimError for a line that is none."""
+    """Yield the rules for a machine. Raises SlimError for a line that is not a rule."""
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
         if not words:

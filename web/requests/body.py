@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from kraal.cluster.decisions.offsets import NOTHING_GIVEN, Pair
+from kraal.cluster.decisions.offsets import NOTHING_GIVEN
 from kraal.config.connector.files import parse_initial_state
 from kraal.core.errors import BadRequest, Unavailable
 from kraal.core.ids import Config, ConnectorName, Json, TargetState
+from kraal.core.offsets import Pair
 from web.errors import TooLarge, UnsupportedMediaType, library_text
 from web.settings import Services
 

@@ -14,6 +14,7 @@ from kraal.client.command import (
     asking,
     end,
     for_each,
+    interval_option,
     names_argument,
     output_option,
 )
@@ -43,14 +44,7 @@ from kraal.core.printable import one_line
 @names_argument
 @output_option
 @click.option("-w", "--watch", "watches", is_flag=True, help="Keep watching until Ctrl-C.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.1),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Polling interval of --watch.",
-)
+@interval_option("Polling interval of --watch.")
 @asking
 def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, interval: float) -> None:
     """Show connectors and their tasks: state, worker, and the first line of the trace of a failure.

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import click
 
-from kraal.client.command import NAME, ClientCommand, asking, output_option
+from kraal.client.command import NAME, ClientCommand, asking, interval_option, output_option
 from kraal.client.output import NO_CONNECTORS, emit
 from kraal.client.rest import Clock, NoAnswer, Refused, Rest, Unreachable
 from kraal.client.terminal.keys import Wait, keys
@@ -89,14 +89,7 @@ class Top:
     "--sort", type=click.Choice(list(SORTS)), default="rate", show_default=True, help="Order of the tasks."
 )
 @click.option("--once", is_flag=True, help="Print the numbers once.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.1),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Polling interval.",
-)
+@interval_option("Polling interval.")
 @asking
 def top(rest: Rest, patterns: tuple[str, ...], *, style: str, sort: str, once: bool, interval: float) -> None:
     """Show the workers of a cluster, and their tasks with records per second, backlogs, times and errors.

@@ -8,7 +8,7 @@ from kraal.client.command import ClientCommand, all_option, asking, chosen, end,
 from kraal.client.rest import Rest
 from kraal.client.status_tables import RUNNING, STOPPED
 from kraal.client.wait import CHANGED_S, DELETED, NO_LAG
-from kraal.client.wait_options import wait_for
+from kraal.client.wait_options import timeout_option, wait_for
 
 
 @click.command(
@@ -32,15 +32,7 @@ from kraal.client.wait_options import wait_for
     show_default=True,
     help="State of the connectors and all their tasks; no-lag: sinks have processed all records.",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Timeout for all connectors together.",
-)
+@timeout_option("Timeout for all connectors together.")
 @asking
 def wait(rest: Rest, names: tuple[str, ...], *, everything: bool, state: str, timeout_s: float) -> None:
     """Wait until connectors and all their tasks reach a state; fail if they do not.

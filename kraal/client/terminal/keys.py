@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Wait = Callable[[float], str]
-"""Waits for a key for so many seconds at most, and returns it; "" if there was none."""
+"""Waits for a key and returns it, or "" after this number of seconds."""
 
 
 @contextmanager

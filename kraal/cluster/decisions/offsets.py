@@ -16,11 +16,7 @@ from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.config.values import java_text
 from kraal.core.errors import BadRequest, NotFound
 from kraal.core.ids import ConnectorName, Json, TargetState
-from kraal.core.offsets import Offset, Primitive, Shown, SourcePartition, TopicPartition
-
-Fields = Mapping[str, Json]
-Pair = tuple[Fields | None, Fields | None]
-"""A partition and its offset, as in JSON."""
+from kraal.core.offsets import Fields, Offset, Pair, Primitive, Shown, SourcePartition, TopicPartition
 
 Kind = Literal["source", "sink"]
 

@@ -14,10 +14,8 @@ from pathlib import Path
 from kraal.config.connector.keys import NAME
 from kraal.config.properties_file import parse_properties, read_text
 from kraal.core.errors import BadRequest
-from kraal.core.ids import Config, ConnectorName, Json, TargetState
-
-Pair = tuple[Mapping[str, Json] | None, Mapping[str, Json] | None]
-"""A partition and its offset."""
+from kraal.core.ids import Config, ConnectorName, TargetState
+from kraal.core.offsets import Pair
 
 _STATES = {
     "RUNNING": TargetState.STARTED,

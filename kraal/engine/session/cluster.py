@@ -60,7 +60,7 @@ def executor_python(worker: Mapping[str, str], environment: Mapping[str, str] = 
 
 
 def _own_address(master: str) -> str | None:
-    """Return this machine's address on the way to a standalone master; None if there is none. Sends nothing."""
+    """Return this machine's address in packets to a standalone master; None without a route. Sends nothing."""
     if not is_standalone({"spark.master": master}):
         return None
     for host, port in standalone_masters(master):

@@ -9,10 +9,9 @@ import pytest
 from actors.messages.herder import SetTargetState
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from actors.runtime.mailbox import Ask
-from kraal.cluster.decisions.offsets import Pair
 from kraal.core.errors import KraalError
 from kraal.core.ids import ConnectorName, Json, TargetState, TaskId
-from kraal.core.offsets import Shown
+from kraal.core.offsets import Pair, Shown
 from kraal.stores.memory import MemoryOffsets
 from kraal.testing._simulation.group_offsets import FakeGroupOffsets
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE

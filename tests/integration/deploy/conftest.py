@@ -1,4 +1,4 @@
-"""One worker that is watched in every way, for the tests of this directory that do not end it."""
+"""A worker with metrics and traces, which the tests of this directory share and do not stop."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _environment(programs: Path, wheels: Path, directory: Path) -> dict[str, str
         "PIP_FIND_LINKS": str(wheels),
         "PIP_NO_INDEX": "1",
         "PIP_NO_DEPS": "1",
-        "PIP_NO_BUILD_ISOLATION": "0",  # which is how pip spells it: there is none
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip reads 0 as: no build isolation
         "PIP_FORCE_REINSTALL": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_QUIET": "1",

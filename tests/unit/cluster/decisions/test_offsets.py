@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kraal.cluster.decisions.offsets import (
-    Fields,
-    Pair,
     modifiable,
     modified,
     sink_changes,
@@ -16,7 +14,7 @@ from kraal.cluster.decisions.offsets import (
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.core.errors import BadRequest, KraalError, NotFound
 from kraal.core.ids import ConnectorName, Json, TargetState
-from kraal.core.offsets import SourcePartition, TopicPartition
+from kraal.core.offsets import Fields, Pair, SourcePartition, TopicPartition
 
 X = ConnectorName("x")
 T0: Fields = {"kafka_topic": "t", "kafka_partition": 0}

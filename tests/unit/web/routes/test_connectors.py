@@ -7,7 +7,6 @@ from urllib.parse import quote
 import pytest
 
 from actors.messages import herder as messages
-from kraal.cluster.decisions.offsets import Pair
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.errors import (
     ActorDied,
@@ -20,6 +19,7 @@ from kraal.core.errors import (
     Unavailable,
 )
 from kraal.core.ids import ConnectorName, State, TargetState, TaskId
+from kraal.core.offsets import Pair
 from tests.unit.web.api import Api, raw_get, status
 from web.middleware.admission import Limits
 from web.settings import Settings

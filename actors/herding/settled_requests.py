@@ -1,0 +1,83 @@
+"""Requests that wait until this worker knows the whole config and no rebalance is due or under way.
+
+In Java, such requests wait in the queue of the thread that rebalances. Part of the herder; runs on its thread only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from actors.messages.stores import ReadToEnd
+from kraal.cluster.decisions import offsets as words
+from kraal.core.errors import KraalError
+
+if TYPE_CHECKING:
+    from actors.herding.state import HerderState
+    from actors.messages.herder import EndRead
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+
+class SettledRequests(Generic[R]):
+    """Requests of one kind that wait; what carries them out may have them wait again."""
+
+    def __init__(
+        self, state: HerderState, advance: Callable[[R], None], fail: Callable[[R, Exception], None]
+    ) -> None:
+        """`advance` carries a request out; the KraalError that it raises goes to `fail`, as all others do."""
+        self._state = state
+        self._advance = advance
+        self._fail = fail
+        self._reading: dict[int, R] = {}
+        """Those that wait until the config is read to its end."""
+        self._due: list[R] = []
+        """Those that wait for the end of a rebalance."""
+
+    def add(self, request: R) -> None:
+        """Carry out a request when the config has been read to the end that it has now."""
+        token = self._state.waits.token()
+        self._reading[token] = request
+        self._state.actors.config_reader.tell(ReadToEnd(token))
+
+    def wait(self, request: R) -> None:
+        """Carry out a request after the rebalance that is due or under way."""
+        self._due.append(request)
+
+    def go_on_with(self, request: R) -> None:
+        """Carry out a request now."""
+        try:
+            self._advance(request)
+        except KraalError as error:
+            self._fail(request, error)
+
+    def end_read(self, message: EndRead) -> None:
+        """Carry out the request whose end of the config was read, or that it could not be read for."""
+        found = self._reading.pop(message.token, None)
+        if found is None:
+            return
+        if message.error is None:
+            self.go_on_with(found)
+        else:
+            log.error("%s: %s", words.CONFIG_UNREAD, message.error)
+            self._fail(found, KraalError(words.CONFIG_UNREAD))
+
+    def go_on(self) -> None:
+        """Retry requests that wait for the end of a rebalance."""
+        due, self._due = self._due, []
+        for request in due:
+            self.go_on_with(request)
+
+    def give_up(self, error: KraalError) -> None:
+        """Fail waiting requests at shutdown, when no rebalance will complete."""
+        due, self._due = self._due, []
+        for request in due:
+            self._fail(request, error)
+
+    def lose_reader(self) -> None:
+        """Ask the config reader again: a reader died, possibly with these requests. Its position is already set."""
+        for token in self._reading:
+            self._state.actors.config_reader.tell(ReadToEnd(token))
