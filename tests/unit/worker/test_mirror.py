@@ -139,7 +139,7 @@ def test_a_signal_is_passed_on_and_a_clean_end_is_success() -> None:
 def test_wrong_arguments_are_named(
     arguments: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kraal.cli.mirror.log_to_stderr", lambda _: None)
+    monkeypatch.setattr("kraal.cli.start_errors.log_to_stderr", lambda _: None)
     file = tmp_path / "mm2.properties"
     file.write_text("clusters=a,b\n")
     result = CliRunner().invoke(main, ["mirror", str(file), *arguments])
