@@ -3,7 +3,7 @@
 Connectors as in `create1000`, on a standalone worker; pages in the Chromium of the tests. A visit is one of `/ui/` in a
 new profile, so with nothing in the cache; its bytes are those that Chromium received, compressed and with heads. An
 update is the time from just before `PUT /connectors/{name}/pause` or `resume` until the new state is in the page, which
-shows the first 50 connectors. The idle cost is the processor time of the worker and all below it in 30 s with five open
+shows the first 50 connectors. The idle cost is the processor time of the worker and all below it in 60 s with five open
 pages, less that without any; nothing asks the worker for anything else.
 """
 
@@ -147,8 +147,8 @@ def _update(page: Page, worker: Worker, number: int) -> float:
 
 
 def _idle_cores(lab: Lab, worker: Worker) -> float:
-    time.sleep(lab.options.times(10, 2))
+    time.sleep(lab.options.times(20, 2))
     before, begun = worker.process.usage(), time.monotonic()
-    time.sleep(lab.options.times(30, 5))
+    time.sleep(lab.options.times(60, 5))
     after, passed = worker.process.usage(), time.monotonic() - begun
     return (after.cpu_s - before.cpu_s) / passed
