@@ -33,6 +33,7 @@ class SparkStandalone:
         cores: int = 2,
         memory: str = "3g",
         environment: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         """Describe the cluster without starting it.
 
@@ -42,12 +43,18 @@ class SparkStandalone:
             cores: what each of them offers.
             memory: likewise.
             environment: of the workers, and so of executors.
+            properties: `spark.*` of the master and the workers.
         """
         self.directory = directory
         self.secret = secrets.token_hex(16)
         self.port, self._web = free_port(), free_port()
         self._cores, self._memory = cores, memory
         self._environment = dict(environment or {})
+        self._properties = {
+            "spark.authenticate": "true",
+            SECRET: self.secret,
+            **(properties or {}),
+        }
         self._running: dict[str, Running] = {}
         self._names = [f"worker-{number}" for number in range(workers)]
 
@@ -114,7 +121,8 @@ class SparkStandalone:
         conf.mkdir(exist_ok=True)
         properties = conf / "cluster.properties"
         properties.touch(mode=0o600)
-        properties.write_text(f"spark.authenticate true\n{SECRET} {self.secret}\n", encoding="ascii")
+        given = "".join(f"{key} {value}\n" for key, value in self._properties.items())
+        properties.write_text(given, encoding="utf-8")
         home = _home()
         environment = os.environ | {
             "SPARK_HOME": str(home),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,11 +17,10 @@ from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
 from scripts.chaos_run.proxy import Proxy
 from scripts.spark_cluster.standalone import SparkStandalone
+from tests.fakes.spark.bare_python import bare_python
 
 WITHIN_S = 180.0
 CORES = 2
-INSTALLED = ("pyarrow", "pyarrow.libs", "numpy", "numpy.libs", "regex", "typing_extensions.py")
-"""What executors need besides Spark; docs/deploy/spark-cluster.md lists it."""
 
 
 @dataclass
@@ -101,8 +99,11 @@ class Place:
         self.proxy.close()
 
 
-def opened(directory: Path) -> Place:
-    """Start a cluster with two Spark workers, and a broker; the Kraal workers are the tests' own."""
+def opened(directory: Path, spark: Mapping[str, str] | None = None) -> Place:
+    """Start a cluster with two Spark workers, and a broker; the Kraal workers are the tests' own.
+
+    `spark`: properties of the Spark master and workers.
+    """
     behind = free_port()
     proxy = Proxy(behind)
     port, controller = free_port(), free_port()
@@ -113,7 +114,7 @@ def opened(directory: Path) -> Place:
         "controller.quorum.voters": f"1@{HOST}:{controller}",
     }
     broker = Broker(directory / "kafka", port, extra=listeners)
-    cluster = SparkStandalone(directory / "spark", environment={"PYTHONPATH": ""})
+    cluster = SparkStandalone(directory / "spark", environment={"PYTHONPATH": ""}, properties=spark)
     place = Place(cluster, broker, proxy, directory, bare_python(directory / "python"))
     try:
         cluster.start()
@@ -124,25 +125,17 @@ def opened(directory: Path) -> Place:
     return place
 
 
-def bare_python(directory: Path) -> Path:
-    """Make an environment of this Python that has what executors need, and no Kraal."""
-    library = Path("lib") / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    (directory / "bin").mkdir(parents=True)
-    (directory / library).mkdir(parents=True)
-    base = Path(sys.executable).resolve()
-    (directory / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
-    python = directory / "bin" / "python"
-    python.symlink_to(base)
-    here = Path(sys.prefix) / library
-    for name in INSTALLED:
-        if (here / name).exists():
-            (directory / library / name).symlink_to(here / name)
-    return python
+def kill_executors(cluster: SparkStandalone) -> None:
+    """Kill all executors by SIGKILL."""
+    for pid in cluster.executors():
+        os.kill(pid, signal.SIGKILL)
 
 
-def end_of(bootstrap: str, topic: str) -> int:
+def end_of(bootstrap: str, topic: str, *, level: str = "read_committed") -> int:
     """Return the number of records of partition 0, with the markers of transactions."""
-    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 2})
+    consumer = ck.Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 2, "isolation.level": level}
+    )
     try:
         with suppress(ck.KafkaException):
             return int(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import py_compile
+import re
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,9 @@ import pytest
 from kraal.engine.session import code_archive, executors
 from kraal.engine.session.cluster import cluster_settings, executor_options, executor_python
 from kraal.engine.session.settings import prepare_environment, spark_settings
+from tests.fakes.spark.bare_python import INSTALLED, bare_python
 
+ROOT = Path(__file__).parents[4]
 MASTER = "spark://127.0.0.1:7077"
 WORKER = {"spark.master": MASTER, "spark.authenticate.secret": "s"}
 
@@ -89,15 +92,27 @@ def test_the_python_of_executors_is_the_users_choice(tmp_path: Path, monkeypatch
 def test_a_python_without_kraal_runs_the_code_that_was_sent(tmp_path: Path) -> None:
     archive = tmp_path / code_archive.NAME
     assert code_archive.write_code(archive, ["kraal"]) == []
-    code = "import kraal.core.offsets as found; print(found.__file__)"
+    code = "import kraal.engine.records.sink_pass, kraal.engine.records.source_pass as found; print(found.__file__)"
     result = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(archive)!r}); {code}"],
+        [
+            str(bare_python(tmp_path / "python")),
+            "-I",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(archive)!r}); {code}",
+        ],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         cwd=tmp_path,
     )
+    assert result.stderr == ""
     assert result.stdout.startswith(str(archive))
+
+
+def test_operators_are_told_to_install_what_executors_need() -> None:
+    page = (ROOT / "docs" / "deploy" / "spark-cluster.md").read_text()
+    (packages,) = re.findall(r"/opt/executor/bin/pip install (.+)", page)
+    assert tuple(packages.split()) == INSTALLED
 
 
 def test_compiled_modules_are_sent_if_they_are_current(

@@ -1,0 +1,25 @@
+"""The Python of a Spark cluster's executors: what docs/deploy/spark-cluster.md lets operators install, and no Kraal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+INSTALLED = ("pyarrow", "numpy", "regex", "typing_extensions")
+"""What executors need besides Spark, by the names of packages."""
+
+
+def bare_python(directory: Path) -> Path:
+    """Make an environment of this Python with links to this environment's packages; return its program."""
+    library = Path("lib") / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    (directory / "bin").mkdir(parents=True)
+    (directory / library).mkdir(parents=True)
+    base = Path(sys.executable).resolve()
+    (directory / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+    python = directory / "bin" / "python"
+    python.symlink_to(base)
+    here = Path(sys.prefix) / library
+    for name in (f"{package}{part}" for package in INSTALLED for part in ("", ".py", ".libs")):
+        if (here / name).exists():
+            (directory / library / name).symlink_to(here / name)
+    return python
