@@ -1,9 +1,10 @@
-"""Executors, Spark workers, the master and the Kraal worker die while lines flow: nothing is lost."""
+"""Executors, Spark workers, the master, the broker and the Kraal worker die while lines flow: nothing is lost."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 from kraal.testing.process import WorkerProcess
 from tests.integration.spark_cluster.place import Place, until
 
-pytestmark = pytest.mark.slow  # 4 minutes together
+pytestmark = pytest.mark.slow  # 8 minutes together on a busy machine
 
 COUNT = 5_000
 BACK_S = 240.0
+OUTAGE_S = 20.0
 
 
 class Flow:
@@ -111,6 +113,18 @@ def test_the_master_is_killed_and_knows_nothing_when_it_is_back(flow: Flow) -> N
     flow.wait_until_through()
     until(lambda: bool(cluster.state()["activeapps"]), "the application was registered again", BACK_S)
     flow.write()
+    flow.wait_until_through()
+
+
+def test_the_broker_is_killed(flow: Flow) -> None:
+    flow.write()
+    flow.wait_until_flowing()
+    broker = flow.place.broker
+    assert broker.kill()
+    flow.write()
+    time.sleep(OUTAGE_S)
+    assert flow.worker.states("in") == flow.worker.states("out") == ["RUNNING", "RUNNING"]
+    broker.start()
     flow.wait_until_through()
 
 
