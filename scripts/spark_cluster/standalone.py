@@ -52,6 +52,7 @@ class SparkStandalone:
         self._environment = dict(environment or {})
         self._properties = {
             "spark.authenticate": "true",
+            "spark.master.rest.enabled": "false",  # it takes applications without the secret
             SECRET: self.secret,
             **(properties or {}),
         }
