@@ -26,6 +26,7 @@ from kraal.cluster.state.cluster_state import ConnectorEntry
 from kraal.cluster.views import rest as view
 from kraal.core.errors import Momentary, NotFound, NotLeader, NotOwner, TimedOut
 from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId
+from kraal.plugins.registry import Registry
 from kraal.protocol.group import ConnectProtocol
 from kraal.stores.group_api import GroupOptions
 from kraal.stores.memory import MemoryLog, MemoryOffsets
@@ -107,6 +108,8 @@ class EmbeddedCluster:
         self.transactions = FakeTransactions("cluster", self.offsets) if exactly_once else None
         self.transactional = transactional or exactly_once
         self.plugins = plugins or {}
+        self.installed = Registry.load()
+        """Installed plugins, looked up once for all workers."""
         self.on_fence: Fence = self.transactions.fence if self.transactions is not None else lambda _: None
         """Called when producers are fenced. Raises StoreError to reject the request."""
         self.stop_s = stop_s
@@ -343,7 +346,8 @@ class EmbeddedCluster:
 
     def other_owners(self, task: TaskId, worker: ClusterWorker) -> list[str]:
         """Return the names of the other workers on which a task runs with a lease."""
-        return [w.name for w in self.alive if w is not worker and task in w.effective]
+        running = [w for w in self.alive if w is not worker and w.engine.run_of(task) is not None]
+        return [w.name for w in running if task in w.effective]
 
     def describe(self) -> str:
         """Describe what runs on which worker, for a failed test."""

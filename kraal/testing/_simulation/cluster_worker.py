@@ -58,7 +58,7 @@ class ClusterWorker:
         self._cluster = cluster
         self._clock = cluster.clock
         self._connectors: dict[ConnectorName, object] = {}
-        self._registry = _registry(self._connectors, cluster.plugins)
+        self._registry = _registry(cluster.installed, self._connectors, cluster.plugins)
         self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
         self._outside_world = Address(f"outside of {name}")
         self.loggers = loggers_of_its_own(cluster.clock.wall_ms)
@@ -173,6 +173,11 @@ class ClusterWorker:
         """Names of the running actors."""
         return self._host.names()
 
+    @property
+    def addresses(self) -> list[Address]:
+        """Addresses of the running actors, and of the membership's side of the group."""
+        return [*self._host.addresses(), self.group.address]
+
     def crash(self, actor: str) -> None:
         """Make the actor of this name die at its next message. Raises KeyError."""
         self._host.address(actor).tell(Crash(CRASH))
@@ -238,11 +243,14 @@ class _Host:
                 return address
         raise KeyError(name)
 
+    def addresses(self) -> list[Address]:
+        return list(self._addresses)
+
     def names(self) -> list[str]:
         return [address.name for address in self._addresses]
 
     def end(self) -> None:
-        for address in list(self._addresses):
+        for address in self.addresses():
             self.stop(address)
 
     def freeze(self, *, frozen: bool) -> None:
@@ -263,11 +271,13 @@ class _Caller:
             message.call()
 
 
-def _registry(running: dict[ConnectorName, object], given: Mapping[str, type[Connector]]) -> Registry:
-    """Return a registry with the fake and the given connectors and all built-in transforms and converters."""
+def _registry(
+    installed: Registry, running: dict[ConnectorName, object], given: Mapping[str, type[Connector]]
+) -> Registry:
+    """Return a registry with the fake and the given connectors and all installed transforms and converters."""
     fakes: dict[str, type[Connector]] = {FAKE_SOURCE: FakeSourceConnector, FAKE_SINK: FakeSinkConnector}
     connectors = {**fakes, **given}
-    return Registry.load().with_connectors(
+    return installed.with_connectors(
         {name: _tracked(connector, running) for name, connector in connectors.items()}
     )
 

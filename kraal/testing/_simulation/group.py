@@ -76,7 +76,8 @@ class FakeGroup:
         self._name = name
         self._options = options
         self._clock = scheduler.clock
-        self._address = Address(f"group of {name}")
+        self.address = Address(f"group of {name}")
+        """Where the broker's answers arrive, and on whose messages the hooks are called."""
         self._hooks: GroupHooks | None = None
         self._generation = -1
         self._last_generation = -1
@@ -93,31 +94,31 @@ class FakeGroup:
         self._unknown_since_s: float | None = None
         self._is_lost = False
         self._frozen: deque[object] | None = None
-        scheduler.spawn(self._address, lambda: self, self._died)
+        scheduler.spawn(self.address, lambda: self, self._died)
 
     # -- Group ---------------------------------------------------------------------------------------------
 
     def start(self, hooks: GroupHooks) -> None:
         """Join the group."""
         self._hooks = hooks
-        self._address.tell(_Order("join"))
-        self._address.tell(_HeartbeatDue())
+        self.address.tell(_Order("join"))
+        self.address.tell(_HeartbeatDue())
 
     def rejoin(self, reason: str) -> None:
         """Request a rebalance."""
-        self._address.tell(_Order("rejoin", reason))
+        self.address.tell(_Order("rejoin", reason))
 
     def leave(self, reason: str) -> None:
         """Leave the group until `resume`."""
-        self._address.tell(_Order("leave", reason))
+        self.address.tell(_Order("leave", reason))
 
     def resume(self) -> None:
         """Rejoin the group after `pause`."""
-        self._address.tell(_Order("resume"))
+        self.address.tell(_Order("resume"))
 
     def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is waited for here
         """Leave the group permanently."""
-        self._address.tell(_Order("close"))
+        self.address.tell(_Order("close"))
 
     def heartbeat_age_s(self) -> float:
         """Virtual seconds since the coordinator last confirmed the membership."""
@@ -159,7 +160,7 @@ class FakeGroup:
                 self._retry(message)
             case _HeartbeatDue():
                 self._send_heartbeat()
-                self._clock.after(min(BEAT_S, self._options.heartbeat_interval_s), self._address, message)
+                self._clock.after(min(BEAT_S, self._options.heartbeat_interval_s), self.address, message)
             case Answer():
                 self._answered(message)
             case _:
@@ -199,7 +200,7 @@ class FakeGroup:
 
         def done(future: Future[None]) -> None:
             failed = future.cancelled() or future.exception() is not None
-            self._address.tell(_Prepared(attempt, failed))
+            self.address.tell(_Prepared(attempt, failed))
 
         future.add_done_callback(done)
 
@@ -207,7 +208,7 @@ class FakeGroup:
         if message.attempt != self._attempt or not self._joining:
             return
         if message.failed:
-            self._clock.after(RETRY_S, self._address, _Retry(self._attempt, prepare=True))
+            self._clock.after(RETRY_S, self.address, _Retry(self._attempt, prepare=True))
         elif self._expelled != self._prepared_expelled:
             self._prepare()
         else:
@@ -262,7 +263,7 @@ class FakeGroup:
             case _:
                 self._the_hooks().lost(f"the group rejected this worker: {answer.refusal}")
                 self._attempt += 1
-                self._clock.after(5.0, self._address, _Retry(self._attempt, prepare=True))
+                self._clock.after(5.0, self.address, _Retry(self._attempt, prepare=True))
 
     def _plan(self, answer: Answer) -> Mapping[str, bytes]:
         if answer.leader != answer.member_id or not answer.members:
@@ -316,7 +317,7 @@ class FakeGroup:
             self._unknown_since_s = self._clock.now()
         if isinstance(request, JoinGroup | SyncGroup) and request.attempt == self._attempt and self._joining:
             self._attempt += 1
-            self._clock.after(RETRY_S, self._address, _Retry(self._attempt, prepare=False))
+            self._clock.after(RETRY_S, self.address, _Retry(self._attempt, prepare=False))
 
     def _look_for_coordinator(self, since_s: float) -> None:
         if not self._is_lost and self._clock.now() - since_s > self._options.heartbeat_interval_s:
@@ -345,7 +346,7 @@ class FakeGroup:
     def _request(self) -> dict[str, Any]:
         return {
             "attempt": self._attempt,
-            "reply_to": self._address,
+            "reply_to": self.address,
             "sent_s": self._clock.now(),
             "member_id": self.member_id,
             "generation": self._generation,

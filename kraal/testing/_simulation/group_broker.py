@@ -140,6 +140,16 @@ class FakeGroupBroker:
         return frozenset(self._members)
 
     @property
+    def offers(self) -> Mapping[str, Sequence[Offer]]:
+        """What each member offered when it last joined, by member id."""
+        return {member_id: member.join.offers for member_id, member in self._members.items()}
+
+    @property
+    def assignments(self) -> Mapping[str, bytes]:
+        """The leader's answer of the last complete generation, by member id."""
+        return self._assignments
+
+    @property
     def stable(self) -> bool:
         """Whether the last generation is complete and no rebalance is in progress."""
         return self._state == "stable"
@@ -201,10 +211,11 @@ class FakeGroupBroker:
         if member is None and member_id not in self._pending_ids:
             self._refuse(request, Refusal.UNKNOWN_MEMBER_ID)
             return
-        others = [m.join.offers for i, m in self._members.items() if i != member_id]
-        if not _common([*others, request.offers]):
-            self._refuse(request, Refusal.INCONSISTENT_GROUP_PROTOCOL)
-            return
+        if member is None or _names(member.join.offers) != _names(request.offers):
+            others = [m.join.offers for i, m in self._members.items() if i != member_id]
+            if not _common([*others, request.offers]):
+                self._refuse(request, Refusal.INCONSISTENT_GROUP_PROTOCOL)
+                return
         news = member is None or member.join.offers != request.offers or member_id == self.leader
         if member is None:
             self._pending_ids.discard(member_id)
@@ -373,8 +384,12 @@ class FakeGroupBroker:
         raise AssertionError("the fake coordinator has an error") from error
 
 
+def _names(offers: Sequence[Offer]) -> set[str]:
+    return {str(offer.name) for offer in offers}
+
+
 def _common(offered: Sequence[Sequence[Offer]]) -> set[str]:
-    return set.intersection(*({str(o.name) for o in offers} for offers in offered))
+    return set.intersection(*map(_names, offered))
 
 
 def _elect(offered: Sequence[Sequence[Offer]]) -> str:

@@ -32,7 +32,7 @@ class _Cell:
 
     number: int
     """Its place in the order of all actors."""
-    name: str
+    address: Address
     factory: Factory
     died: Callable[[BaseException], None]
     inbox: deque[object] = field(default_factory=deque)
@@ -100,6 +100,8 @@ class Scheduler:
         self.clock = VirtualClock()
         self.trace: list[tuple[str, str]] = []
         """All handled messages: actor name and message type."""
+        self.latest: Address | None = None
+        """The actor that handled the latest message."""
         self._random = random.Random(seed)  # noqa: S311 - order, not secrets
         self._cells: dict[Address, _Cell] = {}
         self._numbers = itertools.count()
@@ -121,7 +123,7 @@ class Scheduler:
         del shares_thread
         former = self._cells.get(address)
         number = next(self._numbers) if former is None else former.number
-        cell = self._cells[address] = _Cell(number, address.name, factory, died)
+        cell = self._cells[address] = _Cell(number, address, factory, died)
 
         def deliver(message: object) -> bool:
             with self._arrived:
@@ -226,7 +228,8 @@ class Scheduler:
 
     def _handle(self, cell: _Cell, message: object) -> None:
         content = message.message if isinstance(message, Question) else message
-        self.trace.append((cell.name, type(content).__name__))
+        self.trace.append((cell.address.name, type(content).__name__))
+        self.latest = cell.address
         try:
             if isinstance(message, Crash):
                 raise RuntimeError(message.reason)

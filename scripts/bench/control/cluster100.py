@@ -1,36 +1,23 @@
 """`cluster100`: 10,000 connectors in a simulated cluster of 100 workers; what each worker computes for one change.
 
-All workers run in this process, by `kraal.testing`: actors, group protocol, assignment and internal topics are real,
-Kafka and the engine are in memory, time is virtual. The configs are in the config topic when the workers start. Times
-are processor times of all workers, divided by their number, with two virtual seconds of heartbeats; the longest message
-is the one that held up its actor for longest, on whatever worker. Both are medians. A tenth of the connectors shows the
-growth: ten times as much is linear.
+Times are processor times of all workers, divided by their number, with two virtual seconds of heartbeats; the longest
+message is the one that held up its actor for longest, on whatever worker. Both are medians. The configs are in the
+config topic when the workers start. A tenth of the connectors shows the growth: ten times as much is linear.
 """
 
 from __future__ import annotations
 
-import gc
-import logging
 import statistics
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-import psutil
 
 from actors.messages.herder import CreateConnector, RestartConnector
 from kraal.cluster.views import rest as view
-from kraal.core.errors import Momentary
 from kraal.core.ids import ConnectorName
-from kraal.core.records import Entry
-from kraal.protocol.records import ConnectorConfigRecord, encode
-from kraal.testing import FAKE_SOURCE, Cluster
+from kraal.testing import FAKE_SOURCE
+from scripts.bench.control.simulated import READ_S, SimulatedCluster, name_of, undisturbed
 from scripts.bench.lab import Lab, say
 from scripts.bench.report import Case, Wanted
-from scripts.harness.processes import ScriptFailed
-
-if TYPE_CHECKING:
-    from actors.runtime.mailbox import Ask
 
 WORKERS = 100
 SIZES = (1_000, 10_000)
@@ -38,9 +25,6 @@ EACH = 10
 """Number of connectors that are created, then restarted, and of workers that are killed, one after another."""
 SESSION_S = 7.0
 """After this virtual time the others know that a worker is dead."""
-READ_S = 2.0
-"""After this virtual time all workers have read what was written."""
-LIMIT_S = 120.0
 LONGEST = "the longest message"
 TOLERATED = 20.0
 """Times the figure of a tenth of the connectors; quadratic growth gives 100."""
@@ -62,127 +46,54 @@ def run(lab: Lab) -> list[Case]:
 
 
 def _measured(connectors: int) -> dict[tuple[str, str], float]:
-    """Return each figure by its name and unit, without collections of garbage: 100 workers' heaps are one here."""
-    gc.collect()
-    gc.disable()
-    actors = logging.getLogger("actors")
-    actors.setLevel(
-        logging.CRITICAL
-    )  # followers log each connector whose task configs wait for the session key
-    try:
-        return _Simulated(connectors).measured()
-    finally:
-        actors.setLevel(logging.NOTSET)
-        gc.enable()
-
-
-class _Simulated:
-    """A cluster, and what its workers compute."""
-
-    def __init__(self, connectors: int) -> None:
-        self._resident = psutil.Process().memory_info().rss
-        self._count = connectors
-        self._cluster = Cluster(workers=1)
-        self._scheduler = self._cluster.embedded.scheduler
-        self._longest = (0.0, "")
-        self._cluster.embedded.config_log.append([_entry(_name(number)) for number in range(connectors)])
-        for _ in range(WORKERS - 1):
-            self._cluster.add_worker()
-
-    def measured(self) -> dict[tuple[str, str], float]:
-        """Return each figure by its name and unit."""
-        found: dict[tuple[str, str], float] = {}
-        embedded = self._cluster.embedded
-
-        def create(number: int) -> None:
-            name = ConnectorName(f"new-{number}")
-            self._ask(CreateConnector(name=name, config={"connector.class": FAKE_SOURCE}))
-            self._count += 1
-
-        def restart(number: int) -> None:
-            self._ask(RestartConnector(name=_name(number), include_tasks=True, only_failed=False))
-
-        def lose(number: int) -> None:
-            self._cluster.kill_worker(WORKERS - 1 - number)
-            self._advance(SESSION_S)
-
-        steps: tuple[tuple[str, Callable[[int], None], int], ...] = (
-            ("start of all workers", lambda _: None, 1),
-            ("create one", create, EACH),
-            ("restart one", restart, EACH),
-            ("a worker is lost", lose, EACH),
-        )
-        for name, step, times in steps:
+    """Return each figure by its name and unit."""
+    found: dict[tuple[str, str], float] = {}
+    with undisturbed():
+        cluster = SimulatedCluster()
+        cluster.write_configs(connectors)
+        cluster.add_workers(WORKERS - 1)
+        for name, step, times in _steps(cluster):
             took, longest = [], []
             for number in range(times):
-                self._longest = (0.0, "")
+                cluster.watch()
                 begun = time.process_time()
                 step(number)
-                self._until_all_run()
+                cluster.until_all_run()
+                cluster.advance(READ_S)
                 took.append((time.process_time() - begun) * 1000 / WORKERS)
-                longest.append(self._longest)
+                longest.append(cluster.longest)
             found[f"{name}, each worker", "ms"] = statistics.median(took)
             longest.sort()
-            if step is not steps[0][1]:
+            if times > 1:
                 found[f"{name}, {LONGEST}", "ms"] = longest[len(longest) // 2][0] * 1000
-            say(f"{self._count:,}: {name}: {statistics.median(took):.2f} ms; {longest[len(longest) // 2][1]}")
+            say(
+                f"{cluster.connectors:,}: {name}: {statistics.median(took):.2f} ms; {longest[len(longest) // 2][1]}"
+            )
         begun = time.process_time()
-        view.connectors_expanded(embedded.awake[0].snapshot, ["status"])
+        view.connectors_expanded(cluster.embedded.awake[0].snapshot, ["status"])
         found["statuses of all in one answer", "ms"] = (time.process_time() - begun) * 1000
-        resident = psutil.Process().memory_info().rss - self._resident
-        found["resident memory, each worker", "MB"] = resident / WORKERS / 1e6
-        return found
-
-    def _until_all_run(self) -> None:
-        embedded = self._cluster.embedded
-        until = self._cluster.now_s + LIMIT_S
-        while True:
-            self._advance(0.1)
-            running = sum(len(worker.running) for worker in embedded.awake)
-            if running == 2 * self._count and embedded.broker.stable:
-                self._advance(READ_S)
-                return
-            if self._cluster.now_s > until:
-                raise ScriptFailed(f"{running} of {2 * self._count} connectors and tasks run.")
-
-    def _ask(self, message: Ask[Any]) -> None:
-        """Have the leader's herder answer, again while the group rebalances."""
-        until = self._cluster.now_s + LIMIT_S
-        while True:
-            answer = self._cluster.embedded.leader.assembly.herder.question(message)
-            while not answer.done():
-                self._advance(0.02)
-            try:
-                answer.result()
-            except Momentary:
-                if self._cluster.now_s > until:
-                    raise
-            else:
-                return
-
-    def _advance(self, seconds: float) -> None:
-        clock, end = self._scheduler.clock, self._cluster.now_s + seconds
-        self._handle_all()
-        while (due := clock.next_due()) is not None and due <= end:
-            clock.advance_to(due)
-            self._handle_all()
-        clock.advance_to(end)
-
-    def _handle_all(self) -> None:
-        while True:
-            begun = time.process_time()
-            if not self._scheduler.step():
-                return
-            took = time.process_time() - begun
-            if took > self._longest[0]:
-                actor, message = self._scheduler.trace[-1]
-                self._longest = (took, f"{message} of {actor}, {took * 1000:.1f} ms")
+        found["resident memory, each worker", "MB"] = cluster.resident_mb() / WORKERS
+    return found
 
 
-def _name(number: int) -> ConnectorName:
-    return ConnectorName(f"connector-{number:05d}")
+def _steps(cluster: SimulatedCluster) -> tuple[tuple[str, Callable[[int], None], int], ...]:
+    """Return what is measured: a name, what to do the n-th time, and how often."""
 
+    def create(number: int) -> None:
+        name = ConnectorName(f"new-{number}")
+        cluster.ask(CreateConnector(name=name, config={"connector.class": FAKE_SOURCE}))
+        cluster.connectors += 1
 
-def _entry(name: ConnectorName) -> Entry:
-    config = {"name": name, "connector.class": FAKE_SOURCE, "tasks.max": "1"}
-    return Entry(*encode(ConnectorConfigRecord(name, config)))
+    def restart(number: int) -> None:
+        cluster.ask(RestartConnector(name=name_of(number), include_tasks=True, only_failed=False))
+
+    def lose(number: int) -> None:
+        cluster.embedded.kill(cluster.embedded.workers[WORKERS - 1 - number])
+        cluster.advance(SESSION_S)
+
+    return (
+        ("start of all workers", lambda _: None, 1),
+        ("create one", create, EACH),
+        ("restart one", restart, EACH),
+        ("a worker is lost", lose, EACH),
+    )

@@ -1,0 +1,165 @@
+"""`cluster1000`: 1,000 connectors in simulated clusters of 10 to 1,000 workers; what a rebalance costs.
+
+A follower is killed, and another worker joins, three times each; then the leader is killed. Each time a worker's
+processor time counts from the moment when the coordinator begins the rebalance until all connectors and tasks run and
+all statuses are read, without heartbeats and empty reads; figures are medians, of followers too. From the death until
+all run is virtual time: nothing in it is the machine's. What the broker does is not simulated; the sizes of what it
+gets are exact. Ten times the workers show the growth: ten times as much is linear.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.testing._simulation.group import BEAT_S
+from scripts.bench.control.simulated import READ_S, SimulatedCluster, undisturbed
+from scripts.bench.lab import Lab, say
+from scripts.bench.report import Case, Wanted
+
+SIZES: Final = (10, 100, 300, 1_000)
+CONNECTORS: Final = 1_000
+EACH: Final = 3
+"""Number of workers that are killed, and of those that join."""
+FINE_S: Final = 0.02
+"""Virtual seconds between two looks whether all run."""
+TOLERATED: Final = 20.0
+"""Times the figure of a tenth of the workers; quadratic growth gives 100."""
+GROWING: Final = (": the leader", ": a follower", "of the group")
+"""Figures whose growth is judged have one of these words."""
+
+Name = tuple[str, str]
+"""A figure's name and unit."""
+
+
+def run(lab: Lab) -> list[Case]:
+    """Measure each size, in workers of Kraal only; each in a process of its own, which shows its memory."""
+    quick = lab.options.quick
+    sizes = [max(3, size // 10) for size in SIZES] if quick else SIZES
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, max_tasks_per_child=1) as pool:
+        connectors = CONNECTORS // 10 if quick else CONNECTORS
+        return cases({size: pool.submit(measured, size, connectors).result() for size in sizes})
+
+
+def cases(figures: Mapping[int, Mapping[Name, float]]) -> list[Case]:
+    """Return the figures by the number of workers, and their growth from a tenth of them to the largest. Pure."""
+    largest = max(figures)
+    tenth = largest // 10
+    found = []
+    for name, unit in figures[largest]:
+        found += [
+            Case(f"{name}: {size:,} workers", unit, [], [figures[size][name, unit]]) for size in figures
+        ]
+        if any(words in name for words in GROWING):
+            grown = figures[largest][name, unit] / figures[tenth][name, unit]
+            label = f"  {largest:,} in relation to {tenth:,}"
+            found.append(Case(label, "x", [], [grown], wanted=Wanted(limit=TOLERATED)))
+    return found
+
+
+def measured(workers: int, connectors: int) -> dict[Name, float]:
+    """Return each figure by its name and unit."""
+    with undisturbed():
+        cluster = SimulatedCluster()
+        begun = time.process_time()
+        cluster.add_workers(workers - 1, over_s=BEAT_S)
+        cluster.until_all_run()
+        cluster.write_configs(connectors)
+        cluster.until_all_run()
+        cluster.advance(READ_S)
+        start_ms = (time.process_time() - begun) * 1000 / workers
+        found: defaultdict[Name, list[float]] = defaultdict(list)
+        found["start of all, each worker", "ms"].append(start_ms)
+        found["resident memory, each worker", "MB"].append(cluster.resident_mb() / workers)
+        say(
+            f"{workers:,} workers: {start_ms:.0f} ms each to start, {cluster.resident_mb():,.0f} MB in all, "
+            f"{cluster.embedded.broker.generation} generations"
+        )
+        for _ in range(EACH):
+            _note(found, "a worker is lost", _lose_follower(cluster))
+            _note_sizes(found, cluster)
+            _note(found, "a worker joins", _join(cluster))
+        _note(found, "the leader is lost", _lose_leader(cluster))
+        for (name, unit), values in found.items():
+            say(f"{workers:,} workers: {name}: {', '.join(f'{value:.3g}' for value in values)} {unit}")
+        return {name: statistics.median(values) for name, values in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rebalance:
+    """What one change of the members cost."""
+
+    leader_s: float
+    followers_s: list[float]
+    joined_s: float
+    """Of the worker that joined, since its start; 0: none did."""
+    virtual_s: float
+    """From the change until all connectors and tasks run."""
+    longest: tuple[float, str]
+    """Of the messages of all workers: seconds, and a description."""
+
+
+def _lose_follower(cluster: SimulatedCluster) -> _Rebalance:
+    leader = cluster.embedded.leader
+    return _rebalance(cluster, next(worker for worker in cluster.embedded.alive if worker is not leader).kill)
+
+
+def _lose_leader(cluster: SimulatedCluster) -> _Rebalance:
+    return _rebalance(cluster, cluster.embedded.leader.kill)
+
+
+def _join(cluster: SimulatedCluster) -> _Rebalance:
+    return _rebalance(cluster, cluster.embedded.add)
+
+
+def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Rebalance:
+    """Change the members, and follow the rebalance; the worker that joins counts as none of the followers."""
+    began_s, before = cluster.now_s, cluster.embedded.alive
+    cluster.watch(by_worker=True)
+    change()
+    cluster.until_rebalance()
+    early = dict(cluster.spent)
+    cluster.watch(by_worker=True)
+    virtual_s = cluster.until_all_run(FINE_S) - began_s
+    cluster.advance(READ_S)
+    leader, spent, alive = cluster.embedded.leader, cluster.spent, cluster.embedded.alive
+    found = _Rebalance(
+        leader_s=spent[leader.name],
+        followers_s=[spent[each.name] for each in before if each.alive and each is not leader],
+        joined_s=sum(spent[each.name] + early.get(each.name, 0.0) for each in alive if each not in before),
+        virtual_s=virtual_s,
+        longest=cluster.longest,
+    )
+    cluster.watch()
+    return found
+
+
+def _note(found: defaultdict[Name, list[float]], what: str, rebalance: _Rebalance) -> None:
+    found[f"{what}: the leader", "ms"].append(rebalance.leader_s * 1000)
+    found[f"{what}: the longest message", "ms"].append(rebalance.longest[0] * 1000)
+    found[f"{what}: a follower", "ms"].append(statistics.median(rebalance.followers_s) * 1000)
+    if rebalance.joined_s:
+        found[f"{what}: that worker itself", "ms"].append(rebalance.joined_s * 1000)
+    found[f"{what}: until all run, virtual", "s"].append(rebalance.virtual_s)
+    say(f"  {what}: {rebalance.longest[1]}; slowest follower {max(rebalance.followers_s) * 1000:.1f} ms")
+
+
+def _note_sizes(found: defaultdict[Name, list[float]], cluster: SimulatedCluster) -> None:
+    """Note the sizes of the messages of the last rebalance, in which each worker reported all its work."""
+    broker = cluster.embedded.broker
+    offered = {member: {o.name: len(o.metadata) for o in offers} for member, offers in broker.offers.items()}
+    joins = [sum(sizes.values()) for sizes in offered.values()]
+    reports = sum(
+        size for sizes in offered.values() for name, size in sizes.items() if name == broker.protocol
+    )
+    assigned = sum(map(len, broker.assignments.values()))
+    found["metadata of one worker's join, all protocols", "KB"].append(statistics.median(joins) / 1000)
+    found["metadata of the group, sent to the leader", "KB"].append(reports / 1000)
+    found["assignment of the group, sent by the leader", "KB"].append(assigned / 1000)
