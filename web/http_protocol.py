@@ -13,7 +13,7 @@ from typing import Any, Final
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from web.streams import ABORT
+from web.aborting import ABORT
 
 _MOST_BYTES: Final = 64 * 1024
 """Maximum bytes of an unfinished head, trailer or chunk size."""

@@ -20,8 +20,6 @@ from kraal.cluster.views.changes import Changes, Names, add, changes
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import ConnectorName
 
-ABORT: Final = "kraal.abort"
-"""ASGI extension of a request: its `call` ends the connection at once, whatever was not sent yet."""
 KEPT: Final = 256
 """Number of changes that readers can resume after; each has at most 100 names of a kind."""
 SPACING_S: Final = 0.1

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,13 +19,14 @@ from typing_extensions import override
 
 from kraal.cluster.views.changes import Changes, Names
 from kraal.core.errors import BadRequest, Unavailable
+from web.aborting import abort_of
 from web.middleware.admission import Scarce
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import TEXT
 from web.rendering import to_json
 from web.resource import endpoint
 from web.settings import Services
-from web.streams import ABORT, Broadcaster, Reader
+from web.streams import Broadcaster, Reader
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -117,8 +118,7 @@ class _EventStream(Response):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        abort: Callable[[], object] = scope.get("extensions", {}).get(ABORT, {}).get("call", _nothing)
-        with self._streams.reading(abort) as reader:
+        with self._streams.reading(abort_of(scope)) as reader:
             client = _Client(receive, reader)
             watch = asyncio.create_task(client.watch())
             try:
@@ -222,7 +222,3 @@ def _by_names(changes: Changes, kinds: frozenset[str] | None) -> Iterator[tuple[
 def _without_length(response: Response) -> Response:
     del response.headers["content-length"]
     return response
-
-
-def _nothing() -> None:
-    """Abort nothing: the server has no way to."""

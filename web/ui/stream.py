@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import override
 
+from web.aborting import abort_of
 from web.ui.routing import Dashboard, caller_of
 from web.ui.sources.api import Change, Word
 
@@ -25,8 +26,6 @@ log = logging.getLogger(__name__)
 PING_S: Final = 15.0
 PATIENCE_S: Final = 5.0
 """How long a browser may take nothing before its connection is aborted, which the end of the worker waits for."""
-ABORT: Final = "kraal.abort"
-"""ASGI extension of a worker's requests: its `call` ends the connection at once, whatever was not sent yet."""
 _MOST: Final = 200
 """Maximum number of open streams."""
 
@@ -48,8 +47,7 @@ class Streams:
         if self._open >= _MOST:
             return Response("Too many open pages", HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "10"})
         changes = self._dashboard.source.changes(caller_of(request))
-        abort: Callable[[], object] = request.scope.get("extensions", {}).get(ABORT, {}).get("call", _nothing)
-        return _EventStream(self._events(changes), abort, self._patience_s)
+        return _EventStream(self._events(changes), abort_of(request.scope), self._patience_s)
 
     async def _events(self, changes: AsyncGenerator[Change]) -> AsyncGenerator[bytes]:
         """Return the events, and a comment when there was none for a while, which finds closed connections."""
@@ -104,10 +102,6 @@ class _EventStream(StreamingResponse):
             log.info("Ended the stream of a browser that took nothing for %g s", self._patience_s)
         finally:
             await self._sent_events.aclose()
-
-
-def _nothing() -> None:
-    """Abort nothing: the server has no way to."""
 
 
 def event_of(change: Change) -> bytes:

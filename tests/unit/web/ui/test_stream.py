@@ -11,15 +11,15 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-import web.streams
 from tests.unit.web.ui.fake_source import FakeSource
+from web.aborting import ABORT
 from web.ui.app import DashboardApp
 from web.ui.features import Features
 from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering
 from web.ui.routing import Dashboard
 from web.ui.sources.api import Change, Source, Word
-from web.ui.stream import ABORT, Streams, event_of
+from web.ui.stream import Streams, event_of
 
 if TYPE_CHECKING:
     from starlette.types import Message
@@ -101,7 +101,6 @@ async def test_a_browser_that_leaves_ends_its_stream() -> None:
 
 
 async def test_a_browser_that_takes_nothing_is_disconnected() -> None:
-    assert ABORT == web.streams.ABORT
     aborted, sent = asyncio.Event(), 0
 
     async def receive() -> Message:
