@@ -156,17 +156,15 @@ def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -
     if not done.new and not done.gone:
         say(f"{path}: no changes")
         return
-    jars = any(is_coordinates(each.name) for each in (*done.new, *done.gone))
     say(
         f"{path}: {len(done.lock.jars)} jars, {len(done.lock.wheels)} wheels, {len(done.lock.java)} Java plugins. "
-        f"Restart the workers with {PLUGINS_LOCK}={path} to load them"
-        + ("; jars are only loaded when Spark starts." if jars else ".")
+        "Restart the workers with these properties:"
     )
-    if set(done.new) & set(done.lock.java):
-        say(
-            "For the Java plugins, also put this line into the properties of the workers before the "
-            f"restart: {PATH}={plugin_path(path)}"
-        )
+    say(f"{PLUGINS_LOCK}={path}")
+    if done.lock.java:
+        say(f"{PATH}={plugin_path(path)}")
+    if any(is_coordinates(each.name) for each in (*done.new, *done.gone)):
+        say("Spark loads jars only when it starts, so a restart of connectors is not enough.")
     if worker is None:
         say("Use --worker URL to show which tasks a restart stops.")
         return

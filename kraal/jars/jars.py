@@ -16,14 +16,11 @@ import fcntl
 import hashlib
 import re
 import shutil
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import click
 from typing_extensions import override
@@ -33,10 +30,9 @@ from kraal.jars import ivy
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
 from kraal.jars.places import cache_dir
+from kraal.jars.progress import DownloadProgress
 
 LOCK = Path(__file__).with_name("jars.lock")
-QUIET_S = 2.0
-"""Progress is printed only after this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +120,7 @@ def _fetch(wanted: Sequence[LockedJar], directory: Path) -> None:
         shutil.rmtree(left_over, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch,
-        _Progress(wanted) as progress,
+        DownloadProgress(f"Downloading {len(wanted)} jars for {wanted[0].group}") as progress,
     ):
         ivy.retrieve([j.coordinates for j in wanted], Path(scratch), transitive=False, progress=progress.show)
         fetched = [(jar, Path(scratch) / "jars" / jar.coordinates.file_name) for jar in wanted]
@@ -133,36 +129,6 @@ def _fetch(wanted: Sequence[LockedJar], directory: Path) -> None:
         for _, path in fetched:
             path.chmod(SHARED_FILE)  # private until now
             path.replace(directory / path.name)
-
-
-class _Progress:
-    """Prints download progress to stderr: in place on a terminal, otherwise one line every five seconds."""
-
-    def __init__(self, wanted: Sequence[LockedJar]) -> None:
-        self._what = f"Downloading {len(wanted)} jars for {wanted[0].group}"
-        self._begun = time.monotonic()
-        self._due = self._begun + QUIET_S
-        self._shown = False
-        self._in_place = sys.stderr.isatty()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def show(self, looked_up: int, fetched: int) -> None:
-        if time.monotonic() < self._due:
-            return
-        self._due = time.monotonic() + (0.5 if self._in_place else 5.0)
-        self._shown = True
-        text = f"{self._what}: {looked_up} resolved, {fetched} downloaded"
-        click.echo(f"\r{text}" if self._in_place else text, nl=not self._in_place, err=True)
-
-    def __exit__(self, *exc: object) -> None:
-        if not self._shown:
-            return
-        if self._in_place:
-            click.echo(err=True)
-        if exc[0] is None:
-            click.echo(f"{self._what}: done in {time.monotonic() - self._begun:.0f} s", err=True)
 
 
 @contextmanager

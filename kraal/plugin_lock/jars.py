@@ -10,6 +10,7 @@ from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, parse_lock, sha256_of
 from kraal.jars.places import pyspark_jars
+from kraal.jars.progress import DownloadProgress
 from kraal.plugin_lock.lock import Locked, PluginsUnfit
 
 
@@ -28,9 +29,10 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
         if name in ours:
             raise PluginsUnfit(f"Cannot add {text} as a plugin because Spark already provides {name}.")
     (scratch / "ivy").mkdir()
-    found = ivy.retrieve(
-        map(Coordinates.parse, added), scratch / "ivy", transitive=True, progress=lambda *_: None
-    )
+    with DownloadProgress("Downloading jars for Spark") as progress:
+        found = ivy.retrieve(
+            map(Coordinates.parse, added), scratch / "ivy", transitive=True, progress=progress.show
+        )
     kept, left = [], []
     for path in found:
         org, artifact, revision = path.stem.split("__")

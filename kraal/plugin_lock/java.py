@@ -26,6 +26,7 @@ from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_op
 from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import sha256_of
+from kraal.jars.progress import DownloadProgress
 from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginsUnfit, files_of
 
 LINK: Final = "java"
@@ -76,7 +77,8 @@ def resolve_java(wanted: Sequence[str], scratch: Path) -> list[tuple[Locked, Pat
         into = scratch / "java-ivy"
         into.mkdir()
         coordinates = [Coordinates.parse(each) for each in names.values()]
-        paths = ivy.retrieve(coordinates, into, transitive=False, progress=lambda *_: None)
+        with DownloadProgress(f"Downloading {len(names)} Java plugins") as progress:
+            paths = ivy.retrieve(coordinates, into, transitive=False, progress=progress.show)
         found += [(Locked(names[path.name], path.name, sha256_of(path)), path) for path in paths]
     return found
 

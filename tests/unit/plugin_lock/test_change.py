@@ -35,8 +35,8 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> Jars:
     """Return what each module of a Maven repository needs."""
     needs: Jars = {}
 
-    def retrieve(wanted: object, into: Path, *, transitive: bool, progress: object) -> list[Path]:
-        del progress
+    def retrieve(wanted: object, into: Path, *, transitive: bool, progress: ivy.Progress) -> list[Path]:
+        progress(1, 0)
         assert transitive
         names = [str(each) for each in wanted] if isinstance(wanted, map) else []
         (into / "jars").mkdir()
@@ -104,10 +104,11 @@ def test_jars_are_resolved_together_and_what_spark_has_is_left_to_it(maven: Jars
     result = kraal("add", "org.a:one:1", "org.c:three:1", "--lock", str(path))
     assert result.exit_code == 0, result.output
     assert "skipped because Spark provides them: org.slf4j:slf4j-api:1.7.36" in result.stdout
-    assert (
-        f"Restart the workers with kraal.plugins.lock={path} to load them; jars are only loaded"
-        in result.stdout
-    )
+    assert result.stdout.splitlines()[-4:-1] == [
+        f"{path}: 3 jars, 0 wheels, 0 Java plugins. Restart the workers with these properties:",
+        f"kraal.plugins.lock={path}",
+        "Spark loads jars only when it starts, so a restart of connectors is not enough.",
+    ]
     assert names(path) == ["org.a:one:1", "org.b:two:1", "org.c:three:1"]
     assert kraal("add", "org.a:one:2", "--lock", str(path)).exit_code == 0
     assert read_lock(path).added == ("org.a:one:2", "org.c:three:1")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.jars import ivy
+from kraal.jars import ivy, progress
 from kraal.java_plugins.discovery import plugin_path as entries_of
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import is_java, plugin_path
@@ -56,9 +56,9 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> None:
     """A repository in which every file exists."""
 
     def retrieve(
-        wanted: Iterable[ivy.Coordinates], into: Path, *, transitive: bool, progress: object
+        wanted: Iterable[ivy.Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
     ) -> list[Path]:
-        del progress
+        progress(1, 0)
         assert not transitive
         (into / "jars").mkdir()
         found = []
@@ -81,8 +81,11 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_archives_and_jars_of_a_repository_become_folders(lock: Path) -> None:
     result = kraal("add", POSTGRES, MONGO, SMT, "--lock", str(lock))
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[-2].endswith(f"the restart: plugin.path={lock.parent}/k/java")
-    assert "0 jars, 0 wheels, 3 Java plugins. Restart the workers with kraal.plugins.lock=" in result.stdout
+    assert result.stdout.splitlines()[-4:-1] == [
+        f"{lock}: 0 jars, 0 wheels, 3 Java plugins. Restart the workers with these properties:",
+        f"kraal.plugins.lock={lock}",
+        f"plugin.path={lock.parent}/k/java",
+    ]
     postgres, mongo = (
         "io.debezium__debezium-connector-postgres__3.7.0.Final-plugin",
         "org.mongodb.kafka__mongo-kafka-connect__2.0.1-all",
@@ -98,6 +101,18 @@ def test_archives_and_jars_of_a_repository_become_folders(lock: Path) -> None:
     assert [line.split()[:3] for line in listed] == [
         ["java", name, "added"] for name in (POSTGRES, SMT, MONGO)
     ]
+
+
+@pytest.mark.usefixtures("maven")
+def test_a_long_download_of_plugins_shows_its_progress(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    said = kraal("add", POSTGRES, MONGO, "--lock", str(lock)).stderr.splitlines()
+    assert said == [
+        "Downloading 2 Java plugins: 1 resolved, 0 downloaded",
+        "Downloading 2 Java plugins: done in 0 s",
+    ]
+    said = kraal("add", str(zipped(lock.parent / "one.zip", JAR)), "--lock", str(lock)).stderr.splitlines()
+    assert said == [], "nothing is downloaded"
 
 
 @pytest.mark.usefixtures("maven")
