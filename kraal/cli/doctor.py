@@ -2,45 +2,95 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import click
 
 from kraal.client.command import output_option
 from kraal.client.output import emit, painted, say
+from kraal.client.target import Target, parse_target
 from kraal.core.secrets import secrets
 from kraal.doctor.finding import Finding, Level
 
+_TIMEOUT_S: Final = 10.0
+_RETRY_S: Final = 5.0
+"""How long a request is retried while the workers rebalance."""
 _COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
 
 
 @click.command("doctor", short_help="Check what a worker needs, and say what to do.")
 @click.argument("worker", type=click.Path(path_type=Path), required=False, metavar="[WORKER.properties]")
+@click.option("--url", help="REST API URL of a running worker to check, Kraal's or Java's.")
+@click.option(
+    "--cacert",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="PEM file with trusted CA certificates for https.",
+)
 @output_option
-def doctor(worker: Path | None, *, style: str) -> None:
-    """Check Java, memory, disk, ports, brokers, topics, plugins and Spark, and say what to do about each problem.
+def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: str) -> None:
+    """Check Java, memory, disk, ports, brokers, topics, ACLs, plugins and Spark, and say what to do about each problem.
 
-    With WORKER.properties, everything that this worker needs is checked; without it, only the machine and Java. Nothing
-    is changed or created. docs/deploy/doctor.md describes the checks.
+    With WORKER.properties, everything that this worker needs is checked. With --url, a running worker is asked about
+    itself, its connectors and the other workers; KRAAL_USER and KRAAL_PASSWORD are its user and password. Without both,
+    only the machine and Java are checked. Nothing is changed or created. docs/deploy/doctor.md describes the checks.
 
     Exit codes: 0 no errors, though perhaps warnings; 1 at least one error.
     """
-    # Imported late because --help does not need it.
-    from kraal.doctor.run import examine  # noqa: PLC0415
-    from kraal.doctor.subject import Subject, read_subject  # noqa: PLC0415
-
-    subject, findings = (Subject(), []) if worker is None else read_subject(worker)
-    found = [*findings, *examine(subject)]
+    found = _findings(worker, None if url is None else _target(url, cacert))
     if style == "table":
         _print(found)
     else:
-        emit(
-            [{key: secrets.scrub(str(value)) for key, value in asdict(each).items()} for each in found], style
-        )
+        emit([_as_data(each) for each in found], style)
     if any(each.level is Level.ERROR for each in found):
         raise click.exceptions.Exit(1)
+
+
+def _findings(worker: Path | None, target: Target | None) -> list[Finding]:
+    """Run the checks; those of the machine, unless a running worker alone is meant, need the worker's packages."""
+    # Imported late because --help does not need it.
+    from kraal.doctor import run  # noqa: PLC0415
+
+    findings: list[Finding] = []
+    checks: dict[str, run.Check] = {}
+    if worker is not None or target is None:
+        from kraal.doctor.checks import local_checks  # noqa: PLC0415
+        from kraal.doctor.subject import Subject, read_subject  # noqa: PLC0415
+
+        subject, findings = (Subject(), []) if worker is None else read_subject(worker)
+        checks = local_checks(subject)
+    if target is not None:
+        from kraal.doctor.running import check_running  # noqa: PLC0415
+
+        checks["running worker"] = partial(check_running, target)
+    return [*findings, *run.examine(checks)]
+
+
+def _target(url: str, cacert: Path | None) -> Target:
+    """Return the worker at a URL. Raises BadTarget."""
+    return parse_target(
+        url,
+        user=os.environ.get("KRAAL_USER"),
+        password=os.environ.get("KRAAL_PASSWORD"),
+        cacert=cacert,
+        timeout_s=_TIMEOUT_S,
+        retry_s=_RETRY_S,
+    )
+
+
+def _as_data(finding: Finding) -> dict[str, str]:
+    """Return a finding for scripts, without secrets."""
+    found = {
+        "id": finding.id,
+        "area": finding.area,
+        "level": str(finding.level),
+        "what": finding.what,
+        "fix": finding.fix,
+    }
+    return {key: secrets.scrub(value) for key, value in found.items()}
 
 
 def _print(found: Sequence[Finding]) -> None:

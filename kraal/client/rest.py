@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
@@ -95,6 +95,11 @@ class Rest:
         found: list[Any] = self._shaped(list, self.ask("GET", *segments, query=query))
         return found
 
+    def get_with_headers(self, *segments: str) -> tuple[Any, Mapping[str, str]]:
+        """GET a path as `get` does; return a JSON object and the headers of the answer, whose names have no case."""
+        response = self._answered("GET", "/" + "/".join(map(segment, segments)), None)
+        return self._shaped(dict, self._parsed(response)), response.headers
+
     def names(self) -> list[str]:
         """Return the sorted names of all connectors. Raises the same errors as `ask`."""
         return sorted(map(str, self.get_list("connectors")))
@@ -107,11 +112,15 @@ class Rest:
         Raises Refused, NoAnswer, Unreachable.
         """
         path = "/" + "/".join(map(segment, segments)) + (f"?{urlencode(query)}" if query else "")
+        return self._parsed(self._answered(method, path, body))
+
+    def _answered(self, method: str, path: str, body: object) -> httpx2.Response:
+        """Send a request until it is neither to be retried nor refused. Raises Refused, NoAnswer, Unreachable."""
         deadline = self.clock.now() + self.target.retry_s
         while True:
             response = self._send(method, path, body)
             if HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
-                return self._parsed(response)
+                return response
             text = _message(response)
             pause_s = pause_before_retry(
                 method, response.status_code, text, response.headers.get("Retry-After")

@@ -1,4 +1,4 @@
-"""Checks of Kafka: a broker answers, and the internal topics are, or will be, as a worker needs them."""
+"""Checks of Kafka: a broker answers, and the internal topics and permissions are as a worker needs them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.worker.distributed import DistributedConfig, InternalTopic
 from kraal.core.errors import KraalError, StoreError
+from kraal.doctor.clock import now_s, of_records
 from kraal.doctor.finding import Finding, Level, ok
+from kraal.doctor.permissions import check_permissions
 from kraal.doctor.subject import Subject
 from kraal.kafka.cluster_info import cluster_id
+from kraal.kafka.permissions import PermissionsReader
 from kraal.kafka.topics import TopicAdmin
 
 _ANSWER_S = 4.0
@@ -37,8 +40,11 @@ def check_kafka(subject: Subject) -> Iterator[Finding]:
         try:
             for topic in _topics(subject.distributed):
                 yield from check_topic(admin, topic, single=topic is subject.distributed.config_topic)
+            yield check_times(admin, _topics(subject.distributed))
         finally:
             admin.close()
+        reader = PermissionsReader(options, client_id="kraal-doctor", timeout_s=_ANSWER_S)
+        yield from check_permissions(reader, subject.distributed)
 
 
 def check_topic(admin: TopicAdmin, topic: InternalTopic, *, single: bool) -> Iterator[Finding]:
@@ -62,6 +68,24 @@ def check_topic(admin: TopicAdmin, topic: InternalTopic, *, single: bool) -> Ite
     if found.replicas == 1:
         what = f"The topic {topic.name} has one replica: what is in it is lost with its broker"
         yield Finding("topics.replicas", Level.HINT, what, "Raise the replication factor to 3 in production.")
+
+
+def check_times(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> Finding:
+    """Check this machine's clock by the latest records of the topics that exist."""
+    times: dict[str, int] = {}
+    for topic in topics:
+        try:
+            latest_ms = admin.latest_time_ms(topic.name, admin.describe(topic.name).partitions)
+        except StoreError:  # the topic's own finding says why
+            continue
+        if latest_ms is not None:
+            times[topic.name] = latest_ms
+    if not times:
+        return Finding(
+            "clock.records", Level.SKIPPED, "No worker has written records yet whose times can be compared"
+        )
+    youngest = max(times, key=lambda name: times[name])
+    return of_records(youngest, times[youngest] / 1000, now_s())
 
 
 def _missing(topic: InternalTopic, reason: str) -> Finding:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kraal.doctor.finding import Finding, Level, ok
-from kraal.doctor.subject import Subject
 from kraal.jars.class_archive import known_archive
 from kraal.jars.errors import JavaMissing
 from kraal.jars.java import find_java
 
 
-def check_java(_: Subject) -> Iterator[Finding]:
+def check_java() -> Iterator[Finding]:
     """Check the Java that would run Spark."""
     try:
         java = find_java()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kraal.doctor.finding import Finding, Level, ok
 from kraal.doctor.subject import Subject
+from kraal.worker.resources import files_allowed
 
 _MEMINFO = Path("/proc/meminfo")
 _MB = 1024 * 1024
@@ -25,7 +26,7 @@ def check_machine(subject: Subject) -> Iterator[Finding]:
     available = available_memory()
     if available is not None:
         yield memory(available)
-    yield files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    yield files(files_allowed(*resource.getrlimit(resource.RLIMIT_NOFILE)))
     yield disk(scratch_of(subject))
 
 
@@ -49,11 +50,12 @@ def memory(available: int) -> Finding:
 
 
 def files(limit: int) -> Finding:
-    """Judge the limit of open files of this process."""
+    """Judge the limit of open files that a worker sets for itself when it starts."""
     if limit == resource.RLIM_INFINITY or limit >= LEAST_FILES:
         return ok("machine.files", "Enough files can be open at once")
-    fix = f"Raise the limit: `ulimit -n {LEAST_FILES}`, or LimitNOFILE={LEAST_FILES} in a systemd unit."
-    return Finding("machine.files", Level.WARNING, f"Only {limit} files can be open at once", fix)
+    what = f"Only {limit} files can be open at once, because the hard limit does not allow more"
+    fix = f"Raise the hard limit: `ulimit -Hn {LEAST_FILES}` as root, or LimitNOFILE={LEAST_FILES} in a systemd unit."
+    return Finding("machine.files", Level.WARNING, what, fix)
 
 
 def scratch_of(subject: Subject) -> Path:

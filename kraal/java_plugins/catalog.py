@@ -102,14 +102,19 @@ def digest_of(plugin_path: Iterable[str], discovery: str) -> str:
 
 def cached(digest: str) -> list[JavaPlugin] | None:
     """Return the catalog that was stored for a digest, if it can be read, and note that it was used."""
-    place = _place(digest)
+    found = peek(digest)
+    if found is not None:
+        with contextlib.suppress(OSError):  # another user's; it is kept as long as its owner uses it
+            os.utime(_place(digest))
+    return found
+
+
+def peek(digest: str) -> list[JavaPlugin] | None:
+    """Return the catalog that was stored for a digest, if it can be read. Writes nothing."""
     try:
-        found = parse_catalog(place.read_text("utf-8"))
+        return parse_catalog(_place(digest).read_text("utf-8"))
     except (OSError, ValueError, KeyError):
         return None
-    with contextlib.suppress(OSError):  # another user's; it is kept as long as its owner uses it
-        os.utime(place)
-    return found
 
 
 def is_marked(digest: str) -> bool:

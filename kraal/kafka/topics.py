@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_YOUNGEST: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 BROKER_DEFAULT = -1
 """For partitions and replication factor: use the broker's default."""
 _POLICY = "cleanup.policy"
@@ -124,6 +125,19 @@ class TopicAdmin:
     def end_offsets(self, topic: str, partitions: int, *, committed: bool = False) -> list[int]:
         """Return each partition's end; `committed`: the start of the first open transaction. Raises StoreError."""
         return self._offsets(topic, partitions, _END, committed=committed)
+
+    def latest_time_ms(self, topic: str, partitions: int) -> int | None:
+        """Return the latest time of a record, in milliseconds since the epoch; None without records.
+
+        Raises StoreError.
+        """
+        wanted = {TopicPartition(topic, number): _YOUNGEST for number in range(partitions)}
+        try:
+            asked = self._client().list_offsets(wanted, request_timeout=self.timeout_s)
+            times = [int(self._result(future).timestamp) for future in asked.values()]
+        except (KafkaException, TimeoutError) as exc:
+            raise self._not_found(f"cannot look up the records of the topic {topic!r}", topic, exc) from exc
+        return max((each for each in times if each >= 0), default=None)
 
     def create(self, topic: InternalTopic) -> bool:
         """Create `topic` unless it exists; return whether it was created. Raises StoreError, TopicUnfit.

@@ -15,11 +15,21 @@ MOST_FILES: Final = 65_536
 """Maximum limit of open files; enough for many thousands of connections."""
 
 
+def files_allowed(now: int, most: int) -> int:
+    """Return the soft limit of open files that a worker sets, from the soft and the hard limit that it finds.
+
+    RLIM_INFINITY means no limit.
+    """
+    if now == resource.RLIM_INFINITY:
+        return now
+    return max(now, MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most))
+
+
 def open_as_many_as_allowed() -> None:
     """Raise the limit of open files as far as allowed, as a JVM does, because each connection counts."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most)
-    if now != resource.RLIM_INFINITY and now < wanted:
+    wanted = files_allowed(now, most)
+    if wanted != now:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 

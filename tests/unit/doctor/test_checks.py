@@ -105,6 +105,17 @@ def test_open_files(limit: int, level: str) -> None:
     assert machine.files(limit).level == level
 
 
+@pytest.mark.parametrize(
+    ("soft", "hard", "level"),
+    [(1024, 4096, "ok"), (1024, 4095, "warning"), (1024, resource.RLIM_INFINITY, "ok")],
+)
+def test_open_files_are_those_that_a_worker_reaches_by_raising_its_soft_limit(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, level: str
+) -> None:
+    monkeypatch.setattr("kraal.doctor.machine.resource.getrlimit", lambda _: (soft, hard))
+    assert levels(machine.check_machine(Subject()))["machine.files"] == level
+
+
 def test_the_disk_of_a_directory_that_is_still_to_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +143,7 @@ def test_java_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise JavaMissing("Java was not found")
 
     monkeypatch.setattr(java, "find_java", missing)
-    [finding] = java.check_java(Subject())
+    [finding] = java.check_java()
     assert (finding.id, finding.level, finding.what) == ("java.version", Level.ERROR, "Java was not found")
 
 
@@ -142,7 +153,7 @@ def test_java_with_and_without_an_archive_of_classes(
 ) -> None:
     monkeypatch.setattr(java, "find_java", lambda: Path("/usr/bin/java"))
     monkeypatch.setattr(java, "known_archive", lambda: archive)
-    assert levels(java.check_java(Subject())) == {"java.version": "ok", "java.prepared": level}
+    assert levels(java.check_java()) == {"java.version": "ok", "java.prepared": level}
 
 
 # -- listeners -----------------------------------------------------------------------------------------------

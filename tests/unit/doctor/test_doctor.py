@@ -15,7 +15,6 @@ from kraal.cli.main import main
 from kraal.config.yaml_text import read_yaml, typed
 from kraal.doctor.finding import IDS, Finding, Level
 from kraal.doctor.run import examine
-from kraal.doctor.subject import Subject
 
 ROOT = Path(__file__).parents[3]
 FOUND = [
@@ -27,29 +26,29 @@ FOUND = [
 def test_findings_are_in_the_order_of_the_checks() -> None:
     first_done = threading.Event()
 
-    def slow(_: Subject) -> Iterable[Finding]:
+    def slow() -> Iterable[Finding]:
         first_done.wait(5)
         return FOUND[:1]
 
-    def quick(_: Subject) -> Iterable[Finding]:
+    def quick() -> Iterable[Finding]:
         first_done.set()
         return FOUND[1:]
 
-    assert examine(Subject(), {"slow": slow, "quick": quick}) == FOUND
+    assert examine({"slow": slow, "quick": quick}) == FOUND
 
 
 def test_a_check_that_fails_or_hangs_is_a_finding_beside_what_it_found() -> None:
     ended = threading.Event()
 
-    def fails(_: Subject) -> Iterable[Finding]:
+    def fails() -> Iterable[Finding]:
         yield FOUND[0]
         raise ValueError("a mistake")
 
-    def hangs(_: Subject) -> Iterable[Finding]:
+    def hangs() -> Iterable[Finding]:
         yield FOUND[1]
         ended.wait(20)
 
-    found = examine(Subject(), {"one": fails, "two": hangs}, limit_s=0.2)
+    found = examine({"one": fails, "two": hangs}, limit_s=0.2)
     ended.set()
     assert [(each.id, each.what) for each in found] == [
         ("java.version", "Java runs"),
@@ -87,7 +86,7 @@ def test_prints_findings_for_scripts(examined: list[Finding], style: str) -> Non
     read = json.loads(result.stdout) if style == "json" else read_yaml(result.stdout, typed)[0]
     assert (result.exit_code, read) == (
         0,
-        [{"id": "java.version", "level": "ok", "what": "Java runs", "fix": ""}],
+        [{"id": "java.version", "area": "java", "level": "ok", "what": "Java runs", "fix": ""}],
     )
 
 

@@ -1,0 +1,35 @@
+"""The checks of a machine and of a worker's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from kraal.doctor.broker import check_kafka
+from kraal.doctor.clock import check_clock
+from kraal.doctor.finding import Finding
+from kraal.doctor.installed import check_installed
+from kraal.doctor.java import check_java
+from kraal.doctor.listeners import check_listeners
+from kraal.doctor.machine import check_machine
+from kraal.doctor.plugins import check_plugins
+from kraal.doctor.run import Check
+from kraal.doctor.spark import check_spark
+from kraal.doctor.subject import Subject
+
+_CHECKS: Final[Mapping[str, Callable[[Subject], Iterable[Finding]]]] = {
+    "machine": check_machine,
+    "clock": lambda _: check_clock(),
+    "installation": lambda _: check_installed(),
+    "java": lambda _: check_java(),
+    "listeners": check_listeners,
+    "broker": check_kafka,
+    "plugins": check_plugins,
+    "spark": check_spark,
+}
+
+
+def local_checks(subject: Subject) -> dict[str, Check]:
+    """Return the checks of this machine and of a worker's file by name, in the order in which they are shown."""
+    return {name: partial(check, subject) for name, check in _CHECKS.items()}

@@ -1,0 +1,88 @@
+"""Checks of the clock: the kernel's own judgment, and times that others have written. Writes nothing.
+
+Brokers do not tell their time. But a record in a storage topic has the time of the worker that wrote it, and cannot be
+younger than now unless one of the two clocks is wrong.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Iterator
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from kraal.doctor.finding import Finding, Level, ok
+
+_TIMEX_BYTES = 1024
+"""More than `struct timex` has on any Linux; zeros ask for the state and set nothing. Source: adjtimex(2)."""
+_TIME_ERROR = 5
+TOLERATED_S = 5.0
+_FIX = "Synchronize the clocks of all machines: chrony, or systemd-timesyncd."
+
+
+def check_clock() -> Iterator[Finding]:
+    """Check whether the kernel knows its clock to be synchronized."""
+    state = kernel_state()
+    if state is None:
+        yield Finding(
+            "clock.synchronized", Level.SKIPPED, "The kernel does not tell whether its clock is right"
+        )
+    else:
+        yield synchronized(state)
+
+
+def kernel_state() -> int | None:
+    """Return the state of the kernel's clock, as adjtimex(2) does; None where it cannot be asked."""
+    try:
+        ask = ctypes.CDLL(None).adjtimex
+    except (OSError, AttributeError):
+        return None
+    state = int(ask(ctypes.create_string_buffer(_TIMEX_BYTES)))
+    return None if state < 0 else state
+
+
+def synchronized(state: int) -> Finding:
+    """Judge the state of the kernel's clock."""
+    if state != _TIME_ERROR:
+        return ok("clock.synchronized", "The kernel's clock is synchronized")
+    what = "The kernel does not count its clock as synchronized"
+    return Finding("clock.synchronized", Level.HINT, what, _FIX)
+
+
+def of_records(topic: str, latest_s: float, now_s: float) -> Finding:
+    """Judge the time of a topic's latest record, in seconds since the epoch; it may be as old as it likes."""
+    ahead_s = latest_s - now_s
+    if ahead_s <= TOLERATED_S:
+        return ok("clock.records", f"No record of the topic {topic} is from the future")
+    what = f"A record of the topic {topic} is from {ahead_s:,.0f} s in the future: this clock is behind its writer's"
+    return Finding("clock.records", Level.WARNING, what, _FIX)
+
+
+def of_worker(url: str, date: str | None, asked_s: float, answered_s: float) -> Finding:
+    """Judge the header `Date` of a worker's answer.
+
+    Args:
+        url: The worker's, shown.
+        date: The header; its resolution is a second.
+        asked_s: When the request was sent, in seconds since the epoch.
+        answered_s: When the answer was there.
+    """
+    try:
+        told = parsedate_to_datetime(date or "")
+    except ValueError:
+        return Finding("clock.worker", Level.SKIPPED, f"{url} does not tell its time")
+    told_s = (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+    off_s = told_s - answered_s if told_s > answered_s else min(told_s + 1 - asked_s, 0.0)
+    if abs(off_s) <= TOLERATED_S:
+        return ok(
+            "clock.worker", f"The clock of {url} differs from this machine's by less than {TOLERATED_S:g} s"
+        )
+    word = "ahead of" if off_s > 0 else "behind"
+    what = f"The clock of {url} is {abs(off_s):,.0f} s {word} this machine's"
+    return Finding("clock.worker", Level.WARNING, what, _FIX)
+
+
+def now_s() -> float:
+    """Return this machine's time in seconds since the epoch."""
+    return time.time()

@@ -1,0 +1,134 @@
+"""Judges connectors and tasks by the answer to `GET /connectors?expand=status&expand=info&expand=progress`. Pure.
+
+Java workers ignore `progress`. The shape: `{name: {"status": {…}, "info": {…}[, "progress": {…}]}}`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kraal.core.traces import root_cause
+from kraal.doctor.finding import Finding, Level, ok
+
+Found = Mapping[str, Any]
+_FAILED: Final = "FAILED"
+_SHOWN: Final = 5
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_LISTS: Final = ("transforms", "predicates")
+_ENDINGS: Final = ("Connector", "HeaderConverter", "Converter", "Transformation", "Predicate")
+
+
+def workers(found: Found) -> list[str]:
+    """Return the sorted ids, `host:port`, of the workers that run something."""
+    ids = {str(part.get("worker_id") or "") for each in found.values() for part in _parts(each)}
+    return sorted(ids - {""})
+
+
+def failed(found: Found) -> Iterator[Finding]:
+    """Yield a finding for each failed connector, and one for the failed tasks of each connector."""
+    well = True
+    for name, each in found.items():
+        fix = f"Correct the cause, then: kraal restart {shlex.quote(name)} --tasks --only-failed"
+        connector, *tasks = _parts(each)
+        if connector.get("state") == _FAILED:
+            what = f"The connector {name} has failed on {connector.get('worker_id')}: {_cause(connector)}"
+            yield Finding("connectors.failed", Level.ERROR, what, fix)
+            well = False
+        if gone := [task for task in tasks if task.get("state") == _FAILED]:
+            what = (
+                f"{len(gone)} of {len(tasks)} tasks of {name} have failed, {_places(gone)}: {_cause(gone[0])}"
+            )
+            yield Finding("connectors.failed", Level.ERROR, what, fix)
+            well = False
+    if well:
+        tasks_of_all = sum(len(_parts(each)) - 1 for each in found.values())
+        yield ok("connectors.failed", f"None of {len(found)} connectors and {tasks_of_all} tasks has failed")
+
+
+def stalled(found: Found) -> Iterator[Finding]:
+    """Yield a finding for each stalled task; only Kraal's workers tell of them."""
+    if not any("progress" in each for each in found.values()):
+        if found:
+            yield Finding("connectors.stalled", Level.SKIPPED, "Java workers do not tell of stalled tasks")
+        return
+    late = [
+        (name, task)
+        for name, each in found.items()
+        for task in (each.get("progress") or {}).get("tasks", ())
+        if task.get("stalled")
+    ]
+    for name, task in late:
+        ms = task.get("step_ms")
+        since = f" for {ms / 1000:,.0f} s" if isinstance(ms, int | float) else ""
+        what = f"Task {task.get('id')} of {name} on {task.get('worker_id')} has made no progress{since}"
+        fix = "Look at the system that it reads or writes; a restart of the task helps if a call hangs."
+        yield Finding("connectors.stalled", Level.WARNING, what, fix)
+    silent = sorted(
+        {str(worker) for each in found.values() for worker in (each.get("progress") or {}).get("silent", ())}
+    )
+    if silent:
+        what = f"Of the tasks on {', '.join(silent)} it is not known whether they are stalled"
+        yield Finding("connectors.stalled", Level.SKIPPED, what)
+    elif not late:
+        yield ok("connectors.stalled", "No task is stalled")
+
+
+def plugins(url: str, found: Found, listed: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield a finding for each class that connectors name and the worker at `url` does not list.
+
+    Workers before Kafka 3.2 list only connectors; then only these are judged.
+    """
+    known = {name for plugin in listed for name in _names(str(plugin.get("class") or ""))}
+    all_kinds = any(plugin.get("type") == "converter" for plugin in listed)
+    users: dict[str, list[str]] = {}
+    for name, each in found.items():
+        config: Mapping[str, Any] = (each.get("info") or {}).get("config") or {}
+        for wanted in _classes(config, all_kinds=all_kinds):
+            if wanted not in known and "${" not in wanted:
+                users.setdefault(wanted, []).append(name)
+    for wanted, names in users.items():
+        what = f"{url} lacks the plugin {wanted}, which is needed by {_some(names)}"
+        fix = "Install the plugin on every worker, in a directory of plugin.path or with `kraal plugins add`."
+        yield Finding("connectors.plugins", Level.WARNING, what, fix)
+    if found and not users:
+        yield ok("connectors.plugins", f"{url} has the plugins of all connectors")
+
+
+def _parts(each: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the status of a connector, and those of its tasks."""
+    status: Mapping[str, Any] = each.get("status") or {}
+    return [status.get("connector") or {}, *(status.get("tasks") or ())]
+
+
+def _cause(part: Mapping[str, Any]) -> str:
+    return root_cause(part.get("trace")) or "without a trace"
+
+
+def _places(tasks: Sequence[Mapping[str, Any]]) -> str:
+    return _some([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks])
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more
+
+
+def _classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[str]:
+    """Yield the classes that a connector's config names."""
+    keys = ["connector.class"]
+    if all_kinds:
+        keys += _CONVERTERS
+        for each in _LISTS:
+            aliases = [alias.strip() for alias in str(config.get(each) or "").split(",")]
+            keys += [f"{each}.{alias}.type" for alias in aliases if alias]
+    yield from dict.fromkeys(str(config[key]).strip() for key in keys if config.get(key))
+
+
+def _names(class_name: str) -> Iterator[str]:
+    """Yield the names by which a config may refer to a class. Source: PluginUtils.simpleName, prunedName."""
+    simple = class_name.replace("$", ".").rpartition(".")[2]
+    yield class_name
+    yield simple
+    yield from (simple[: simple.rfind(ending)] for ending in _ENDINGS if ending in simple)

@@ -1,0 +1,93 @@
+"""Checks of the installed distribution: its files are those that were installed.
+
+The names of Kraal's packages `actors` and `web` are generic. Another distribution with a file of the same path replaces
+it without a word; pip and uv write what they install, with its digest, into the distribution's RECORD.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution, distributions
+from pathlib import Path
+
+from kraal.doctor.finding import Finding, Level, ok
+
+_SHOWN = 3
+_REINSTALL = (
+    "Install Kraal again, in an environment of its own: pip install --force-reinstall --no-deps kraal"
+)
+
+
+def check_installed() -> Iterator[Finding]:
+    """Compare the files of the distribution `kraal` with its RECORD. Reads all of them."""
+    try:
+        kraal = distribution("kraal")
+    except PackageNotFoundError:
+        yield Finding("install.files", Level.SKIPPED, "Kraal is not installed, but runs from its source")
+        return
+    yield from judged(kraal, distributions())
+
+
+def judged(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Finding]:
+    """Judge the files of a distribution; `others` are searched for the owner of a replaced file."""
+    recorded = [each for each in kraal.files or () if each.hash is not None and _is_code(each)]
+    missing = [str(each) for each in recorded if not _path(each).is_file()]
+    changed = [str(each) for each in recorded if str(each) not in missing and not _is_as_recorded(each)]
+    if missing:
+        yield Finding(
+            "install.files", Level.ERROR, f"Files of Kraal are missing: {_some(missing)}", _REINSTALL
+        )
+    owners = _owners(changed, others)
+    if owners:
+        taken = [each for each in changed if each in owners]
+        what = f"{', '.join(sorted({*owners.values()}))} has replaced files of Kraal: {_some(taken)}"
+        yield Finding("install.files", Level.ERROR, what, _REINSTALL)
+    edited = [each for each in changed if each not in owners]
+    if edited:
+        what = f"Files of Kraal are not those that were installed: {_some(edited)}"
+        yield Finding("install.files", Level.WARNING, what, _REINSTALL)
+    if not recorded:
+        yield Finding(
+            "install.files",
+            Level.SKIPPED,
+            "Kraal's code is not in its distribution: the installation is editable",
+        )
+    elif not missing and not changed:
+        yield ok("install.files", f"Kraal's {len(recorded):,} files are those that were installed")
+
+
+def _is_code(file: PackagePath) -> bool:
+    """Whether a file is part of a package: installers change scripts and metadata."""
+    return len(file.parts) > 1 and file.parts[0] in ("actors", "kraal", "web")
+
+
+def _is_as_recorded(file: PackagePath) -> bool:
+    if file.hash is None:
+        return True
+    digest = hashlib.new(file.hash.mode, _path(file).read_bytes(), usedforsecurity=False).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == file.hash.value
+
+
+def _path(file: PackagePath) -> Path:
+    return Path(str(file.locate()))
+
+
+def _owners(changed: Collection[str], others: Iterable[Distribution]) -> dict[str, str]:
+    """Return the names of the distributions that claim changed files of Kraal, by file."""
+    if not changed:
+        return {}
+    wanted = {*changed}
+    return {
+        str(file): each.name
+        for each in others
+        if each.name != "kraal"
+        for file in each.files or ()
+        if str(file) in wanted
+    }
+
+
+def _some(files: Collection[str]) -> str:
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    return ", ".join([*files][:_SHOWN]) + more

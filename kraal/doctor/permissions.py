@@ -1,0 +1,115 @@
+"""Checks of ACLs: what the worker's Kafka user may do. Asks the brokers for it, and tries nothing out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from kraal.config.worker.distributed import DistributedConfig, ExactlyOnce, InternalTopic
+from kraal.core.errors import StoreError
+from kraal.doctor.finding import Finding, Level, ok
+from kraal.kafka.permissions import Permissions
+
+_PAGE = "docs/security.md lists all permissions that a worker needs."
+_USES_TOPIC = frozenset({"READ", "WRITE"})
+_OPTIONAL = "DESCRIBE_CONFIGS"
+_USES_GROUP = frozenset({"READ", "DESCRIBE"})
+
+
+class Reader(Protocol):
+    """What answers for the brokers, such as `PermissionsReader`. Its methods raise StoreError."""
+
+    def of_cluster(self) -> Permissions:
+        """Return the operations on the cluster."""
+
+    def of_topic(self, topic: str) -> Permissions:
+        """Return the operations on a topic."""
+
+    def of_group(self, group: str) -> Permissions:
+        """Return the operations on a group."""
+
+
+def check_permissions(reader: Reader, config: DistributedConfig) -> Iterator[Finding]:
+    """Check what a distributed worker's user may do on its topics, its group and the cluster."""
+    missing: list[InternalTopic] = []
+    for topic in (config.config_topic, config.offset_topic, config.status_topic):
+        try:
+            found = reader.of_topic(topic.name)
+        except StoreError as exc:
+            yield Finding("acls.topics", Level.SKIPPED, str(exc))
+            continue
+        if found.missing:
+            missing.append(topic)
+        else:
+            yield from of_topic(topic, found)
+    try:
+        yield of_group(config.group_id, reader.of_group(config.group_id))
+    except StoreError as exc:
+        yield Finding("acls.group", Level.SKIPPED, str(exc))
+    if missing:
+        try:
+            yield of_cluster(reader.of_cluster(), missing)
+        except StoreError as exc:
+            yield Finding("acls.cluster", Level.SKIPPED, str(exc))
+    if config.transactional_id is not None:
+        yield of_transactions(config)
+
+
+def of_topic(topic: InternalTopic, found: Permissions) -> Iterator[Finding]:
+    """Judge the permissions on a storage topic that exists."""
+    lacking = _USES_TOPIC - found.operations
+    if found.refused or (found.operations and lacking):
+        what = f"The worker's user may not {_words(lacking)} the topic {topic.name}"
+        fix = f"Allow Read, Write and DescribeConfigs on it, or correct {topic.key}. {_PAGE}"
+        yield Finding("acls.topics", Level.ERROR, what, fix)
+    elif not found.operations:
+        what = f"The brokers do not tell what the worker's user may do on the topic {topic.name}"
+        yield Finding("acls.topics", Level.SKIPPED, what)
+    elif _OPTIONAL not in found.operations:
+        what = (
+            f"The worker's user may not read the settings of the topic {topic.name}, so no worker checks them"
+        )
+        yield Finding("acls.topics", Level.HINT, what, f"Allow DescribeConfigs on it. {_PAGE}")
+    else:
+        yield ok("acls.topics", f"The worker's user may read and write the topic {topic.name}")
+
+
+def of_group(group: str, found: Permissions) -> Finding:
+    """Judge the permissions on the workers' group."""
+    lacking = _USES_GROUP - found.operations
+    if found.refused or (found.operations and lacking):
+        what = f"The worker's user may not {_words(lacking)} the group {group}, so the worker cannot join it"
+        fix = f"Allow Read and Describe on the group, or correct group.id. {_PAGE}"
+        return Finding("acls.group", Level.ERROR, what, fix)
+    if not found.operations:
+        what = f"The brokers do not tell what the worker's user may do on the group {group}"
+        return Finding("acls.group", Level.SKIPPED, what)
+    return ok("acls.group", f"The worker's user may join the group {group}")
+
+
+def of_cluster(found: Permissions, missing: Iterable[InternalTopic]) -> Finding:
+    """Judge whether the first worker can create the topics that do not exist."""
+    names = ", ".join(topic.name for topic in missing)
+    if "CREATE" in found.operations:
+        return ok("acls.cluster", f"The worker's user may create topics: {names}")
+    what = (
+        f"The worker's user may not create topics in the whole cluster; whether it may create {names} is not known "
+        "before they exist"
+    )
+    fix = f"Allow Create on the topics, or create them, compacted. {_PAGE}"
+    return Finding("acls.cluster", Level.HINT, what, fix)
+
+
+def of_transactions(config: DistributedConfig) -> Finding:
+    """Name the transactional ids of exactly-once support, about which brokers cannot be asked."""
+    needed = [f"`{config.transactional_id}`"]
+    if config.exactly_once is ExactlyOnce.ENABLED:
+        needed.append(f"all that begin with `{config.group_id}-`")
+    what = "Whether the worker's user may use the transactional ids of exactly-once support cannot be asked"
+    fix = f"If the brokers have ACLs, allow Describe and Write on transactional ids: {' and '.join(needed)}. {_PAGE}"
+    return Finding("acls.transactions", Level.HINT, what, fix)
+
+
+def _words(operations: Iterable[str]) -> str:
+    """Return operations as part of a sentence, in a fixed order: `read or write`."""
+    return " or ".join(each.lower() for each in sorted(operations))

@@ -1,0 +1,106 @@
+"""Clocks: the kernel's state, times of records, and the header `Date` of workers."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from kraal.config.worker.distributed import InternalTopic
+from kraal.core.errors import StoreError
+from kraal.doctor import broker
+from kraal.doctor.broker import check_times
+from kraal.doctor.clock import check_clock, kernel_state, of_records, of_worker, synchronized
+from kraal.doctor.finding import Level
+from kraal.kafka.topics import Described
+
+THEN_S = 1_800_000_000
+THEN = "Fri, 15 Jan 2027 08:00:00 GMT"
+
+
+@pytest.mark.parametrize(("state", "level"), [(0, Level.OK), (1, Level.OK), (4, Level.OK), (5, Level.HINT)])
+def test_the_state_of_the_kernels_clock(state: int, level: Level) -> None:
+    assert synchronized(state).level is level
+
+
+def test_a_kernel_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        @staticmethod
+        def adjtimex(buffer: Any) -> int:
+            assert bytes(buffer) == bytes(len(buffer)), "zeros ask, anything else sets"
+            return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Refusing)
+    assert [each.level for each in check_clock()] == [Level.SKIPPED]
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    assert kernel_state() is None
+
+
+def test_the_kernels_state_is_one_of_those_documented() -> None:
+    assert kernel_state() in (None, 0, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(("ahead_s", "level"), [(-86_400.0, "ok"), (5.0, "ok"), (5.1, "warning")])
+def test_a_record_from_the_future_means_that_a_clock_is_wrong(ahead_s: float, level: str) -> None:
+    finding = of_records("statuses", THEN_S + ahead_s, THEN_S)
+    assert (finding.id, finding.level, "statuses" in finding.what) == ("clock.records", level, True)
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "answered_s", "level", "words"),
+    [
+        (0.0, 0.1, Level.OK, "less than 5 s"),
+        (0.9, 0.99, Level.OK, "less than 5 s"),
+        (-5.0, -5.0, Level.OK, "less than 5 s"),
+        (-30.0, -29.9, Level.WARNING, "is 30 s ahead of this"),
+        (5.9, 6.0, Level.OK, "less than 5 s"),
+        (61.0, 61.1, Level.WARNING, "is 60 s behind this"),
+        (-40.0, 40.0, Level.OK, "less than 5 s"),
+    ],
+)
+def test_the_time_of_a_worker(asked_s: float, answered_s: float, level: Level, words: str) -> None:
+    """An answer that took long tells little; its time is one between request and answer."""
+    finding = of_worker("http://w:1", THEN, THEN_S + asked_s, THEN_S + answered_s)
+    assert (finding.id, finding.level, words in finding.what) == ("clock.worker", level, True), finding
+
+
+@pytest.mark.parametrize("date", [None, "", "soon"])
+def test_a_worker_that_tells_no_time(date: str | None) -> None:
+    assert of_worker("http://w:1", date, THEN_S, THEN_S).level is Level.SKIPPED
+
+
+class Topics:
+    """An admin client that knows the latest times of topics; None: no records; absent: no such topic."""
+
+    def __init__(self, times: dict[str, int | None]) -> None:
+        self._times = times
+
+    def describe(self, topic: str) -> Described:
+        if topic not in self._times:
+            raise StoreError("does not exist")
+        return Described("id", 3, 1)
+
+    def latest_time_ms(self, topic: str, partitions: int) -> int | None:
+        assert partitions == 3
+        return self._times[topic]
+
+
+@pytest.mark.parametrize(
+    ("times", "level", "words"),
+    [
+        ({}, Level.SKIPPED, "No worker has written"),
+        ({"a": None}, Level.SKIPPED, "No worker has written"),
+        ({"a": 1_000, "b": None, "c": 999}, Level.OK, "the topic a "),
+        ({"a": 1_000, "c": 67_000}, Level.WARNING, "the topic c is from 66 s in the future"),
+    ],
+)
+def test_the_latest_record_of_all_storage_topics_counts(
+    monkeypatch: pytest.MonkeyPatch, times: dict[str, int | None], level: Level, words: str
+) -> None:
+    monkeypatch.setattr(broker, "now_s", lambda: 1.0)
+    topics = [
+        InternalTopic(key="k", name=name, partitions=3, replication_factor=1, settings={}) for name in "abc"
+    ]
+    finding = check_times(Topics(times), topics)  # type: ignore[arg-type]
+    assert (finding.id, finding.level, words in finding.what) == ("clock.records", level, True)

@@ -1,0 +1,91 @@
+"""The files of the installed distribution, and who has replaced them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.metadata import Distribution, PackageNotFoundError, PathDistribution
+from pathlib import Path
+
+import pytest
+
+from kraal.doctor import installed
+from kraal.doctor.finding import Finding, Level
+from kraal.doctor.installed import check_installed, judged
+
+FILES = {"web/app.py": "ours", "web/__init__.py": "", "kraal/core/errors.py": "class KraalError: ...\n"}
+
+
+def install(site: Path, name: str, files: dict[str, str]) -> Distribution:
+    """Write files and a RECORD as pip does."""
+    lines = []
+    for path, text in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(text)}")
+    about = site / f"{name}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "RECORD").write_text(
+        "\n".join([*lines, f"{about.name}/RECORD,,", f"../../bin/{name},sha256=x,1"])
+    )
+    return PathDistribution(about)
+
+
+def only(found: list[Finding]) -> tuple[Level, str]:
+    [finding] = found
+    assert finding.id == "install.files"
+    assert bool(finding.fix) == (finding.level in (Level.WARNING, Level.ERROR))
+    return finding.level, finding.what
+
+
+def test_files_as_they_were_installed(tmp_path: Path) -> None:
+    kraal = install(tmp_path, "kraal", FILES)
+    assert only([*judged(kraal, [kraal])]) == (Level.OK, "Kraal's 3 files are those that were installed")
+
+
+def test_a_file_that_another_package_has_replaced_names_the_package(tmp_path: Path) -> None:
+    kraal = install(tmp_path, "kraal", FILES)
+    other = install(tmp_path, "web-py", {"web/app.py": "theirs", "web/http.py": ""})
+    level, what = only([*judged(kraal, [kraal, other])])
+    assert (level, what) == (Level.ERROR, "web-py has replaced files of Kraal: web/app.py")
+
+
+def test_a_package_with_the_same_name_and_other_files_replaces_nothing(tmp_path: Path) -> None:
+    kraal = install(tmp_path, "kraal", FILES)
+    other = install(tmp_path, "web-py", {"web/http.py": ""})
+    assert only([*judged(kraal, [kraal, other])])[0] is Level.OK
+
+
+def test_a_file_that_was_edited_is_a_warning_and_one_that_is_missing_an_error(tmp_path: Path) -> None:
+    kraal = install(tmp_path, "kraal", FILES)
+    (tmp_path / "web/app.py").write_text("mine")
+    assert only([*judged(kraal, [kraal])]) == (
+        Level.WARNING,
+        "Files of Kraal are not those that were installed: web/app.py",
+    )
+    (tmp_path / "web/app.py").unlink()
+    assert only([*judged(kraal, [kraal])]) == (Level.ERROR, "Files of Kraal are missing: web/app.py")
+
+
+def test_of_many_files_three_are_named(tmp_path: Path) -> None:
+    kraal = install(tmp_path, "kraal", {f"actors/a{number}.py": "" for number in range(5)})
+    for number in range(5):
+        (tmp_path / f"actors/a{number}.py").unlink()
+    assert only([*judged(kraal, [])])[1].endswith(
+        "missing: actors/a0.py, actors/a1.py, actors/a2.py and 2 more"
+    )
+
+
+def test_an_editable_installation_has_no_files_to_compare(tmp_path: Path) -> None:
+    kraal = install(tmp_path, "kraal", {"_kraal.pth": "/src"})
+    assert only([*judged(kraal, [])])[0] is Level.SKIPPED
+
+
+def test_source_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Distribution:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(installed, "distribution", missing)
+    assert only([*check_installed()]) == (Level.SKIPPED, "Kraal is not installed, but runs from its source")

@@ -1,0 +1,206 @@
+"""ACLs: what is said of the operations that brokers name, and which operations are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
+
+from kraal.config.worker.distributed import DistributedConfig, parse_distributed
+from kraal.core.errors import StoreError
+from kraal.doctor.finding import Level
+from kraal.doctor.permissions import check_permissions
+from kraal.kafka import permissions
+from kraal.kafka.permissions import Permissions, PermissionsReader
+
+WORKER = {
+    "bootstrap.servers": "b:9092",
+    "group.id": "g",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "status.storage.topic": "statuses",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+}
+TOPIC = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
+GROUP = Permissions(frozenset({"READ", "DESCRIBE"}))
+MISSING = Permissions(missing=True)
+
+
+def config(**more: str) -> DistributedConfig:
+    return parse_distributed({**WORKER, **{key.replace("_", "."): value for key, value in more.items()}})
+
+
+@dataclass
+class Brokers:
+    """Answers by the names of resources; None fails."""
+
+    topics: Mapping[str, Permissions | None] = field(default_factory=dict)
+    group: Permissions | None = GROUP
+    cluster: Permissions | None = field(default_factory=Permissions)
+
+    def of_cluster(self) -> Permissions:
+        return self._answer(self.cluster)
+
+    def of_topic(self, topic: str) -> Permissions:
+        assert topic in ("configs", "offsets", "statuses")
+        return self._answer(self.topics.get(topic, TOPIC))
+
+    def of_group(self, group: str) -> Permissions:
+        assert group == "g"
+        return self._answer(self.group)
+
+    @staticmethod
+    def _answer(found: Permissions | None) -> Permissions:
+        if found is None:
+            raise StoreError("Cannot look it up: timed out")
+        return found
+
+
+def told(brokers: Brokers, worker: DistributedConfig | None = None) -> list[tuple[str, Level, str]]:
+    found = [*check_permissions(brokers, worker or config())]
+    assert all(bool(each.fix) == (each.level not in (Level.OK, Level.SKIPPED)) for each in found)
+    return [(each.id, each.level, each.what) for each in found]
+
+
+def test_a_user_who_may_do_everything() -> None:
+    assert [each[:2] for each in told(Brokers())] == [
+        *[("acls.topics", Level.OK)] * 3,
+        ("acls.group", Level.OK),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "level", "words"),
+    [
+        (Permissions(TOPIC.operations - {"WRITE"}), Level.ERROR, "may not write the topic configs"),
+        (Permissions(frozenset({"DESCRIBE"})), Level.ERROR, "may not read or write the topic configs"),
+        (Permissions(refused=True), Level.ERROR, "may not read or write the topic configs"),
+        (
+            Permissions(TOPIC.operations - {"DESCRIBE_CONFIGS"}),
+            Level.HINT,
+            "the settings of the topic configs",
+        ),
+        (Permissions(), Level.SKIPPED, "do not tell what the worker's user may do on the topic configs"),
+        (None, Level.SKIPPED, "Cannot look it up: timed out"),
+    ],
+)
+def test_operations_on_a_storage_topic(found: Permissions | None, level: Level, words: str) -> None:
+    first, *others = told(Brokers({"configs": found}))
+    assert (first[:2], words in first[2]) == (("acls.topics", level), True)
+    assert {each[1] for each in others} == {Level.OK}
+
+
+@pytest.mark.parametrize(
+    ("found", "level", "words"),
+    [
+        (Permissions(frozenset({"DESCRIBE"})), Level.ERROR, "may not read the group g"),
+        (Permissions(refused=True), Level.ERROR, "may not describe or read the group g"),
+        (Permissions(), Level.SKIPPED, "do not tell what the worker's user may do on the group g"),
+        (None, Level.SKIPPED, "Cannot look it up: timed out"),
+    ],
+)
+def test_operations_on_the_group(found: Permissions | None, level: Level, words: str) -> None:
+    *_, last = told(Brokers(group=found))
+    assert (last[:2], words in last[2]) == (("acls.group", level), True)
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        (Permissions(frozenset({"CREATE"})), Level.OK),
+        (Permissions(frozenset({"DESCRIBE"})), Level.HINT),
+        (Permissions(), Level.HINT),
+        (None, Level.SKIPPED),
+    ],
+)
+def test_creation_of_topics_matters_while_topics_are_missing(found: Permissions | None, level: Level) -> None:
+    *_, last = told(Brokers({"offsets": MISSING}, cluster=found))
+    assert last[:2] == ("acls.cluster", level)
+    assert found is None or "offsets" in last[2]
+    assert "acls.cluster" not in {each[0] for each in told(Brokers(cluster=found))}
+
+
+def test_transactional_ids_are_named_only_with_exactly_once_support() -> None:
+    def fixes(worker: DistributedConfig) -> list[str]:
+        found = check_permissions(Brokers(), worker)
+        return [each.fix for each in found if (each.id, each.level) == ("acls.transactions", Level.HINT)]
+
+    assert fixes(config()) == []
+    [preparing] = fixes(config(exactly_once_source_support="preparing"))
+    [enabled] = fixes(config(exactly_once_source_support="enabled"))
+    assert ("`connect-cluster-g`" in preparing, "`g-`" in preparing) == (True, False)
+    assert ("`connect-cluster-g`" in enabled, "`g-`" in enabled) == (True, True)
+
+
+# -- what is asked of the brokers ----------------------------------------------------------------------------
+
+
+class Described:
+    """A description with operations, of a topic, a group or the cluster."""
+
+    def __init__(self, operations: list[AclOperation] | None) -> None:
+        self.authorized_operations = operations
+
+
+class FakeAdmin:
+    """librdkafka's admin client: each description has one answer, an error or operations."""
+
+    answer: KafkaError | list[AclOperation] | None = None
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        assert settings["bootstrap.servers"] == "b:9092"
+
+    def describe_cluster(self, **options: Any) -> Future[Any]:
+        return self._answered(options)
+
+    def describe_topics(self, topics: Any, **options: Any) -> dict[str, Future[Any]]:
+        return {each: self._answered(options) for each in topics.topic_names}
+
+    def describe_consumer_groups(self, groups: list[str], **options: Any) -> dict[str, Future[Any]]:
+        return {each: self._answered(options) for each in groups}
+
+    def poll(self, timeout: float) -> int:
+        return int(timeout)
+
+    def _answered(self, options: Mapping[str, Any]) -> Future[Any]:
+        assert options == {"include_authorized_operations": True, "request_timeout": 2.0}
+        done: Future[Any] = Future()
+        if isinstance(self.answer, KafkaError):
+            done.set_exception(KafkaException(self.answer))
+        else:
+            done.set_result(Described(self.answer))
+        return done
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ([AclOperation.READ, AclOperation.DESCRIBE], Permissions(frozenset({"READ", "DESCRIBE"}))),
+        (None, Permissions()),
+        (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Permissions(refused=True)),
+        (KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED), Permissions(refused=True)),
+        (KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), MISSING),
+        (KafkaError(KafkaError.GROUP_ID_NOT_FOUND), MISSING),
+    ],
+)
+def test_answers_of_brokers(
+    monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperation] | None, found: Permissions
+) -> None:
+    monkeypatch.setattr(permissions, "AdminClient", FakeAdmin)
+    monkeypatch.setattr(FakeAdmin, "answer", answer)
+    reader = PermissionsReader({"bootstrap.servers": "b:9092"}, client_id="c", timeout_s=2.0)
+    assert [reader.of_cluster(), reader.of_topic("t"), reader.of_group("g")] == [found] * 3
+
+
+def test_another_error_names_the_resource(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permissions, "AdminClient", FakeAdmin)
+    monkeypatch.setattr(FakeAdmin, "answer", KafkaError(KafkaError._TRANSPORT))
+    reader = PermissionsReader({"bootstrap.servers": "b:9092"}, client_id="c", timeout_s=2.0)
+    with pytest.raises(StoreError, match="Cannot look up the group 'g'"):
+        reader.of_group("g")

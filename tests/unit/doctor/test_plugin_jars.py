@@ -1,0 +1,169 @@
+"""Jars in `plugin.path`: what is read of them, classes that are there twice, libraries that are not used."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kraal.config.key import ConfigDef
+from kraal.doctor.finding import Finding, Level
+from kraal.doctor.plugin_copies import check_jars
+from kraal.doctor.plugin_jars import places, read_places
+from kraal.java_plugins.catalog import JavaPlugin, ServiceKind, parse_catalog
+from kraal.plugins.entries import PluginKind
+
+SOURCE = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
+CONVERTER = "META-INF/services/org.apache.kafka.connect.storage.Converter"
+HEADERS = "META-INF/services/org.apache.kafka.connect.storage.HeaderConverter"
+MANIFEST = "META-INF/MANIFEST.MF"
+
+
+def pack(path: Path, files: dict[str, str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as opened:
+        for name, text in files.items():
+            opened.writestr(name, text)
+    return path
+
+
+def known(
+    name: str, location: Path, version: str, kind: PluginKind | ServiceKind = PluginKind.SOURCE
+) -> JavaPlugin:
+    return JavaPlugin(
+        class_name=name,
+        kind=kind,
+        version=version,
+        location=str(location),
+        config_def=ConfigDef(()),
+        task_class="",
+    )
+
+
+def checked(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[tuple[str, Level]]:
+    return [(each.id, each.level) for each in findings(path, catalog)]
+
+
+def findings(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[Finding]:
+    found = [*check_jars([str(path)], catalog)]
+    assert all(bool(each.fix) == (each.level is not Level.OK) for each in found)
+    return found
+
+
+def test_an_entry_is_a_jar_or_a_directory_of_plugins(tmp_path: Path) -> None:
+    one = pack(tmp_path / "one.jar", {})
+    pack(tmp_path / "two" / "lib" / "deep.jar", {})
+    (tmp_path / "README").touch()
+    assert [*places(tmp_path)] == [one, tmp_path / "two"]
+    assert [*places(one)] == [one]
+    assert [*places(tmp_path / "none")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "manifest", "version"),
+    [
+        ("c-1.2.3.Final.jar", "Manifest-Version: 1.0\nImplementation-Version: 1.4\n", "1.4"),
+        ("c-1.2.3.Final.jar", "Manifest-Version: 1.0\n", "1.2.3.Final"),
+        ("c.jar", "", ""),
+    ],
+)
+def test_plugins_and_versions_are_read_from_manifests(
+    tmp_path: Path, name: str, manifest: str, version: str
+) -> None:
+    text = "# a comment\n com.example.A # another\n\ncom.example.B\n"
+    place = pack(tmp_path / "p" / name, {SOURCE: text, MANIFEST: manifest}).parent
+    found = read_places([place]).copies
+    assert [(each.class_name, each.version, each.is_connector) for each in found] == [
+        ("com.example.A", version, True),
+        ("com.example.B", version, True),
+    ]
+
+
+def test_plugins_that_are_there_once(tmp_path: Path) -> None:
+    pack(tmp_path / "a" / "a-1.jar", {SOURCE: "A"})
+    pack(tmp_path / "b" / "b-1.jar", {CONVERTER: "B", HEADERS: "B"})
+    [finding] = findings(tmp_path)
+    assert (finding.id, finding.level) == ("plugins.classes", Level.OK)
+    assert "Each of the 2 plugins" in finding.what
+    assert findings(tmp_path / "none") == []
+
+
+def test_a_connector_in_two_places_with_one_version_is_a_warning_with_both_jars(tmp_path: Path) -> None:
+    first = pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A\nB"})
+    second = pack(tmp_path / "b" / "c-1.jar", {SOURCE: "A\nB"})
+    [finding] = findings(tmp_path)
+    assert (finding.id, finding.level) == ("plugins.classes", Level.WARNING)
+    assert finding.what == f"A, B: in {first} (1), {second} (1)"
+    assert "Remove all but one" in finding.fix
+
+
+def test_a_connector_in_two_versions_is_a_hint(tmp_path: Path) -> None:
+    pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A"})
+    pack(tmp_path / "b" / "c-2.jar", {SOURCE: "A"})
+    [finding] = findings(tmp_path)
+    assert (finding.level, "connector.plugin.version" in finding.fix) == (Level.HINT, True)
+
+
+def test_two_versions_in_one_plugin_are_a_warning(tmp_path: Path) -> None:
+    pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A"})
+    pack(tmp_path / "a" / "c-2.jar", {SOURCE: "A"})
+    [finding] = findings(tmp_path)
+    assert (finding.level, "they are one plugin" in finding.fix) == (Level.WARNING, True)
+
+
+def test_a_converter_that_several_plugins_bring_counts_only_in_different_versions(tmp_path: Path) -> None:
+    pack(tmp_path / "a" / "c-1.jar", {CONVERTER: "A"})
+    pack(tmp_path / "b" / "c-1.jar", {CONVERTER: "A"})
+    assert checked(tmp_path) == [("plugins.classes", Level.OK)]
+    pack(tmp_path / "d" / "c-2.jar", {CONVERTER: "A"})
+    assert checked(tmp_path) == [("plugins.classes", Level.WARNING)]
+
+
+def test_what_a_worker_has_found_before_adds_plugins_without_manifests_and_their_versions(
+    tmp_path: Path,
+) -> None:
+    pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A"})
+    pack(tmp_path / "b" / "c-1.jar", {"A.class": ""})
+    assert checked(tmp_path) == [("plugins.classes", Level.OK)]
+    catalog = [
+        known("A", tmp_path / "a", "1.5"),
+        known("A", Path(f"file:{tmp_path / 'b'}/"), "1.6"),
+        known("P", tmp_path / "a", "1", ServiceKind.POLICY),
+        known("P", tmp_path / "b", "2", ServiceKind.POLICY),
+    ]
+    [finding] = findings(tmp_path, catalog)
+    assert finding.level is Level.HINT
+    assert finding.what == f"A: in {tmp_path / 'a' / 'c-1.jar'} (1.5), {tmp_path / 'b'} (1.6)"
+
+
+def test_libraries_of_the_workers_are_named_with_their_jars(tmp_path: Path) -> None:
+    pack(tmp_path / "a" / "kafka-clients.jar", {"org/apache/kafka/clients/producer/KafkaProducer.class": ""})
+    pack(
+        tmp_path / "a" / "merged.jar",
+        {
+            "org/apache/kafka/connect/connector/Connector.class": "",
+            "org/slf4j/impl/StaticLoggerBinder.class": "",
+            "META-INF/services/org.slf4j.spi.SLF4JServiceProvider": "",
+        },
+    )
+    pack(tmp_path / "b" / "own.jar", {"com/example/A.class": ""})
+    [finding] = findings(tmp_path)
+    assert (finding.id, finding.level) == ("plugins.libraries", Level.HINT)
+    assert (
+        f"{tmp_path / 'a'} brings Connect's API (merged.jar), Kafka's client (kafka-clients.jar), "
+        "a binding of SLF4J (merged.jar), which"
+    ) in finding.what
+
+
+def test_a_jar_that_is_damaged_is_an_error_and_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "broken.jar").write_text("no zip")
+    pack(tmp_path / "b" / "b.jar", {SOURCE: "B"})
+    assert checked(tmp_path) == [("plugins.jars", Level.ERROR), ("plugins.classes", Level.OK)]
+
+
+def test_a_catalog_in_the_form_of_the_cache_is_understood(tmp_path: Path) -> None:
+    text = '[{"class": "A", "kind": "sink", "version": "9", "location": "/p/a", "keys": []}]'
+    assert findings(tmp_path, parse_catalog(text))[0].level is Level.OK

@@ -1,0 +1,261 @@
+"""A running worker over REST: Kraal's own API at a socket, with what Java answers where it is scripted."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli.main import main
+from kraal.client.target import parse_target
+from kraal.doctor import connectors, running
+from kraal.doctor.finding import Finding, Level
+from kraal.doctor.running import Worker, check_running, versions
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect, Said, connect
+
+ALL = "/connectors?expand=status&expand=info&expand=progress&traces=causes"
+W1, W2 = "w1:8083", "w2:8083"
+JAVA = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "c"}
+
+
+@pytest.fixture
+def worker() -> Iterator[Connect]:
+    with connect() as found:
+        yield found
+
+
+def checked(url: str) -> list[Finding]:
+    return [*check_running(parse_target(url, timeout_s=5, retry_s=0))]
+
+
+def levels(found: list[Finding]) -> dict[str, Level]:
+    return {each.id: each.level for each in found}
+
+
+def one(found: Iterator[Finding] | list[Finding], check: str) -> Finding:
+    [finding] = [each for each in found if each.id == check]
+    return finding
+
+
+def test_a_sound_kraal_worker_is_only_read(worker: Connect) -> None:
+    worker.create("orders", {"connector.class": FAKE_SOURCE})
+    found = checked(worker.url)
+    assert levels(found) == {
+        "worker.reachable": Level.WARNING,  # this worker has no Kafka
+        "worker.health": Level.OK,
+        "clock.worker": Level.OK,
+        "connectors.failed": Level.OK,
+        "connectors.stalled": Level.OK,
+        "connectors.plugins": Level.OK,
+        "workers.reachable": Level.HINT,  # and its id is no address
+        "workers.versions": Level.OK,
+    }
+    assert "Kraal" in one(found, "worker.reachable").what
+    assert {each.method for each in worker.seen} == {"GET"}
+
+
+def test_a_worker_that_does_not_answer() -> None:
+    [finding] = checked("http://127.0.0.1:1")
+    assert (finding.id, finding.level, bool(finding.fix)) == ("worker.reachable", Level.ERROR, True)
+    assert "Cannot connect to http://127.0.0.1:1" in finding.what
+
+
+def test_a_java_worker(worker: Connect) -> None:
+    worker.script("GET", "/", Said(200, JAVA, {"Server": "Jetty(12.0.22)"}))
+    worker.refuse("GET", "/health", 404, "HTTP 404 Not Found")
+    worker.script("GET", ALL, Said(200, {"a": connector(task(0))}))
+    found = checked(worker.url)
+    assert one(found, "worker.reachable").what == f"{worker.url} answers (Connect 4.3.0), on Kafka cluster c"
+    assert one(found, "worker.health").level is Level.SKIPPED
+    assert one(found, "connectors.stalled").what == "Java workers do not tell of stalled tasks"
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_worker_that_is_not_healthy_says_why(worker: Connect, status: int) -> None:
+    worker.script(
+        "GET", "/health", Said(status, {"status": "starting", "message": "Worker is still starting up."})
+    )
+    finding = one(checked(worker.url), "worker.health")
+    assert (finding.level, "Worker is still starting up." in finding.what) == (Level.ERROR, True)
+
+
+def test_connectors_that_cannot_be_looked_up_end_the_checks(worker: Connect) -> None:
+    worker.refuse("GET", ALL, 500, "Request timed out")
+    found = checked(worker.url)
+    assert (found[-1].id, found[-1].level) == ("connectors.failed", Level.SKIPPED)
+    assert "Request timed out" in found[-1].what
+
+
+def test_a_clock_that_is_off(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "now_s", lambda: time.time() + 100)
+    assert one(checked(worker.url), "clock.worker").level is Level.WARNING
+
+
+def test_other_workers_are_asked_without_credentials_and_their_versions_compared(
+    worker: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "now_s", lambda: time.time() + 100)
+    with connect() as other:
+        netloc = other.url.removeprefix("http://")
+        worker.script("GET", ALL, Said(200, {"a": connector(task(0, netloc), worker="127.0.0.1:1")}))
+        other.script("GET", "/", Said(200, JAVA | {"version": "4.2.0"}))
+        found = checked(worker.url.replace("//", "//me:hunter2@"))
+        assert [each.headers.get("authorization") for each in other.seen] == [None]
+    assert all("authorization" in each.headers for each in worker.seen)
+    assert [each.level for each in found if each.id == "clock.worker"] == [Level.WARNING] * 2
+    silent = one(found, "workers.reachable")
+    assert (silent.level, "127.0.0.1:1" in silent.what) == (Level.HINT, True)
+    differing = one(found, "workers.versions")
+    assert (differing.level, other.url in differing.what) == (Level.WARNING, True)
+    assert "1 more did not tell theirs" in differing.what
+
+
+def test_another_worker_that_wants_credentials_is_skipped(worker: Connect) -> None:
+    with connect() as other:
+        other.refuse("GET", "/", 401, "User cannot access the resource.")
+        netloc = other.url.removeprefix("http://")
+        worker.script("GET", ALL, Said(200, {"a": connector(worker=netloc)}))
+        found = checked(worker.url)
+    finding = one(found, "workers.reachable")
+    assert (finding.level, "401" in finding.what) == (Level.SKIPPED, True)
+
+
+def test_the_worker_that_was_asked_is_not_asked_again(worker: Connect) -> None:
+    worker.script("GET", ALL, Said(200, {"a": connector(worker=worker.url.removeprefix("http://"))}))
+    found = checked(worker.url)
+    assert worker.asked().count("GET /") == 1
+    assert not [each for each in found if each.id.startswith("workers.")]
+
+
+def test_versions_of_one_kind() -> None:
+    clock = Finding("clock.worker", Level.OK, "")
+    same = [Worker(f"http://{each}", "Connect 4.3.0", "c", clock) for each in (W1, W2)]
+    assert versions(same, unknown=0) == Finding("workers.versions", Level.OK, "Connect 4.3.0 on 2 workers")
+
+
+# -- connectors and tasks, from the list ---------------------------------------------------------------------
+
+
+def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | None = None) -> dict[str, Any]:
+    return {"id": number, "worker_id": worker, "state": state} | ({"trace": trace} if trace else {})
+
+
+def connector(
+    *tasks: dict[str, Any], worker: str = W1, state: str = "RUNNING", **more: Any
+) -> dict[str, Any]:
+    """Return a connector as the list has it; `config`, `progress`, `trace`."""
+    config = more.pop("config", {"connector.class": FAKE_SOURCE})
+    status = {
+        "connector": {"state": state, "worker_id": worker, "trace": more.pop("trace", None)},
+        "tasks": [*tasks],
+    }
+    return {"status": status, "info": {"config": config}, **more}
+
+
+def test_failures_are_told_with_their_root_causes_and_workers() -> None:
+    trace = "org.example.Outer: no\n\tat a.b\nCaused by: java.io.IOException: disk full\n\tat c.d\n"
+    found = {
+        "my orders": connector(task(0), task(1, W2, "FAILED", trace), task(2, W1, "FAILED", "other")),
+        "payments": connector(state="FAILED", trace="ConfigInvalid: no url"),
+        "well": connector(task(0)),
+    }
+    tasks, whole = connectors.failed(found)
+    assert (tasks.level, whole.level) == (Level.ERROR, Level.ERROR)
+    assert tasks.what == (
+        "2 of 3 tasks of my orders have failed, 1 on w2:8083, 2 on w1:8083: java.io.IOException: disk full"
+    )
+    assert tasks.fix == "Correct the cause, then: kraal restart 'my orders' --tasks --only-failed"
+    assert whole.what == "The connector payments has failed on w1:8083: ConfigInvalid: no url"
+
+
+def test_without_failures_one_finding_counts_all() -> None:
+    assert [*connectors.failed({"a": connector(task(0), task(1)), "b": {}})] == [
+        Finding("connectors.failed", Level.OK, "None of 2 connectors and 2 tasks has failed")
+    ]
+
+
+def test_stalled_tasks() -> None:
+    numbers = [
+        {"id": 0, "worker_id": W1, "stalled": False},
+        {"id": 1, "worker_id": W2, "stalled": True, "step_ms": 90_000},
+    ]
+    [finding] = connectors.stalled({"a": connector(progress={"tasks": numbers, "silent": []})})
+    assert finding.level is Level.WARNING
+    assert finding.what == "Task 1 of a on w2:8083 has made no progress for 90 s"
+
+
+def test_workers_that_say_nothing_of_their_tasks() -> None:
+    [finding] = connectors.stalled({"a": connector(progress={"tasks": [], "silent": [W2]})})
+    assert (finding.level, W2 in finding.what) == (Level.SKIPPED, True)
+    assert [*connectors.stalled({})] == []
+
+
+LISTED = [
+    {"class": "org.example.FileSourceConnector", "type": "source"},
+    {"class": "org.example.JsonConverter", "type": "converter"},
+    {"class": "org.example.Cast$Value", "type": "transformation"},
+]
+
+
+@pytest.mark.parametrize(
+    ("config", "missing"),
+    [
+        ({"connector.class": "org.example.FileSourceConnector"}, ""),
+        ({"connector.class": "FileSourceConnector"}, ""),
+        ({"connector.class": "FileSource", "value.converter": "Json"}, ""),
+        (
+            {
+                "connector.class": "FileSource",
+                "transforms": "a",
+                "transforms.a.type": "org.example.Cast$Value",
+            },
+            "",
+        ),
+        ({"connector.class": "FileSource", "transforms.unused.type": "org.example.Gone"}, ""),
+        ({"connector.class": "FileSource", "value.converter": "${env:CONVERTER}"}, ""),
+        ({"connector.class": "org.example.Gone"}, "org.example.Gone"),
+        ({"connector.class": "FileSource", "key.converter": "org.example.Avro"}, "org.example.Avro"),
+        ({"connector.class": "FileSource", "transforms": "b, a", "transforms.a.type": "T"}, "T"),
+        ({"connector.class": "FileSource", "predicates": "p", "predicates.p.type": "P"}, "P"),
+    ],
+)
+def test_plugins_that_a_connector_names(config: dict[str, str], missing: str) -> None:
+    [finding] = connectors.plugins("http://w", {"a": connector(config=config)}, LISTED)
+    assert finding.level is (Level.WARNING if missing else Level.OK)
+    assert not missing or finding.what == f"http://w lacks the plugin {missing}, which is needed by a"
+
+
+def test_a_worker_that_lists_only_connectors_is_judged_only_by_these() -> None:
+    config = {"connector.class": "FileSource", "key.converter": "org.example.Avro"}
+    [finding] = connectors.plugins("http://w", {"a": connector(config=config)}, LISTED[:1])
+    assert finding.level is Level.OK
+
+
+def test_a_plugin_that_many_connectors_name_is_one_finding() -> None:
+    config = {"connector.class": "Gone"}
+    [finding] = connectors.plugins("http://w", {str(n): connector(config=config) for n in range(7)}, LISTED)
+    assert finding.what.endswith("needed by 0, 1, 2, 3, 4 and 2 more")
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def test_without_a_file_only_the_running_worker_is_checked(worker: Connect) -> None:
+    worker.create("orders", {"connector.class": FAKE_SOURCE})
+    worker.fail("orders", 0, "ValueError: no such row")
+    result = CliRunner().invoke(main, ["doctor", "--url", worker.url, "-o", "json"])
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert {each["area"] for each in found} == {"worker", "workers", "connectors", "clock"}
+    [failed] = [each for each in found if each["level"] == "error"]
+    assert "ValueError: no such row" in failed["what"]
+
+
+def test_a_url_that_is_none_is_an_error() -> None:
+    result = CliRunner().invoke(main, ["doctor", "--url", "ftp://w"])
+    assert (result.exit_code, "expected http:// or https://" in result.stderr) == (1, True)
