@@ -120,6 +120,13 @@ def test_the_small_extra_is_enough_to_read_dead_letters_from_kafka(tmp_path: Pat
     run(python_with(tmp_path, "kafka"), imports)
 
 
+def test_the_client_is_enough_to_examine_a_running_worker(client_only: list[str]) -> None:
+    code = "from kraal.cli.main import main; main(['doctor', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
+    done = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "Cannot connect to http://127.0.0.1:1" in done.stdout
+
+
 def test_an_unknown_module_is_not_explained_by_an_extra() -> None:
     assert missing_text("nonsense", "status") is None
     assert missing_text(None, "status") is None

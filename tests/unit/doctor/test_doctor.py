@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -56,6 +57,21 @@ def test_a_check_that_fails_or_hangs_is_a_finding_beside_what_it_found() -> None
         ("broker.reachable", "no broker answers"),
         ("doctor.check", "The check of two took more than 0.2 s"),
     ]
+
+
+def test_all_checks_together_have_one_time_limit() -> None:
+    ended = threading.Event()
+
+    def hangs() -> Iterable[Finding]:
+        ended.wait(20)
+        return []
+
+    begun_s = time.monotonic()
+    found = examine({str(number): hangs for number in range(20)}, limit_s=0.3)
+    took_s = time.monotonic() - begun_s
+    ended.set()
+    assert [each.id for each in found] == ["doctor.check"] * 20
+    assert took_s < 3, "each had a limit of its own"
 
 
 @pytest.fixture
