@@ -41,6 +41,8 @@ class Connector:
     type: str = "source"
     offsets: list[dict[str, Any]] = field(default_factory=list)
     versions: list[dict[str, Any]] = field(default_factory=list)
+    lags: list[int | None] | None = None
+    """Of each offset, for `expand=lag`; None: the worker does not tell them, as Java's."""
 
 
 @dataclass
@@ -139,8 +141,10 @@ class FakeConnect:
         name = body["name"]
         if name in self.connectors:
             raise Problem(409, f"Connector {name} already exists")
-        self.connectors[name] = Connector(config={**body["config"], "name": name})
-        return 201, {"name": name, "config": body["config"], "tasks": [], "type": "source"}
+        offsets = body.get("initial_offsets", [])
+        self.connectors[name] = Connector(config={**body["config"], "name": name}, offsets=offsets)
+        told = {"offsets_status": "The offsets are set."} if offsets else {}
+        return 201, {"name": name, "config": body["config"], "tasks": [], "type": "source", **told}
 
     def _connector(
         self, method: str, name: str, rest: list[str], query: dict[str, list[str]], body: Any
@@ -173,7 +177,7 @@ class FakeConnect:
             case "POST", "tasks", _, "restart":
                 return 204, None
             case _, "offsets":
-                return self._offsets(method, found, body)
+                return self._offsets(method, found, body, query.get("expand", []))
             case _:
                 pass
         raise Problem(404, "HTTP 404 Not Found")
@@ -188,7 +192,10 @@ class FakeConnect:
                 each["state"] = "RESTARTING"
         return 202, planned
 
-    def _offsets(self, method: str, found: Connector, body: Any) -> Answered:
+    def _offsets(self, method: str, found: Connector, body: Any, expand: list[str]) -> Answered:
+        if method == "GET" and expand == ["lag"] and found.lags is not None:
+            pairs = zip(found.offsets, found.lags, strict=True)
+            return 200, {"offsets": [{**offset, "lag": lag} for offset, lag in pairs]}
         if method == "GET":
             return 200, {"offsets": found.offsets}
         if found.state != "STOPPED" or found.tasks:

@@ -12,7 +12,7 @@ from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import connector_frame
 from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.api import Refused
+from web.ui.sources.api import Query, Refused
 from web.ui.sources.requests import connector_status, get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.commands import Confirmation, Result, subject_of
@@ -36,12 +36,14 @@ _NOT_SUPPORTED: Final = (
     "This worker does not support requests for offsets; Apache Kafka's do since version 3.6."
 )
 _EMPTY_ROWS: Final = 2
+_LAGS: Final = (("expand", "lag"),)
+"""Java's workers ignore it."""
 
 
 @page("/connectors/{connector}/offsets", "pages/offsets.html", nav="connectors")
 async def _offsets(visit: Visit) -> Model:
     """Show the offsets; as a form if they may be changed."""
-    status, answer = await _asked(visit)
+    status, answer = await _asked(visit, _LAGS)
     return _table(visit, status, answer)
 
 
@@ -95,12 +97,12 @@ async def _reset(visit: Visit) -> Response:
     return await _done(visit, _delete(visit), "Delete offsets")
 
 
-async def _asked(visit: Visit) -> tuple[Any, Any]:
+async def _asked(visit: Visit, query: Query = ()) -> tuple[Any, Any]:
     """Return the connector's status and its offsets. Raises NotFound for workers without offsets requests."""
     try:
         status, answer = await asyncio.gather(
             connector_status(visit.source, visit.caller, visit.name),
-            get_map(visit.source, visit.caller, "connectors", visit.name, "offsets"),
+            get_map(visit.source, visit.caller, "connectors", visit.name, "offsets", query=query),
         )
     except Refused as error:
         if error.no_such_path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NoReturn
 
@@ -42,6 +42,8 @@ class Row:
     """Kafka's partition; both are empty for a source."""
     position: str = ""
     """Kafka's offset of a sink; empty if it has none."""
+    lag: int | None = None
+    """Offsets up to the end of a sink's partition; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,10 @@ class Table:
     total: int
     """Number of partitions, of which `rows` are the ones that match and fit."""
     matching: int
+    lags: bool = False
+    """Whether the worker tells lags."""
+    lag: int | None = None
+    """Sum of the lags that are known, also of partitions that are not in `rows`; None without any."""
 
 
 class Kind(StrEnum):
@@ -134,7 +140,15 @@ def table_of(answer: Json, *, sink: bool, query: str = "", most: int = MOST_ROWS
     """Return the offsets of an answer of `GET …/offsets` whose partition contains `query`, sorted."""
     rows = _rows(answer, sink=sink)
     found = [row for row in rows if query.lower() in row.partition.lower()]
-    return Table(sink=sink, rows=tuple(found[:most]), total=len(rows), matching=len(found))
+    lags = [row.lag for row in rows if row.lag is not None]
+    return Table(
+        sink=sink,
+        rows=tuple(found[:most]),
+        total=len(rows),
+        matching=len(found),
+        lags=sink and any("lag" in each for each in _entries(answer)),
+        lag=sum(lags) if lags else None,
+    )
 
 
 def can_change(status: Json) -> bool:
@@ -170,29 +184,30 @@ def read_rows(pairs: Iterable[tuple[str, str]]) -> list[Typed]:
 
 def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
     """Compare typed rows with the present offsets; rows that change nothing are left out."""
-    present = {_same(row.partition): row for row in _rows(answer, sink=sink)}
+    present = {same_json(row.partition): row for row in _rows(answer, sink=sink)}
     changes: dict[str, OffsetChange] = {}
     errors: dict[str, str] = {}
     moved: list[str] = []
     for each in typed:
         try:
-            partition = _object(each.partition, "The partition", may_be_null=False)
+            partition = json_object(each.partition, "The partition", may_be_null=False)
             after = "null" if each.delete else _after(each.after, sink=sink and each.before is not None)
             if sink:
-                _check_sink(partition, after)
+                check_sink_partition(partition)
+                check_sink_offset(after)
         except ValueError as exc:
             errors[each.partition] = str(exc)
             continue
-        key = _same(partition)
+        key = same_json(partition)
         row = present.get(key) or _row(json.loads(partition), None, sink=sink)
         if key in changes:
             errors[each.partition] = "This partition is there twice"
             continue
-        if each.before is not None and _same(after) == _same(each.before):
+        if each.before is not None and same_json(after) == same_json(each.before):
             continue
-        if each.before is not None and _same(each.before) != _same(row.offset):
+        if each.before is not None and same_json(each.before) != same_json(row.offset):
             moved.append(row.partition)
-        if _same(after) != _same(row.offset):
+        if same_json(after) != same_json(row.offset):
             changes[key] = _change(row, after)
     return Preview(changes=tuple(changes.values()), errors=errors, moved=tuple(moved))
 
@@ -218,13 +233,20 @@ def reset_question(name: str, total: int, *, sink: bool) -> str:
 
 
 def _rows(answer: Json, *, sink: bool) -> list[Row]:
-    offsets = answer.get("offsets") if isinstance(answer, dict) else None
     rows = [
-        _row(each.get("partition"), each.get("offset"), sink=sink)
-        for each in (offsets if isinstance(offsets, list) else [])
-        if isinstance(each, dict)
+        replace(_row(each.get("partition"), each.get("offset"), sink=sink), lag=_lag(each.get("lag")))
+        for each in _entries(answer)
     ]
     return sorted(rows, key=lambda row: (row.topic, _int(row.number), row.partition))
+
+
+def _entries(answer: Json) -> list[dict[str, Json]]:
+    offsets = answer.get("offsets") if isinstance(answer, dict) else None
+    return [each for each in (offsets if isinstance(offsets, list) else []) if isinstance(each, dict)]
+
+
+def _lag(found: Json) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def _row(partition: Json, offset: Json, *, sink: bool) -> Row:
@@ -250,14 +272,14 @@ def _change(row: Row, after: str) -> OffsetChange:
 def _after(text: str, *, sink: bool) -> str:
     """Return an offset as typed as JSON: a number is expected for a sink's row, JSON otherwise. Raises ValueError."""
     if not sink:
-        return _object(text, "The offset", may_be_null=True)
+        return json_object(text, "The offset", may_be_null=True)
     number = text.strip()
     if not (number.isascii() and number.isdecimal()) or len(number) > _LONGEST_NUMBER:
         raise ValueError("Enter a whole number that is not negative, or tick the box to delete the offset")
     return _text({"kafka_offset": int(number)})
 
 
-def _object(text: str, what: str, *, may_be_null: bool) -> str:
+def json_object(text: str, what: str, *, may_be_null: bool) -> str:
     """Return a JSON object as text without extra blanks. Raises ValueError with a sentence."""
     allowed = "a JSON object or null" if may_be_null else "a JSON object"
     try:
@@ -276,11 +298,15 @@ def _object(text: str, what: str, *, may_be_null: bool) -> str:
     return written
 
 
-def _check_sink(partition: str, after: str) -> None:
-    """Check a sink's new row early; the worker checks again. Raises ValueError."""
+def check_sink_partition(partition: str) -> None:
+    """Check a sink's partition, a JSON object, early; the worker checks again. Raises ValueError."""
     if set(json.loads(partition)) != _SINK_KEYS:
         raise ValueError('The partition must look like {"kafka_topic": "orders", "kafka_partition": 0}')
-    offset = json.loads(after)
+
+
+def check_sink_offset(text: str) -> None:
+    """Check a sink's offset, a JSON object or null, early; the worker checks again. Raises ValueError."""
+    offset = json.loads(text)
     if offset is not None and (set(offset) != {"kafka_offset"} or not _is_number(offset["kafka_offset"])):
         raise ValueError('The offset must be null or look like {"kafka_offset": 10}')
 
@@ -310,7 +336,7 @@ def _text(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _same(text: str) -> str:
+def same_json(text: str) -> str:
     """Return JSON in a form that is equal for equal values; a text that is no JSON stays as it is."""
     try:
         return json.dumps(json.loads(text), sort_keys=True)

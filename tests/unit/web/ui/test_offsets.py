@@ -49,6 +49,26 @@ def test_a_running_connector_shows_its_offsets_and_how_to_change_them(browser: B
     assert 'name="o.1"' not in page.text
 
 
+def test_a_sink_shows_how_far_it_is_behind(browser: Browser) -> None:
+    browser.worker.connectors["lines"].lags = [1200, 34, None]
+    page = browser.get(PATH)
+    assert "3 of 3 partitions, 1,234 offsets behind" in page.plain
+    assert "Offset Lag" in page.plain
+    assert "t 0 100 1,200 " in page.plain
+    assert "t 2 9 unknown " in page.plain
+    assert "3 of 3 partitions, 1,234" in browser.get(f"{PATH}?q=t").plain
+
+
+def test_without_lags_of_the_worker_there_is_no_column_for_them(browser: Browser) -> None:
+    page = browser.get(PATH)
+    assert "Lag" not in page.plain
+    assert "behind" not in page.plain
+    browser.worker.connectors["lines"].lags = [None, None, None]
+    page = browser.get(PATH)
+    assert "t 0 100 unknown " in page.plain
+    assert "behind" not in page.plain
+
+
 def test_a_change_is_previewed_then_made(browser: Browser) -> None:
     form = offsets_form(browser.get(PATH))
     preview = browser.post(PATH, *with_values(form, o_1="90", o_2="17"), ("x.3", "on"), ("do", "preview"))
