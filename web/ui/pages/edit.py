@@ -8,7 +8,7 @@ first, because Connect's REST API has no conditional requests.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -19,7 +19,7 @@ from kraal.core.ids import Config, Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import connector_frame
-from web.ui.pages.plugins import connector_plugin, plugins_shown
+from web.ui.pages.plugins import all_plugins, connector_plugin, plugins_shown
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Away, Refused
 from web.ui.sources.plugin_keys import declared_secrets
@@ -30,13 +30,15 @@ from web.ui.views.commands import Result
 from web.ui.views.config import Difference, config_of, differences, only_changes
 from web.ui.views.copy_as import Request, connector_yaml
 from web.ui.views.form import answer_of_keys, errors_of, form_of, password_keys_of
-from web.ui.views.form_post import Posted, read_post, restore, typed_digest
-from web.ui.views.plugins import example, first_config
+from web.ui.views.form_post import NO_START, STATES, Posted, read_post, restore, typed_digest
+from web.ui.views.initial_offsets import NOT_SUPPORTED, ONLY_NEW, Start, checked_start, typed_start
+from web.ui.views.json_values import mapping
+from web.ui.views.plugins import example, first_config, plugin_named, plugins_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+_SINK: Final = "sink"
 _NO_CLASS: Final = "Set connector.class to the connector plugin's class."
 _WRONG: Final = HTTPStatus.UNPROCESSABLE_ENTITY
 
@@ -58,6 +60,10 @@ class Draft:
     """Tells later whether the stored config has changed."""
     view: str = "form"
     initial_state: str = "RUNNING"
+    start: Start = NO_START
+    """Initial offsets of a new connector."""
+    kind: str = ""
+    """Type of the plugin, for a new connector: `source` or `sink`; empty if not known."""
     rows: int = 2
     """Number of empty rows for further keys."""
 
@@ -88,8 +94,16 @@ async def _choose(visit: Visit) -> Model:
 async def _paste(visit: Visit) -> Model:
     """Show the form of a pasted config."""
     refuse_if_read_only(visit)
-    posted = read_post(await visit.form())
-    draft = Draft(posted=posted, view="json" if posted.problem else "form", plugin=_class_of(posted.config))
+    posted = _taken(visit, read_post(await visit.form()))
+    kind = await _kind_of(visit, posted)
+    draft = Draft(
+        posted=posted,
+        view="json" if posted.problem else "form",
+        plugin=_class_of(posted.config),
+        initial_state=_state(posted.initial_state),
+        start=checked_start(posted.start, sink=kind == _SINK),
+        kind=kind,
+    )
     return _shown(visit, draft, await _verdict(visit, draft, posted.config))
 
 
@@ -102,7 +116,7 @@ async def _new(visit: Visit) -> Model:
     if visit.text("example"):
         keys = await get_list(visit.source, visit.caller, "connector-plugins", plugin.name, "config")
         config = {key: value for key, value in example(plugin, keys).items() if value != HIDDEN}
-    draft = Draft(posted=Posted(config=config), plugin=plugin.name)
+    draft = Draft(posted=Posted(config=config), plugin=plugin.name, kind=plugin.type)
     verdict = await _verdict(visit, draft, config)
     fresh = Verdict(answer=verdict.answer, problems=verdict.problems)
     return _shown(visit, draft, fresh)
@@ -114,28 +128,28 @@ async def _create(visit: Visit) -> Model | Response:
     refuse_if_read_only(visit)
     fields = await visit.form()
     known = dict(fields)
-    posted = read_post(fields)
-    state = known.get("initial_state", _STATES[0])
+    posted = _taken(visit, read_post(fields))
+    kind = await _kind_of(visit, posted)
+    start = posted.start if posted.start.rows or not visit.features.kraal else typed_start(fields)
     draft = Draft(
         posted=posted,
         plugin=visit.segment("plugin"),
         declared=await declared_secrets(visit.source, visit.caller, posted.config),
         view=_view(known, posted),
-        initial_state=state if state in _STATES else _STATES[0],
+        initial_state=_state(posted.initial_state or known.get("initial_state", "")),
+        start=checked_start(start, sink=kind == _SINK),
+        kind=kind,
         rows=_rows(known),
     )
     if posted.problem:
         return _shown(visit, draft, Verdict(), status=_WRONG)
     restored = restore(posted.config, None)
     verdict = await _verdict(visit, draft, restored.config, restored.errors)
-    if known.get("do") != "save" or not verdict.good:
+    if known.get("do") != "save" or not verdict.good or draft.start.errors:
         wrong = known.get("do") == "save"
         return _shown(visit, draft, verdict, checked=True, status=_WRONG if wrong else HTTPStatus.OK)
     name = (restored.config.get("name") or "").strip()
-    body: dict[str, Json] = {"name": name, "config": {**restored.config}}
-    if draft.initial_state != _STATES[0]:
-        body["initial_state"] = draft.initial_state
-    request = Request(method="POST", segments=("connectors",), body=body)
+    request = _creation(draft, name, restored.config)
     told = f"created, to be {draft.initial_state}"
     return await _written(visit, draft, restored.config, verdict, request, name, told)
 
@@ -170,6 +184,7 @@ async def _save(visit: Visit) -> Model | Response:
     fields = await visit.form()
     known = dict(fields)
     posted = read_post(fields)
+    posted = replace(posted, problem=ONLY_NEW) if posted.start.rows else posted
     posted.config.setdefault("name", visit.name)
     stored = await stored_config(visit)
     declared = await declared_secrets(visit.source, visit.caller, stored)
@@ -216,6 +231,9 @@ async def _written(
         return _shown(visit, draft, Verdict(answer=verdict.answer, problems=(unknown,)), status=error.status)
     except Refused as error:
         text = scrub(error.text, config, draft.declared)
+        if start := draft.start.refused(text):
+            known = Verdict(answer=verdict.answer)
+            return _shown(visit, replace(draft, start=start), known, status=error.status)
         exists = error.status == HTTPStatus.CONFLICT and text.endswith("already exists")
         refused = Verdict(
             answer=verdict.answer,
@@ -223,7 +241,9 @@ async def _written(
             problems=() if exists else (text,),
         )
         return _shown(visit, draft, refused, status=error.status)
-    result = Result(name=name, done=True, text=f"{told} (answered {answer.status})")
+    offsets = mapping(answer.value).get("offsets_status")
+    more = f"\n{offsets}" if isinstance(offsets, str) else ""
+    result = Result(name=name, done=True, text=f"{told} (answered {answer.status}){more}")
     token = visit.memory.notices.keep(Notice(title="Config", results=(result,)))
     if await has_settled(visit.source, visit.caller, name, config) or draft.name:
         return visit.redirect("connectors", name, result=token)
@@ -288,7 +308,10 @@ def _shown(
     request = (
         Request(method="PUT", segments=("connectors", name, "config"), body={**masked})
         if draft.name
-        else Request(method="POST", segments=("connectors",), body={"name": name, "config": {**masked}})
+        else _creation(draft, name, masked)
+    )
+    yaml = connector_yaml(
+        name, typed, initial_state=draft.initial_state, initial_offsets=draft.start.body, declared=declared
     )
     return {
         **frame,
@@ -298,12 +321,13 @@ def _shown(
             verdict.answer, typed, errors=verdict.errors, problems=verdict.problems, fixed={fixed}
         ),
         "json": draft.posted.text or None,
-        "checked": checked and verdict.good,
+        "checked": checked and verdict.good and not draft.start.errors,
         "conflict": conflict,
         "changes": changes,
         "shown": typed_digest(typed) if changes is not None and not conflict else "",
-        "states": _STATES,
-        "copies": [visit.curl(request), connector_yaml(name, typed, declared=declared)],
+        "states": STATES,
+        "copies": [visit.curl(request), yaml],
+        "start": None if draft.name or not visit.features.kraal else draft.start,
         "status_code": int(status),
     }
 
@@ -319,6 +343,33 @@ async def _earlier(visit: Visit, number: int) -> dict[str, str | None]:
     if not isinstance(found, list) or not 0 < number <= len(found):
         raise NotFound("The worker no longer has this version of the config.")
     return config_of(found[number - 1].get("config"))
+
+
+def _creation(draft: Draft, name: str, config: Config) -> Request:
+    """Return the request that creates the connector."""
+    body: dict[str, Json] = {"name": name, "config": {**config}}
+    if draft.initial_state != STATES[0]:
+        body["initial_state"] = draft.initial_state
+    if draft.start.body:
+        body["initial_offsets"] = draft.start.body
+    return Request(method="POST", segments=("connectors",), body=body)
+
+
+def _taken(visit: Visit, posted: Posted) -> Posted:
+    """Return a pasted request; with a problem if this worker does not take its initial offsets."""
+    lost = posted.start.rows and not visit.features.kraal
+    return replace(posted, problem=NOT_SUPPORTED) if lost else posted
+
+
+async def _kind_of(visit: Visit, posted: Posted) -> str:
+    """Return the type of the config's plugin; empty if it is not installed."""
+    plugin = _class_of(posted.config)
+    found = plugin_named(plugins_of(await all_plugins(visit)), plugin) if plugin else None
+    return "" if found is None else found.type
+
+
+def _state(text: str) -> str:
+    return text if text in STATES else STATES[0]
 
 
 def _class_of(config: Config) -> str:

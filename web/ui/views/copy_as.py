@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
@@ -86,14 +86,29 @@ def together(copies: Sequence[Copied]) -> list[Copied]:
     return [Copied(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
 
 
+def first_of(copies: Sequence[Copied], total: int, most: int) -> list[Copied]:
+    """Return texts of the first `most` requests with a note that tells so if there are more."""
+    if total <= most:
+        return list(copies)
+    note = f"These are the first {most} of {total:,} requests."
+    return [replace(each, notes=(note, *each.notes)) for each in copies]
+
+
 def connector_yaml(
-    name: str, config: Config, *, initial_state: str = "RUNNING", declared: Collection[str] = ()
+    name: str,
+    config: Config,
+    *,
+    initial_state: str = "RUNNING",
+    initial_offsets: Sequence[Json] = (),
+    declared: Collection[str] = (),
 ) -> Copied:
     """Return a connector as a file for `kraal apply`, with its secrets masked; `apply` refuses masked values."""
     masked = {key: value for key, value in hide(config, declared).items() if key != "name"}
     content: dict[str, Json] = {"name": name, "config": {**masked}}
     if initial_state != "RUNNING":
         content["initial_state"] = initial_state
+    if initial_offsets:
+        content["initial_offsets"] = [*initial_offsets]
     text = to_yaml(content)
     if not any(value is not None and HIDDEN in value for value in masked.values()):
         return Copied(title=_YAML, text=text)

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from kraal.config.hidden import HIDDEN, hide, shown
 from kraal.core.ids import Config
 from web.ui.views.form import DROP, MARK, VALUE, Marker
+from web.ui.views.initial_offsets import Start, pasted_start
 
 NEW_KEY: Final = "new.key"
 NEW_VALUE: Final = "new.value"
@@ -23,6 +24,10 @@ CHANGED_SECRET: Final = (
     f"or replace {HIDDEN} by the secret."
 )
 NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} by the secret."
+STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+"""Initial states of a connector, the default first."""
+NO_START: Final = Start()
+_REQUEST: Final = {"name", "config", "initial_state", "initial_offsets"}
 _NOT_A_CONFIG: Final = "The JSON must be an object of texts, numbers, booleans and nulls"
 
 
@@ -33,6 +38,10 @@ class Posted:
     config: dict[str, str | None]
     text: str = ""
     problem: str = ""
+    initial_state: str = ""
+    """Of a pasted request; empty if it has none."""
+    start: Start = NO_START
+    """Initial offsets of a pasted request."""
 
 
 def read_post(pairs: Iterable[tuple[str, str]]) -> Posted:
@@ -88,7 +97,15 @@ def _read_json(text: str) -> Posted:
         return Posted(config={}, text=text, problem=f"The JSON cannot be read: {exc}.")
     if not isinstance(found, dict):
         return Posted(config={}, text=text, problem=f"{_NOT_A_CONFIG}.")
-    if set(found) <= {"name", "config", "initial_state"} and isinstance(found.get("config"), dict):
+    state, start = "", NO_START
+    if set(found) <= _REQUEST and isinstance(found.get("config"), dict):
+        state = str(found.get("initial_state") or "").upper()
+        if state and state not in STATES:
+            return Posted(config={}, text=text, problem=f"initial_state must be one of {', '.join(STATES)}.")
+        try:  # numbers of offsets stay numbers
+            start = pasted_start(json.loads(text).get("initial_offsets"))
+        except ValueError as exc:
+            return Posted(config={}, text=text, problem=str(exc))
         found = {**({"name": found["name"]} if "name" in found else {}), **found["config"]}
     nested = next((key for key, value in found.items() if isinstance(value, dict | list)), None)
     if nested is not None:
@@ -97,7 +114,7 @@ def _read_json(text: str) -> Posted:
         key: ("true" if value else "false") if isinstance(value, bool) else value
         for key, value in found.items()
     }
-    return Posted(config=config, text=text)
+    return Posted(config=config, text=text, initial_state=state, start=start)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,175 @@
+"""Offsets from which a new connector starts, typed in its form or pasted, as by a browser without scripts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.fakes.servers.connect_rest import FakeConnect, Problem
+from tests.unit.web.ui.browser import Browser, Shown
+
+SOURCE = "org.example.FileSource"
+CREATE = f"/ui/create/{SOURCE}"
+SINK = "/ui/create/org.example.FileSink"
+KRAAL: dict[str, Any] = {"/health": {}}
+"""Some path of an OpenAPI document, which only Kraal's workers have."""
+ENTRY = {"partition": {"file": "ä"}, "offset": {"position": 12345678901234567890}}
+
+
+@pytest.fixture
+def browser() -> Browser:
+    return Browser(FakeConnect(paths=dict(KRAAL)))
+
+
+def filled(page: Shown, *rows: tuple[str, str]) -> list[tuple[str, str]]:
+    """Return the fields of a create form with a good config and these rows of offsets."""
+    fields = page.form(action="/ui/create").filled(name="new", topic="t")
+    kept = [(name, value) for name, value in fields if not name.startswith("at.")]
+    typed = [(("at.partition", partition), ("at.offset", offset)) for partition, offset in rows]
+    return [*kept, *(field for row in typed for field in row)]
+
+
+def body(**more: Any) -> str:
+    config = {"connector.class": SOURCE, "topic": "t"}
+    return json.dumps({"name": "new", "config": config, **more})
+
+
+def test_a_connector_is_created_with_them(browser: Browser) -> None:
+    rows = [(json.dumps(ENTRY["partition"]), json.dumps(ENTRY["offset"])), ("", "")]
+    checked = browser.post(CREATE, *filled(browser.get(CREATE), *rows), ("do", "check"))
+    assert "The worker found no errors." in checked.plain
+    assert "Initial offsets 1 set" in checked.plain
+    assert "initial_offsets: - partition:" in checked.plain
+    assert '"position": 12345678901234567890' in checked.plain
+    fields = [*checked.form(action="/ui/create").fields, ("do", "save")]
+    done = browser.post(CREATE, *fields)
+    ((method, path, sent),) = browser.worker.asked
+    assert (method, path, sent["initial_offsets"]) == ("POST", "/connectors", [ENTRY])
+    assert "The offsets are set." in done.plain
+    assert browser.worker.connectors["new"].offsets == [ENTRY]
+
+
+def test_without_any_the_request_has_none(browser: Browser) -> None:
+    browser.post(CREATE, *filled(browser.get(CREATE), ("", " ")), ("do", "save"))
+    ((_, _, sent),) = browser.worker.asked
+    assert sent.keys() == {"name", "config"}
+
+
+@pytest.mark.parametrize(
+    ("path", "row", "field", "said"),
+    [
+        (
+            CREATE,
+            ("x", '{"position": 1}'),
+            "at1-partition",
+            "The partition must be a JSON object: Expecting value",
+        ),
+        (CREATE, ('{"a": 1}', ""), "at1-offset", "The offset must be a JSON object: Expecting value"),
+        (CREATE, ('{"a": 1}', "null"), "at1-offset", "The offset must be a JSON object."),
+        (CREATE, ('{"a": 1, "a": 2}', "{}"), "at1-partition", "a key is there twice"),
+        (SINK, ('{"a": 1}', '{"kafka_offset": 1}'), "at1-partition", "The partition must look like"),
+        (SINK, ('{"kafka_topic": "t", "kafka_partition": 0}', '{"position": 1}'), "at1-offset", "look like"),
+    ],
+)
+def test_an_error_stands_at_its_field_and_nothing_is_sent(
+    browser: Browser, path: str, row: tuple[str, str], field: str, said: str
+) -> None:
+    page = browser.post(path, *filled(browser.get(path), row), ("do", "save"))
+    assert page.status == 422
+    wrong = page.text.partition(f'id="{field}-wrong">')[2].partition("</p>")[0]
+    assert said in Shown(200, wrong).plain
+    assert f'aria-invalid="true" aria-describedby="{field}-wrong"' in page.text
+    assert page.text.count('aria-invalid="true"') == 1
+    assert "1 problem" in page.plain
+    assert ("at.partition", row[0]) in page.form(action="/ui/create").fields
+    assert browser.worker.asked == []
+
+
+def test_a_partition_that_is_there_twice_is_told_at_the_second_one(browser: Browser) -> None:
+    rows = [('{"a": 1, "b": 2}', '{"p": 1}'), ('{"b": 2, "a": 1}', '{"p": 1}')]
+    page = browser.post(CREATE, *filled(browser.get(CREATE), *rows), ("do", "save"))
+    assert 'id="at2-partition-wrong">This partition is there twice.' in page.text
+    assert 'id="at1-partition-wrong"' not in page.text
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("A value in initial_offsets[0] is nested too deeply", "at1-offset-wrong"),
+        (
+            "Field partition of initial_offsets[0] must be a JSON object, but is a string",
+            "at1-partition-wrong",
+        ),
+        ("The connector does not support these offsets", "start-problem"),
+        ("Tasks are too many", ""),
+    ],
+)
+def test_what_the_worker_refuses_is_told_at_the_offsets_if_it_is_about_them(
+    browser: Browser, text: str, place: str
+) -> None:
+    browser.worker.problems = [Problem(400, text)]
+    page = browser.post(CREATE, *filled(browser.get(CREATE), ('{"a": 1}', '{"p": 1}')), ("do", "save"))
+    assert page.status == 400
+    assert text in page.plain
+    assert (f'id="{place}">{text}' in page.text) is bool(place)
+    assert ("at.offset", '{"p": 1}') in page.form(action="/ui/create").fields
+
+
+def test_more_rows_keep_what_is_typed(browser: Browser) -> None:
+    page = browser.post(CREATE, *filled(browser.get(CREATE), ('{"a": 1}', '{"p": 1}')), ("do", "more"))
+    assert page.text.count('name="at.partition"') == 9
+    assert ("at.partition", '{"a": 1}') in page.form(action="/ui/create").fields
+
+
+def test_a_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
+    pasted = body(initial_state="stopped", initial_offsets=[ENTRY])
+    page = browser.post("/ui/create", ("json", pasted))
+    assert ("initial_state", "STOPPED") in page.form(action="/ui/create").fields
+    done = browser.post(CREATE, *page.form(action="/ui/create").fields, ("do", "save"))
+    assert done.status == 200
+    ((_, _, sent),) = browser.worker.asked
+    assert (sent["initial_state"], sent["initial_offsets"]) == ("STOPPED", [ENTRY])
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"initial_offsets": {}}, "initial_offsets must be a list of objects with partition and offset."),
+        ({"initial_offsets": [{"lag": 1}]}, "initial_offsets must be a list of objects"),
+        ({"initial_state": "WAITING"}, "initial_state must be one of RUNNING, PAUSED, STOPPED."),
+    ],
+)
+def test_an_odd_pasted_request_is_told_and_shown_again(
+    browser: Browser, more: dict[str, Any], said: str
+) -> None:
+    page = browser.post("/ui/create", ("json", body(**more)))
+    assert said in page.plain
+    assert ("json", body(**more)) in page.form(action="/ui/create").fields
+
+
+def test_javas_workers_are_not_asked_for_them() -> None:
+    browser = Browser(FakeConnect())
+    page = browser.get(CREATE)
+    assert page.status == 200
+    assert "Initial offsets" not in page.plain
+    browser.post(CREATE, *filled(page, ('{"a": 1}', '{"p": 1}')), ("do", "save"))
+    ((_, _, sent),) = browser.worker.asked
+    assert "initial_offsets" not in sent
+    pasted = browser.post("/ui/create", ("json", body(initial_offsets=[ENTRY])))
+    assert "Only Kraal's workers take initial_offsets." in pasted.plain
+
+
+def test_they_cannot_be_given_to_a_connector_that_exists(browser: Browser) -> None:
+    browser.post("/ui/create", *filled(browser.get(CREATE)))
+    browser.post(CREATE, *filled(browser.get(CREATE)), ("do", "save"))
+    page = browser.get("/ui/connectors/new/edit")
+    assert "Initial offsets" not in page.plain
+    seal = dict(page.form(action="/edit").fields)["seal"]
+    browser.worker.asked.clear()
+    sent = browser.send(
+        "/ui/connectors/new/edit", [("seal", seal), ("json", body(initial_offsets=[ENTRY])), ("do", "save")]
+    )
+    assert (sent.status, "count only when a connector is created" in sent.plain) == (422, True)
+    assert browser.worker.asked == []

@@ -1,0 +1,144 @@
+"""Offsets from which a new connector starts (KIP-995): as typed, checked early, and as the request has them. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kraal.core.ids import Json
+from web.ui.views.offsets import check_sink_offset, check_sink_partition, json_object, same_json
+
+PARTITION: Final = "at.partition"
+OFFSET: Final = "at.offset"
+NOT_A_LIST: Final = "initial_offsets must be a list of objects with partition and offset."
+NOT_SUPPORTED: Final = (
+    "Only Kraal's workers take initial_offsets. Create the connector as STOPPED without them, "
+    "and set its offsets then."
+)
+ONLY_NEW: Final = (
+    "initial_offsets count only when a connector is created; change its offsets on their own page."
+)
+_ROW: Final = re.compile(r"\binitial_offsets\[([0-9]{1,6})\]")
+_FIELDS: Final = {"partition", "offset"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRow:
+    """The offset of one partition, both as JSON texts, with what is wrong about each."""
+
+    partition: str = ""
+    offset: str = ""
+    partition_error: str = ""
+    offset_error: str = ""
+
+    @property
+    def wrong(self) -> bool:
+        """Whether there is an error."""
+        return bool(self.partition_error or self.offset_error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The offsets; `problem` is an error that belongs to no row."""
+
+    rows: tuple[StartRow, ...] = ()
+    problem: str = ""
+
+    @property
+    def errors(self) -> int:
+        """Number of rows with errors, and the problem."""
+        return sum(row.wrong for row in self.rows) + bool(self.problem)
+
+    @property
+    def body(self) -> list[Json]:
+        """The value of `initial_offsets`; empty without rows, or if a text is no JSON."""
+        if any(row.wrong for row in self.rows):
+            return []
+        return [
+            {"partition": json.loads(row.partition), "offset": json.loads(row.offset)} for row in self.rows
+        ]
+
+    def refused(self, text: str) -> Start | None:
+        """Return the offsets with an error of the worker at its row, if it is about them; None if it is not."""
+        if not self.rows or "offset" not in text.lower():
+            return None
+        found = _ROW.search(text)
+        number = int(found[1]) if found else len(self.rows)
+        if number >= len(self.rows):
+            return replace(self, problem=text)
+        row = self.rows[number]
+        about_partition = "partition" in text and "offset" not in text.replace("initial_offsets", "")
+        wrong = replace(row, partition_error=text) if about_partition else replace(row, offset_error=text)
+        return replace(self, rows=(*self.rows[:number], wrong, *self.rows[number + 1 :]))
+
+
+def typed_start(fields: Iterable[tuple[str, str]]) -> Start:
+    """Read the rows of a posted form; those without any text are left out."""
+    pairs = list(fields)
+    partitions = [value.strip() for name, value in pairs if name == PARTITION]
+    offsets = [value.strip() for name, value in pairs if name == OFFSET]
+    return Start(
+        rows=tuple(
+            StartRow(partition=partition, offset=offset)
+            for partition, offset in zip(partitions, offsets, strict=False)
+            if partition or offset
+        )
+    )
+
+
+def pasted_start(found: Json) -> Start:
+    """Read the value of `initial_offsets` in a pasted request. Raises ValueError with a sentence."""
+    if found is None:
+        return Start()
+    if not isinstance(found, list) or not all(
+        isinstance(each, dict) and each.keys() <= _FIELDS for each in found
+    ):
+        raise ValueError(NOT_A_LIST)
+    return Start(
+        rows=tuple(
+            StartRow(partition=_text(each.get("partition")), offset=_text(each.get("offset")))
+            for each in found
+            if isinstance(each, dict)
+        )
+    )
+
+
+def checked_start(start: Start, *, sink: bool) -> Start:
+    """Return the offsets with what is wrong about them; the worker checks again."""
+    checked = [_checked(row, sink=sink) for row in start.rows]
+    return replace(start, rows=tuple(_twice(checked)))
+
+
+def _checked(row: StartRow, *, sink: bool) -> StartRow:
+    partition = _error(row.partition, "The partition", check_sink_partition if sink else None)
+    offset = _error(row.offset, "The offset", check_sink_offset if sink else None)
+    return replace(row, partition_error=partition, offset_error=offset)
+
+
+def _error(text: str, what: str, check: object) -> str:
+    try:
+        found = json_object(text, what, may_be_null=False)
+        if callable(check):
+            check(found)
+    except ValueError as exc:
+        return f"{exc}."
+    return ""
+
+
+def _twice(rows: Sequence[StartRow]) -> Iterable[StartRow]:
+    """Yield the rows, with an error at those whose partition came before."""
+    seen: set[str] = set()
+    for row in rows:
+        key = same_json(row.partition)
+        if not row.partition_error and key in seen:
+            yield replace(row, partition_error="This partition is there twice.")
+            continue
+        seen.add(key)
+        yield row
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
