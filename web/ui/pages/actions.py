@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from kraal.core.errors import BadRequest, Forbidden
 from kraal.core.ids import Json
 from web.ui.memory import Notice
+from web.ui.pages.connectors import asked_rows
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.requests import connector_status, expanded
 from web.ui.sources.sending import Sender
@@ -22,18 +25,21 @@ from web.ui.views.commands import (
     action_of,
     chosen,
     confirmation,
+    no_longer,
     request_of,
     subject_of,
     task_confirmation,
     task_restart,
     told,
 )
-from web.ui.views.copy_as import Request, together
+from web.ui.views.connectors import MOST_AT_ONCE, Choice, choice_of, matching
+from web.ui.views.copy_as import Request, first_of, together
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-_MOST_NAMES: Final = 1_000
+_MATCHING: Final = "matching"
+"""Parameter with the query of a list: the action is for all connectors that match, instead of for those named."""
 _LIST_KEYS: Final = ("state", "type", "q", "sort", "page", "worker")
 _LONGEST_TASK: Final = 9
 _MOST_COPIES: Final = 50
@@ -44,35 +50,68 @@ _MOST_COPIES: Final = 50
 async def _confirm(visit: Visit) -> Model:
     """Ask before an action; a page by itself, or the content of a dialog."""
     refuse_if_read_only(visit)
-    names, what = _names(visit.request.query_params.getlist("name")), visit.text("action")
-    task = _task(visit.text("task"))
-    back = visit.text("back")
+    what, task, back = visit.text("action"), _task(visit.text("task")), visit.text("back")
+    if filtered := visit.text(_MATCHING):
+        return await _ask_all(visit, _action(what), filtered, back)
+    names = _names(visit.request.query_params.getlist("name"))
     if what == TASK_RESTART and task is not None:
         asked, requests = task_confirmation(names[0], task), [task_restart(names[0], task)]
     else:
         found = _action(what)
         asked = confirmation(found, await _subjects(visit, names))
         requests = [request_of(found, name) for name in names]
-    return _question(
-        visit,
-        asked,
-        requests,
-        {"name": names, "action": [what], "task": [visit.text("task")], "back": [back]},
+    fields = {"name": names, "action": [what], "task": [visit.text("task")], "back": [back]}
+    return _question(visit, asked, requests, fields)
+
+
+async def _ask_all(visit: Visit, action: Action, filtered: str, back: str, *, lost: str = "") -> Model:
+    """Ask before an action on all connectors that match; the form names each of them. `lost` tells why it is again."""
+    choice = _filter(filtered)
+    names = _names(await _matching(visit, choice))
+    found = confirmation(action, await _subjects(visit, names))
+    which = (
+        f"These are all connectors {choice.told}."
+        if choice.told
+        else "These are all connectors of the cluster."
     )
+    return {
+        **_question(
+            visit,
+            replace(found, effects=(which, *found.effects)),
+            [request_of(action, name) for name in names],
+            {"name": names, "action": [action], _MATCHING: [filtered], "back": [back]},
+        ),
+        "lost": lost,
+        "status_code": int(HTTPStatus.CONFLICT if lost else HTTPStatus.OK),
+    }
+
+
+async def _matching(visit: Visit, choice: Choice) -> list[str]:
+    return [row.name for row in matching(await asked_rows(visit), choice)]
+
+
+def _filter(query: str) -> Choice:
+    """Return the filter in a list's query. Raises BadRequest for what is no filter, which would let everything pass."""
+    pairs = dict(parse_qsl(query))
+    if unknown := sorted(pairs.keys() - set(_LIST_KEYS)):
+        raise BadRequest(f"The list has no filter {unknown[0]!r}; it has {', '.join(_LIST_KEYS)}.")
+    return choice_of(pairs)
 
 
 def _question(
     visit: Visit, asked: Confirmation, requests: list[Request], fields: dict[str, list[str]]
 ) -> Model:
+    alone = len(fields["name"]) == 1 and not fields["back"][0]
     return {
         "confirmation": asked,
         "fields": [(key, value) for key, values in fields.items() for value in values if value],
         "target": ("actions",),
-        "cancel": ("connectors", fields["name"][0])
-        if len(fields["name"]) == 1 and not fields["back"][0]
-        else ("connectors",),
+        "cancel": ("connectors", fields["name"][0]) if alone else ("connectors",),
         "cancel_query": _list_query(fields["back"][0]),
-        "copies": together([visit.curl(each) for each in requests[:_MOST_COPIES]]),
+        "copies": first_of(
+            together([visit.curl(each) for each in requests[:_MOST_COPIES]]), len(requests), _MOST_COPIES
+        ),
+        "lost": "",
     }
 
 
@@ -84,8 +123,8 @@ async def _subjects(visit: Visit, names: list[str]) -> list[Subject]:
     return [subject_of(statuses.get(name), name) for name in names]
 
 
-@action("/actions", nav="connectors")
-async def _act(visit: Visit) -> Response:
+@action("/actions", template="pages/confirm.html", nav="connectors")
+async def _act(visit: Visit) -> Model | Response:
     """Carry an action out on each of the connectors."""
     refuse_if_read_only(visit)
     fields = await visit.form()
@@ -101,6 +140,10 @@ async def _act(visit: Visit) -> Response:
         )
         return _after(visit, "Restart task", names, done, known.get("back", ""))
     found = _action(what)
+    if filtered := known.get(_MATCHING, ""):
+        lost = no_longer(names, await _matching(visit, _filter(filtered)))
+        if lost:
+            return await _ask_all(visit, found, filtered, known.get("back", ""), lost=lost)
     expected = confirmation(found, [Subject(name=name) for name in names]).must_type
     if expected and known.get("typed", "").strip() != expected:
         raise BadRequest(f"Nothing was done: to confirm, type the number of connectors, {expected}.")
@@ -140,8 +183,8 @@ def _names(given: list[str]) -> list[str]:
     names = chosen(given)
     if not names:
         raise BadRequest("Select at least one connector.")
-    if len(names) > _MOST_NAMES:
-        raise BadRequest(f"Select at most {_MOST_NAMES} connectors at once.")
+    if len(names) > MOST_AT_ONCE:
+        raise BadRequest(f"Select at most {MOST_AT_ONCE:,} connectors at once; these are {len(names):,}.")
     return names
 
 

@@ -7,32 +7,27 @@ from typing import Final
 
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import query_of
-from web.ui.views.connectors import Choice, listing, rows_of
+from web.ui.views.connectors import Row, choice_of, listing, rows_of
 
 _TEMPLATE: Final = "pages/connectors.html"
 _PARTS: Final = {"list": "parts/connector_list.html"}
 
 
 async def _connectors(visit: Visit) -> Model:
+    """Show a page of the list."""
+    found = listing(
+        await asked_rows(visit), choice_of(visit.request.query_params), numbers=visit.features.progress
+    )
+    return {"listing": found}
+
+
+async def asked_rows(visit: Visit) -> tuple[Row, ...]:
     """Ask for all connectors at once; filters apply here, so every page of the list has the same answers."""
     parts = ("status", "info", *(("progress",) if visit.features.progress else ()))
     statuses, *others = await asyncio.gather(
         *(visit.source.ask("GET", "connectors", query=query_of(part), caller=visit.caller) for part in parts)
     )
-    rows = statuses.derive(rows_of, *others)
-    return {"listing": listing(rows, choice_of(visit), numbers=visit.features.progress)}
-
-
-def choice_of(visit: Visit) -> Choice:
-    """Return what the reader chose in the query."""
-    return Choice(
-        state=visit.text("state"),
-        type=visit.text("type"),
-        q=visit.text("q").strip(),
-        sort=visit.text("sort"),
-        page=visit.number("page", 1),
-        worker=visit.text("worker"),
-    )
+    return statuses.derive(rows_of, *others)
 
 
 PAGES: Final[tuple[Page, ...]] = tuple(

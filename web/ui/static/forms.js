@@ -44,7 +44,8 @@
       event.preventDefault();
       const url = new URL(form.getAttribute("action"), location.href); // form.action is the button of that name
       url.search = new URLSearchParams(new FormData(form, event.submitter)).toString();
-      if (url.searchParams.has("name")) question(url);
+      if (url.searchParams.has("matching")) url.searchParams.delete("name"); // the filter stands for all names
+      if (url.searchParams.has("matching") || url.searchParams.has("name")) question(url);
       else status(form, "Select rows first.");
     } else if (form.dataset.busy) {
       if (form.classList.contains("sent")) {
@@ -80,23 +81,43 @@
     return [...document.querySelectorAll("input[data-select]")];
   }
 
+  let filtered = null; // the filter of which all connectors are selected, on this page and on others
+
+  // Once all rows of the page are selected, those of the other pages are offered, as in mail programs.
+  function showMatching(shown) {
+    const label = document.querySelector("[data-matching]");
+    const box = label && label.querySelector("input");
+    if (!box || box.value !== filtered) filtered = null;
+    if (filtered !== null) shown.forEach((each) => selected.add(each.value));
+    if (!box) return null;
+    label.hidden = !shown.length || !shown.every((each) => selected.has(each.value));
+    box.checked = filtered !== null;
+    return box.checked ? box.dataset.count : null;
+  }
+
   function showSelection() {
     const shown = boxes();
+    const every = showMatching(shown);
     shown.forEach((box) => (box.checked = selected.has(box.value)));
-    const count = shown.filter((box) => box.checked).length;
+    const count = every || shown.filter((box) => box.checked).length;
     const text = document.querySelector("#bulk [data-selected]");
     if (text) text.textContent = count ? `${count} selected` : "Selected connectors";
     const all = document.querySelector("[data-select-all]");
     if (all) {
       all.hidden = !shown.length;
-      all.textContent = count === shown.length ? "Select none" : "Select all";
+      all.textContent = shown.every((box) => box.checked) ? "Select none" : "Select all";
     }
   }
 
   document.addEventListener("change", (event) => {
-    if (!event.target.matches("input[data-select]")) return;
-    if (event.target.checked) selected.add(event.target.value);
-    else selected.delete(event.target.value);
+    const { target } = event;
+    if (target.closest("[data-matching]")) filtered = target.checked ? target.value : null;
+    else if (!target.matches("input[data-select]")) return;
+    else if (target.checked) selected.add(target.value);
+    else {
+      selected.delete(target.value);
+      filtered = null;
+    }
     showSelection();
   });
 
@@ -104,6 +125,7 @@
     if (!event.target.closest("[data-select-all]")) return;
     const shown = boxes();
     const every = shown.every((box) => box.checked);
+    if (every) filtered = null;
     shown.forEach((box) => (every ? selected.delete(box.value) : selected.add(box.value)));
     showSelection();
   });

@@ -271,3 +271,13 @@ def _planned(body: dict[str, Json]) -> str:
 def chosen(names: Collection[str]) -> list[str]:
     """Return selected names once each, in order."""
     return list(dict.fromkeys(name for name in names if name))
+
+
+def no_longer(asked: Sequence[str], matching: Collection[str]) -> str:
+    """Return why an action is not carried out: connectors that the question named match no longer. Empty if all do."""
+    present = frozenset(matching)
+    gone = [name for name in asked if name not in present]
+    if not gone:
+        return ""
+    verb = "matches" if len(gone) == 1 else "match"
+    return f"Nothing was done: {counted(len(gone), 'connector')} no longer {verb} ({listed(gone)})."

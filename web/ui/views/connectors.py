@@ -13,6 +13,9 @@ from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus, connector_status
 
 PER_PAGE: Final = 50
+MOST_AT_ONCE: Final = 1_000
+"""Connectors that one action can be for."""
+_LONGEST_PAGE: Final = 6
 TYPES: Final = ("source", "sink")
 
 
@@ -59,6 +62,15 @@ class Choice:
         }  # fmt: skip
         return {key: value for key, value in found.items() if value and (key, value) != ("page", 1)}
 
+    @property
+    def told(self) -> str:
+        """The restrictions, for a sentence; empty if there are none."""
+        found = {
+            "in state": self.state, "of type": self.type, "on worker": self.worker,
+            "with a name or class that contains": self.q and f"“{self.q}”",
+        }  # fmt: skip
+        return ", ".join(f"{what} {value}" for what, value in found.items() if value)
+
     def sorted_by(self, key: str) -> str:
         """Return the sort of a column's link: ascending, or the other way round if it is already chosen."""
         return f"-{key}" if self.sort == key else key
@@ -80,6 +92,11 @@ class Listing:
     pages: int
     numbers: bool
     """Whether there are numbers to show."""
+
+    @property
+    def more_than_a_page(self) -> bool:
+        """Whether those that match do not fit on the page, and one action can still be for all of them."""
+        return len(self.rows) < self.found <= MOST_AT_ONCE
 
 
 SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
@@ -107,29 +124,55 @@ def _row(name: str, status: object, info: Mapping[str, Any], numbers: Mapping[st
     return Row(found, found.state, text(config, "connector.class"), progress)
 
 
-def listing(rows: Iterable[Row], choice: Choice, *, numbers: bool) -> Listing:
-    """Return the page that the reader chose."""
-    everything = list(rows)
+def choice_of(query: Mapping[str, str]) -> Choice:
+    """Return what the parameters of a list's address choose; others are ignored."""
+    page = query.get("page", "")
+    plain = page.isascii() and page.isdecimal() and len(page) <= _LONGEST_PAGE
+    return Choice(
+        state=query.get("state", ""),
+        type=query.get("type", ""),
+        q=query.get("q", "").strip(),
+        sort=query.get("sort", ""),
+        page=int(page) if plain else 1,
+        worker=query.get("worker", ""),
+    )
+
+
+def matching(rows: Iterable[Row], choice: Choice) -> list[Row]:
+    """Return all connectors that match, in the list's order."""
+    found = [
+        row for row in _in_any_state(rows, choice) if not choice.state or row.state.value == choice.state
+    ]
+    found.sort(key=lambda row: (RANK[row.state], row.name))
+    key = SORTS.get(choice.sort.removeprefix("-"))
+    if key is not None:
+        found.sort(key=key, reverse=choice.sort.startswith("-"))
+    return found
+
+
+def _in_any_state(rows: Iterable[Row], choice: Choice) -> list[Row]:
     part = choice.q.casefold()
-    near = [
+    return [
         row
-        for row in everything
+        for row in rows
         if (not choice.type or row.status.type == choice.type)
         and (not choice.worker or choice.worker in row.status.workers)
         and (not part or part in row.name.casefold() or part in row.plugin.casefold())
     ]
-    matching = [row for row in near if not choice.state or row.state.value == choice.state]
-    matching.sort(key=lambda row: (RANK[row.state], row.name))
-    key = SORTS.get(choice.sort.removeprefix("-"))
-    if key is not None:
-        matching.sort(key=key, reverse=choice.sort.startswith("-"))
-    pages = max(1, -(-len(matching) // PER_PAGE))
+
+
+def listing(rows: Iterable[Row], choice: Choice, *, numbers: bool) -> Listing:
+    """Return the page that the reader chose."""
+    everything = list(rows)
+    near = _in_any_state(everything, choice)
+    found = matching(near, choice)
+    pages = max(1, -(-len(found) // PER_PAGE))
     page = min(max(choice.page, 1), pages)
     return Listing(
         choice=choice,
-        rows=matching[(page - 1) * PER_PAGE : page * PER_PAGE],
+        rows=found[(page - 1) * PER_PAGE : page * PER_PAGE],
         total=len(everything),
-        found=len(matching),
+        found=len(found),
         counts=dict(sorted(Counter(row.state for row in near).items(), key=lambda item: RANK[item[0]])),
         page=page,
         pages=pages,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
 from tests.fakes.servers.connect_rest import Connector, FakeConnect, Problem
-from tests.unit.web.ui.browser import Browser
+from tests.unit.web.ui.browser import Browser, Shown
 from web.ui.sources import sending
 
 REBALANCE = (
@@ -135,6 +136,94 @@ def test_many_are_deleted_only_when_their_number_is_typed(browser: Browser) -> N
     assert "Delete: 12 done" in browser.post(form.action, *typed).plain
 
 
+@pytest.fixture
+def many(browser: Browser) -> Browser:
+    """Sixty sources whose names begin with `copy-` besides `orders` and `lines`: two pages of the list."""
+    config: dict[str, str | None] = {"connector.class": "org.example.FileSource"}
+    browser.worker.connectors.update({f"copy-{number:02d}": Connector(config=config) for number in range(60)})
+    return browser
+
+
+def all_question(browser: Browser, action: str, query: str) -> Shown:
+    return browser.get(f"/ui/confirm?{urlencode({'action': action, 'matching': query, 'back': query})}")
+
+
+def test_all_that_match_are_offered_where_they_do_not_fit_on_a_page(many: Browser) -> None:
+    page = many.get("/ui/connectors?q=copy-&type=source")
+    assert "Select all 60 connectors that match" in page.plain
+    assert 'name="matching" value="type=source&amp;q=copy-"' in page.text
+    assert 'name="matching" value="state="' in many.get("/ui/connectors").text
+    assert "that match" not in many.get("/ui/connectors?q=copy-0").plain
+
+
+def test_an_action_on_all_that_match_names_them_and_is_for_all_pages(many: Browser) -> None:
+    question = all_question(many, "stop", "q=copy-&type=source&page=2")
+    first = ", ".join(f"copy-{number:02d}" for number in range(10))
+    assert f"Stop 60 connectors ({first} and 50 more)?" in question.plain
+    assert "all connectors of type source, with a name or class that contains “copy-”." in question.plain
+    assert "These are the first 50 of 60 requests." in question.plain
+    sent = many.send("/ui/actions", question.form(action="/ui/actions").fields)
+    assert sent.status == 303
+    assert (
+        dict(parse_qsl(sent.location.partition("?")[2])).items()
+        >= {"type": "source", "q": "copy-", "page": "2"}.items()
+    )
+    assert {name for name, each in many.worker.connectors.items() if each.state == "STOPPED"} == {
+        f"copy-{number:02d}" for number in range(60)
+    }
+    assert "Stop: 60 done" in many.get(sent.location).plain
+
+
+def test_without_a_filter_the_question_says_that_it_is_for_the_whole_cluster(many: Browser) -> None:
+    question = all_question(many, "pause", "state=")
+    assert "Pause 62 connectors" in question.plain
+    assert "These are all connectors of the cluster." in question.plain
+
+
+def test_an_action_on_all_that_match_is_refused_when_one_of_them_matches_no_longer(many: Browser) -> None:
+    form = all_question(many, "delete", "state=running").form(action="/ui/actions")
+    many.worker.connectors["copy-07"].state = "PAUSED"
+    del many.worker.connectors["copy-08"]
+    typed = [(key, "61" if key == "typed" else value) for key, value in form.fields]
+    refused = many.send("/ui/actions", typed)
+    assert refused.status == 409
+    assert "Nothing was done: 2 connectors no longer match (copy-07 and copy-08)." in refused.plain
+    assert "Delete 59 connectors" in refused.plain
+    assert many.worker.asked == []
+    again = refused.form(action="/ui/actions")
+    done = many.post(again.action, *[(key, "59" if key == "typed" else value) for key, value in again.fields])
+    assert "Delete: 59 done" in done.plain
+    assert list(many.worker.connectors) == ["orders", "copy-07"]
+
+
+def test_a_connector_that_matches_only_since_the_question_is_left_alone(many: Browser) -> None:
+    form = all_question(many, "stop", "q=copy-").form(action="/ui/actions")
+    many.worker.connectors["copy-99"] = Connector(config={"connector.class": "org.example.FileSource"})
+    assert "Stop: 60 done" in many.post(form.action, *form.fields).plain
+    assert many.worker.connectors["copy-99"].state == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("status=failed", "The list has no filter 'status'"),
+        ("q=nobody-is-called-so", "Select at least one connector."),
+    ],
+)
+def test_odd_filters_are_refused(many: Browser, query: str, said: str) -> None:
+    found = all_question(many, "stop", query)
+    assert (found.status, said in found.plain) == (400, True)
+    posted = many.send("/ui/actions", [("action", "stop"), ("name", "copy-00"), ("matching", query)])
+    assert posted.status == 400
+    assert many.worker.asked == []
+
+
+def test_more_than_a_thousand_are_refused(browser: Browser) -> None:
+    browser.worker.connectors.update({f"c{number}": Connector(config={}) for number in range(1_000)})
+    found = all_question(browser, "pause", "state=")
+    assert (found.status, "at most 1,000 connectors at once; these are 1,002" in found.plain) == (400, True)
+
+
 def test_a_rebalance_is_waited_for(browser: Browser) -> None:
     browser.worker.problems = [Problem(409, REBALANCE, "0"), Problem(409, REBALANCE, "0")]
     after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
@@ -198,12 +287,15 @@ def test_a_read_only_dashboard_has_no_actions_and_refuses_them(worker: FakeConne
         assert "/ui/create" not in page.text
     for path in (
         "/ui/confirm?action=stop&name=orders",
+        "/ui/confirm?action=stop&matching=state%3D",
         "/ui/create",
         "/ui/connectors/orders/edit",
         "/ui/connectors/orders/offsets/reset",
     ):
         assert browser.get(path).status == 403
     assert browser.send("/ui/actions", [("action", "stop"), ("name", "orders")]).status == 403
+    sent = browser.send("/ui/actions", [("action", "stop"), ("name", "orders"), ("matching", "state=")])
+    assert sent.status == 403
     assert worker.asked == []
 
 

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.connectors import PER_PAGE, Choice, Listing, listing, rows_of
+from web.ui.views.connectors import (
+    MOST_AT_ONCE,
+    PER_PAGE,
+    Choice,
+    Listing,
+    choice_of,
+    listing,
+    matching,
+    rows_of,
+)
 from web.ui.views.progress import progress_of, spark_path
 from web.ui.views.states import Shown
 
@@ -126,6 +135,28 @@ def test_a_page_has_fifty_rows() -> None:
     for page in (0, 4, 999):
         assert listing(rows, Choice(page=page), numbers=False).page == min(max(page, 1), 3)
     assert listing((), Choice(page=2), numbers=False).page == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "offered"),
+    [(PER_PAGE, False), (PER_PAGE + 1, True), (MOST_AT_ONCE, True), (MOST_AT_ONCE + 1, False)],
+)
+def test_all_that_match_are_offered_if_there_are_more_than_a_page_and_not_too_many(
+    count: int, *, offered: bool
+) -> None:
+    rows = rows_of(all_of("status", {f"c{number:04d}": connector("RUNNING") for number in range(count)}), {})
+    assert listing(rows, Choice(), numbers=False).more_than_a_page is offered
+    assert [row.name for row in matching(rows, Choice(page=2))] == [row.name for row in rows]
+
+
+def test_a_choice_is_read_from_an_address_and_told() -> None:
+    choice = Choice(state="failed", q="x", type="sink", worker="w:1", sort="name", page=3)
+    assert choice_of({key: str(value) for key, value in choice.query().items()}) == choice
+    assert choice_of({"page": "-1", "evil": "x"}) == choice_of({"page": "1" * 7}) == Choice()
+    assert (
+        choice.told == "in state failed, of type sink, on worker w:1, with a name or class that contains “x”"
+    )
+    assert Choice(sort="name", page=2).told == ""
 
 
 def test_a_link_keeps_the_choice_and_begins_at_the_first_page() -> None:
