@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from web.ui.views.json_values import mapping, text
-from web.ui.views.progress import NO_PROGRESS, Progress, progress_of
+from web.ui.views.progress import Progress, progress_of, stalled_tasks
 from web.ui.views.states import RANK, Shown
-from web.ui.views.statuses import ConnectorStatus, connector_status
+from web.ui.views.statuses import ConnectorStatus, connector_status, state_of
 
 PER_PAGE: Final = 50
 MOST_AT_ONCE: Final = 1_000
@@ -19,20 +20,28 @@ _LONGEST_PAGE: Final = 6
 TYPES: Final = ("source", "sink")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
-    """A connector in the list."""
+    """A connector in the list. Most rows are only sorted and counted, so what a page shows is read when it is asked."""
 
-    status: ConnectorStatus
+    name: str
+    found: object
+    """Its status, as answered."""
+    numbers: object
+    """Its progress, as answered."""
     state: Shown
     plugin: str
     """Class of the connector; empty if not known."""
-    progress: Progress
 
-    @property
-    def name(self) -> str:
-        """The connector's name."""
-        return self.status.name
+    @cached_property
+    def status(self) -> ConnectorStatus:
+        """The connector with its tasks."""
+        return connector_status(self.name, self.found, stalled_tasks(self.numbers))
+
+    @cached_property
+    def progress(self) -> Progress:
+        """Numbers of its tasks."""
+        return progress_of(self.numbers)
 
     @property
     def plugin_name(self) -> str:
@@ -118,10 +127,11 @@ def rows_of(statuses: object, infos: object, progress: object = None) -> tuple[R
 
 
 def _row(name: str, status: object, info: Mapping[str, Any], numbers: Mapping[str, Any]) -> Row:
-    progress = progress_of(numbers["progress"]) if "progress" in numbers else NO_PROGRESS
-    found = connector_status(name, status, progress.stalled)
+    progress = numbers.get("progress")
     config = mapping(mapping(info.get("info")).get("config"))
-    return Row(found, found.state, text(config, "connector.class"), progress)
+    return Row(
+        name, status, progress, state_of(status, stalled_tasks(progress)), text(config, "connector.class")
+    )
 
 
 def choice_of(query: Mapping[str, str]) -> Choice:

@@ -36,8 +36,13 @@ class Progress:
     """Numbers of a connector."""
 
     tasks: Mapping[int, TaskProgress]
-    spark: str
-    """Path of a line in a box of SPARK_WIDTH by SPARK_HEIGHT; empty without values."""
+    recent: object = None
+    """Records per second of the last minutes, as answered."""
+
+    @property
+    def spark(self) -> str:
+        """Path of a line in a box of SPARK_WIDTH by SPARK_HEIGHT; empty without values."""
+        return spark_path(self.recent)
 
     @property
     def stalled(self) -> frozenset[int]:
@@ -55,14 +60,20 @@ class Progress:
         return _sum(each.backlog for each in self.tasks.values())
 
 
-NO_PROGRESS: Final = Progress({}, "")
-
-
 def progress_of(found: object) -> Progress:
     """Read the numbers of a connector."""
     numbers = mapping(found)
     tasks = [_task(task) for task in maps(numbers.get("tasks")) if isinstance(task.get("id"), int)]
-    return Progress({each.task: each for each in tasks}, spark_path(numbers.get("recent_records_per_second")))
+    return Progress({each.task: each for each in tasks}, numbers.get("recent_records_per_second"))
+
+
+def stalled_tasks(found: object) -> frozenset[int]:
+    """Return the numbers of stalled tasks, without reading the others' numbers."""
+    return frozenset(
+        task["id"]
+        for task in maps(mapping(found).get("tasks"))
+        if task.get("stalled") is True and isinstance(task.get("id"), int)
+    )
 
 
 def spark_path(values: object) -> str:

@@ -82,6 +82,12 @@ def test_what_needs_attention_comes_first_and_each_by_name() -> None:
     ]  # fmt: skip
 
 
+def test_the_state_by_which_rows_are_sorted_is_that_which_they_show() -> None:
+    rows = listed().rows
+    assert {row.name: row.state for row in rows} == {row.name: row.status.state for row in rows}
+    assert next(row for row in rows if row.name == "stalls").status.tasks[0].state is Shown.STALLED
+
+
 def test_a_failed_task_tells_its_cause() -> None:
     row = listed().rows[0]
     assert row.status.causes == ("E: why",)
