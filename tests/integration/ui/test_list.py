@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
+from kraal.core.ids import TargetState
 from tests.integration.ui.stage.scene import (
     CAUSE,
     FAILING,
@@ -165,3 +166,62 @@ def test_tabs_without_shared_workers_follow_changes_by_themselves(
     expect(page.get_by_text("This cluster has no connectors yet.")).to_be_visible()
     api.herder.put("orders", {"connector.class": "x"})
     expect(row(page, "orders")).to_be_visible()
+
+
+def paused(api: Api) -> list[str]:
+    connectors = api.published.latest.config.connectors
+    return sorted(name for name, each in connectors.items() if each.target is TargetState.PAUSED)
+
+
+@pytest.mark.ci
+def test_all_that_match_can_be_selected_and_stay_so_when_the_list_changes(
+    worker: tuple[Api, str], visitor: Visitor
+) -> None:
+    api, url = worker
+    names = [f"copy-{number:02d}" for number in range(60)]
+    for name in ["orders", *names]:
+        api.herder.put(name, {"connector.class": "x"})
+    page = visitor.open(f"{page_url(url, 'connectors')}?q=copy-")
+    every, bulk = page.get_by_label("Select all 60 connectors that match"), page.locator("#bulk")
+    page.get_by_label("Select copy-07", exact=True).check()
+    expect(every).to_be_hidden()
+    page.get_by_role("button", name="Select all").click()
+    expect(bulk).to_contain_text("50 selected")
+    every.check()
+    expect(bulk).to_contain_text("60 selected")
+    api.herder.put("copy-99", {"connector.class": "x"})
+    expect(page.get_by_label("Select all 61 connectors that match")).to_be_checked()
+    expect(bulk).to_contain_text("61 selected")
+    api.herder.remove("copy-99")
+    expect(every).to_be_checked()
+    page.get_by_label("Select copy-07", exact=True).uncheck()
+    expect(bulk).to_contain_text("49 selected")
+    expect(every).to_be_hidden()
+    page.get_by_role("button", name="Select all").click()
+    every.check()
+    bulk.get_by_role("button", name="Pause").click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text("Pause 60 connectors (copy-00, copy-01,")
+    assert paused(api) == []
+    question.get_by_role("button", name="Pause").click()
+    expect(page.locator("[data-result]")).to_contain_text("60 done")
+    assert paused(api) == names
+
+
+@pytest.mark.ci
+def test_all_that_match_can_be_selected_without_scripts(worker: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = worker
+    names = [f"copy-{number:02d}" for number in range(60)]
+    for name in ["orders", *names]:
+        api.herder.put(name, {"connector.class": "x"})
+    visitor.expect("409")
+    page = visitor.open(f"{page_url(url, 'connectors')}?q=copy-", java_script_enabled=False)
+    page.get_by_label("Select all 60 connectors that match").check()
+    page.locator("#bulk").get_by_role("button", name="Pause").click()
+    api.herder.remove("copy-30")
+    page.get_by_role("button", name="Pause (60)").click()
+    expect(page.get_by_role("alert")).to_contain_text("1 connector no longer matches (copy-30).")
+    assert paused(api) == []
+    page.get_by_role("button", name="Pause (59)").click()
+    expect(page.locator("[data-result]")).to_contain_text("59 done")
+    assert paused(api) == [name for name in names if name != "copy-30"]
