@@ -136,3 +136,27 @@ def test_the_second_of_two_tabs_is_told_that_the_config_has_changed(
     second.get_by_role("button", name="Save these changes").click()
     expect(second.locator("[data-result]")).to_be_visible()
     assert scene.get(f"/connectors/{made}/config") == config | {"topic": "second"}
+
+
+def test_a_connector_starts_from_the_offsets_of_its_form(scene: Scene, visitor: Visitor, made: str) -> None:
+    file = scene.directory / "later.txt"
+    visitor.expect("422")
+    page = visitor.open(scene.page("create", PLUGIN))
+    for key, value in (("name", made), ("file", str(file)), ("topic", "later")):
+        field(page, key).fill(value)
+    page.get_by_label("Start as").select_option("STOPPED")
+    page.get_by_text("Initial offsets").click()
+    partition, offset = (page.locator(f"#at1-{each}") for each in ("partition", "offset"))
+    partition.fill(json.dumps({"filename": str(file)}))
+    offset.fill("7")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("#at1-offset-wrong")).to_have_text("The offset must be a JSON object.")
+    expect(offset).to_have_attribute("aria-invalid", "true")
+    assert made not in scene.get("/connectors")
+    offset.fill('{"position": 7}')
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(made)
+    expect(page.locator("[data-result]")).to_contain_text("created, to be STOPPED")
+    assert scene.get(f"/connectors/{made}/offsets")["offsets"] == [
+        {"partition": {"filename": str(file)}, "offset": {"position": 7}}
+    ]

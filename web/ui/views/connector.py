@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from web.ui.views.json_values import mapping, maps, text, texts, whole
 from web.ui.views.progress import Progress, TaskProgress, progress_of
 from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus, Instance, connector_status
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A column of numbers of tasks."""
+
+    key: str
+    """Field of `TaskProgress`."""
+    title: str
+    is_time: bool = False
+    """Whether it is in milliseconds."""
+
+
+MEASURES: Final = (
+    Measure("records_per_s", "Records/s"),
+    Measure("records_total", "Records"),
+    Measure("backlog", "Backlog"),
+    Measure("poll_ms", "Poll", is_time=True),
+    Measure("write_ms", "Write", is_time=True),
+    Measure("commit_ms", "Commit", is_time=True),
+)
+"""Some have no value for sources, sinks, or tasks in a JVM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +97,10 @@ class ConnectorPage:
         return any(row.restarts is not None for row in (self.connector, *self.tasks))
 
     @property
-    def numbers(self) -> bool:
-        """Whether there are numbers of tasks."""
-        return bool(self.progress.tasks)
+    def numbers(self) -> Sequence[Measure]:
+        """What at least one task has numbers of; all else has no column."""
+        tasks = self.progress.tasks.values()
+        return [each for each in MEASURES if any(getattr(task, each.key) is not None for task in tasks)]
 
 
 def connector_page(name: str, status: Mapping[str, Any], config: object, topics: object) -> ConnectorPage:

@@ -19,6 +19,7 @@ from web.ui.options import DashboardOptions
 from web.ui.routing import Model, Visit, page
 from web.ui.sources.api import Away, Caller
 from web.ui.sources.in_process import InProcess
+from web.ui.views.formats import NOTHING
 
 URL = "http://worker:8083/"
 
@@ -244,6 +245,28 @@ def test_numbers_appear_where_the_worker_tells_them() -> None:
     assert ">12.5<" in text
     assert '<path d="M0.0,19.0L48.0' in text
     assert 'data-live="states configs numbers"' in text
+
+
+def test_what_the_jvm_of_a_java_task_does_not_tell_is_left_out() -> None:
+    java = {"id": 0, "records_per_second": 2.0, "records_total": 7, "poll_ms": 3.5, "write_ms": None}
+    source = FakeSource(
+        {
+            "/connectors/orders/status": {
+                "connector": {"state": "RUNNING"},
+                "tasks": [{"id": 0, "state": "RUNNING"}],
+                "progress": {"tasks": [java], "recent_records_per_second": [None] * 24},
+            },
+        },
+        Features(kraal=True, progress=True),
+    )
+    client = TestClient(dashboard(source))
+    shown = client.get("/ui/connectors/orders").text
+    task = client.get("/ui/connectors/orders/tasks/0").text
+    assert ">4 ms<" in shown
+    assert ">4 ms<" in task
+    for page_text in (shown, task):
+        assert ">Poll<" in page_text
+        assert [each for each in ("Backlog", ">Write<", ">Commit<", NOTHING) if each in page_text] == []
 
 
 def test_the_cluster_page_shows_the_latest_rebalances_and_why() -> None:

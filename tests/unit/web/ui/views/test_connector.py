@@ -55,7 +55,7 @@ def test_a_java_worker_tells_states_and_traces() -> None:
     assert found.state is Shown.FAILED
     assert [row.instance.task for row in found.tasks] == [1, 0]
     assert found.tasks[0].instance.cause == "E: why"
-    assert (found.supervised, found.numbers, found.policy, found.silent) == (False, False, "", [])
+    assert (found.supervised, found.numbers, found.policy, found.silent) == (False, [], "", [])
     assert (found.plugin_name, found.plugin_package, found.topics) == ("C", "a.b", ["a", "b"])
 
 
@@ -71,7 +71,7 @@ def test_a_kraal_worker_tells_restarts_stalls_and_numbers() -> None:
     assert stalled.progress is not None
     assert found.progress.backlog == 4
     assert found.silent == ["10.0.0.3:8083", "10.0.0.4:8083"]
-    assert (found.supervised, found.numbers) == (True, True)
+    assert (found.supervised, [each.key for each in found.numbers]) == (True, ["records_per_s", "backlog"])
 
 
 def test_a_stall_is_known_from_numbers_alone() -> None:
@@ -98,3 +98,12 @@ def test_tabs_and_entries_that_the_worker_cannot_fill_are_left_out() -> None:
     entries = (Entry("", "Overview"), Entry("logs", "Logs", needs="logs"), Entry("edit", "Edit", writes=True))
     assert [each.key for each in available(entries, Features(), read_only=False)] == ["", "edit"]
     assert [each.key for each in available(entries, Features(logs=True), read_only=True)] == ["", "logs"]
+
+
+def test_numbers_that_no_task_has_have_no_column() -> None:
+    java = {"id": 0, "records_per_second": 0.0, "records_total": 0, "poll_ms": None, "backlog_records": None}
+    progress = {"tasks": [java, {"id": 1, "write_ms": 12.5, "commit_ms": None}]}
+    found = connector_page("orders", {**JAVA, "progress": progress}, None, None)
+    assert [each.title for each in found.numbers] == ["Records/s", "Records", "Write"]
+    silent = connector_page("orders", {**JAVA, "progress": {"tasks": [{"id": 0}]}}, None, None)
+    assert silent.numbers == []
