@@ -25,7 +25,8 @@ from web.ui.memory import Memory
 from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering, etag, name_of_segment, url
 from web.ui.sources.api import Away, Caller, Refused, Source
-from web.ui.views.copy_as import Copied, curl
+from web.ui.sources.recording import Recording
+from web.ui.views.copy_as import Copied, curl, together
 from web.ui.views.copy_as import Request as CopiedRequest
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Visit:
 
     def __init__(self, dashboard: Dashboard, request: Request, features: Features) -> None:
         self.request = request
-        self.source = dashboard.source
+        self.source = Recording(dashboard.source)
         self.options = dashboard.options
         self.features = features
         """What the worker can tell."""
@@ -128,6 +129,10 @@ class Visit:
         """Return a request of the REST API as a command for a shell; secrets in its body must be masked."""
         base = self.options.rest_url or f"{self.request.url.scheme}://{self.request.url.netloc}"
         return curl(request, base, passwords=self.caller.authorization is not None)
+
+    def read_by_curl(self) -> list[Copied]:
+        """Return the requests whose answers the page shows."""
+        return together([self.curl(each) for each in self.source.read])
 
     def redirect(self, *segments: str, **query: str | int | None) -> Response:
         """Return the answer after an action: see another page."""
@@ -177,7 +182,9 @@ class PageEndpoint:
             raise BadRequest(f"This page has no part {part}.")
         template = found.template if part is None else found.parts[part]
         status = model.get("status_code", HTTPStatus.OK)
-        return _rendered(self._dashboard, request, template, {**_common(visit, found), **model}, status)
+        asked = [] if part is not None or "copies" in model else visit.read_by_curl()
+        values = {**_common(visit, found), "asked": asked, **model}
+        return _rendered(self._dashboard, request, template, values, status)
 
 
 def caller_of(request: Request) -> Caller:
@@ -194,6 +201,7 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
         "nav": "",
         "result": None,
         "path": request.url.path,
+        "asked": [],
         "away": isinstance(error, Away),
         "refused": isinstance(error, Refused),
         "status": int(status),

@@ -116,6 +116,40 @@ def test_a_part_that_did_not_change_is_not_sent_again(orders: Api) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "request_shown"),
+    [
+        ("", "curl -sS 'http://testserver/connectors?expand=status&amp;traces=causes'"),
+        ("cluster", "curl -sS http://testserver/admin/assignments"),
+        ("plugins", "curl -sS 'http://testserver/connector-plugins?connectorsOnly=false'"),
+        ("events", "curl -sS 'http://testserver/events?limit=1000'"),
+        ("connectors/orders", "curl -sS http://testserver/connectors/orders/topics"),
+        ("connectors/orders/charts", "curl -sS http://testserver/connectors/orders/series"),
+        ("connectors/orders/history", "curl -sS 'http://testserver/connectors/orders/history?limit=1000'"),
+        ("connectors/orders/logs", "curl -sS 'http://testserver/connectors/orders/logs?limit="),
+        ("connectors/orders/config", "curl -sS -X PUT"),
+        ("connectors/orders/offsets", "curl -sS http://testserver/connectors/orders/offsets"),
+        ("connectors/orders/topics", "curl -sS http://testserver/connectors/orders/topics"),
+        (
+            "connectors/orders/tasks/1",
+            "curl -sS 'http://testserver/connectors/orders/history?limit=1000&amp;task=1'",
+        ),
+        ("connectors/orders/tasks/1/config", "curl -sS http://testserver/connectors/orders/tasks"),
+    ],
+)
+def test_every_page_can_be_had_by_curl(orders: Api, path: str, request_shown: str) -> None:
+    code, text = get(orders, f"/ui/{path}")
+    assert code == 200
+    assert text.count("<summary>Copy as curl</summary>") == 1
+    assert request_shown in text.replace("&#39;", "'")
+
+
+def test_what_a_page_asks_twice_is_there_once_and_parts_have_no_commands(orders: Api) -> None:
+    _, text = get(orders, "/ui/connectors/orders/logs")
+    assert text.count("/connectors/orders/config\n") == 1
+    assert "curl" not in get(orders, "/ui/connectors?part=list")[1]
+
+
+@pytest.mark.parametrize(
     ("path", "code", "said"),
     [
         ("/ui/connectors/none", 404, "No status found for connector none"),
