@@ -110,6 +110,14 @@ def test_without_scripts_charts_are_lines(url: str, visitor: Visitor) -> None:
     expect(page.locator("figure svg").first).to_be_visible()
 
 
+def test_times_are_in_the_readers_zone_and_in_utc_when_pointed_at(url: str, visitor: Visitor) -> None:
+    shown = visitor.open(f"{url}/history").locator(".timeline tbody time").first
+    expect(shown).to_have_text("1 Jan 1970, 01:00:03")
+    expect(shown).to_have_attribute("title", "1970-01-01 00:00:03 UTC")
+    plain = visitor.open(f"{url}/history", java_script_enabled=False)
+    expect(plain.locator(".timeline tbody time").first).to_have_text("1970-01-01 00:00:03 UTC")
+
+
 def test_letters_are_replayed_by_keyboard(worker: Worker, url: str, visitor: Visitor) -> None:
     page = visitor.open(f"{url}/letters")
     page.locator("#replay-limit").focus()
