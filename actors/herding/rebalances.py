@@ -54,13 +54,20 @@ class Rebalances:
 
     @property
     def unsettled(self) -> bool:
-        """Whether removed tasks may still run: a rebalance is due or under way."""
+        """Whether removed tasks may still run: a rebalance is due or under way, or members still stop revoked work.
+
+        The leader alone knows of the last. Java's does not wait for it.
+        """
+        return self._changing or (self._plan is not None and self._plan.revokes)
+
+    @property
+    def _changing(self) -> bool:
         return self._to_ask or self._asked
 
     def changes(self, name: ConnectorName) -> bool:
         """Whether the owners of a connector's work are about to change. False while the group is unreachable."""
         known = self._state.snapshot.leader_url is not None
-        return known and (self.unsettled or name in self._state.suspended)
+        return known and (self._changing or name in self._state.suspended)
 
     def begin(self) -> None:
         """Request this worker's assignment: the herder is live."""

@@ -64,6 +64,11 @@ class GroupPlan:
     why: str = ""
     """Reason for this rebalance, as far as the leader knows it."""
 
+    @property
+    def revokes(self) -> bool:
+        """Whether a member has to stop work first: it joins again when it has, and another plan follows."""
+        return any(each.revoked for each in self.assignments.values())
+
     def owner_url(self, instance: Instance) -> str | None:
         """Return the URL of the owner of `instance`; None while it has none."""
         member = self.owners.get(Job.of(instance))

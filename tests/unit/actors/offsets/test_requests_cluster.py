@@ -82,6 +82,55 @@ def test_a_modification_right_after_a_stop_is_not_overtaken(
     assert cluster.outside.written[T0] == [*range(25), *range(7, 25)]
 
 
+def with_an_idle_leader(seed: int) -> EmbeddedCluster:
+    """Return four workers whose leader has no work; the one task of x takes its time to stop."""
+    cluster = EmbeddedCluster(4, seed=seed, stop_s=4.0)
+    cluster.settle()
+    names = [X, *(ConnectorName(f"other-{number}") for number in range(3))]
+    for name in names:
+        cluster.create(name, {**SOURCE, "tasks.max": "1"})
+    cluster.settle()
+    for name in names:
+        if name != X:
+            cluster.request(DeleteConnector(name=name))
+    cluster.settle()
+    return cluster
+
+
+def running_when_stored(cluster: EmbeddedCluster) -> list[list[str]]:
+    """Return a list that gets the workers that run the task of x whenever offsets are stored or read."""
+    seen: list[list[str]] = []
+
+    def note(_: str) -> None:
+        seen.append([worker.name for worker in cluster.alive if T0 in worker.engine.running])
+
+    cluster.offsets.fault = note
+    return seen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("message", [TO_7, RESET])
+def test_a_modification_waits_for_tasks_that_stop_on_other_workers(
+    seed: int, message: AlterOffsets | ResetOffsets
+) -> None:
+    cluster = with_an_idle_leader(seed)
+    cluster.request(STOP)
+    seen = running_when_stored(cluster)
+    cluster.request(message)
+    assert seen
+    assert [each for each in seen if each] == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_creation_with_offsets_waits_for_former_tasks_that_stop_on_other_workers(seed: int) -> None:
+    cluster = with_an_idle_leader(seed)
+    cluster.request(DeleteConnector(name=X))
+    seen = running_when_stored(cluster)
+    cluster.request(CreateConnector(name=X, config=SOURCE, initial_offsets=TO_7.offsets))
+    assert seen
+    assert [each for each in seen if each] == []
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rebalance_pending_409_momentarily_due_to_stale_configuration(seed: int) -> None:
     cluster = running(seed, SOURCE)
