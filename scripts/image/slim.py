@@ -53,6 +53,17 @@ def parse(text: str, machine: str) -> Iterator[Rule]:
             yield Rule(words[0], tuple(words[1:]))
 
 
+def check(rule: Rule, site: Path) -> None:
+    """Change nothing. Raises SlimError if one of the rule's patterns matches nothing."""
+    if rule.command != "trim":
+        for pattern in rule.patterns:
+            found(site, pattern)
+        return
+    for jar in found(site, rule.patterns[0]):
+        with zipfile.ZipFile(jar) as file:
+            check_members(jar, file.namelist(), rule.patterns[1:])
+
+
 def apply(rule: Rule, site: Path) -> None:
     """Carry out one rule. Raises SlimError if one of its patterns matches nothing."""
     if rule.command == "trim":
@@ -81,16 +92,20 @@ def trim(jar: Path, patterns: Sequence[str]) -> None:
     """Rewrite a jar without the members that match. Raises SlimError if a pattern matches none."""
     made = jar.with_name(f".{jar.name}")
     with zipfile.ZipFile(jar) as old:
-        names = old.namelist()
-        for pattern in patterns:
-            if not fnmatch.filter(names, pattern):
-                raise SlimError(f"No member of {jar.name} matches '{pattern}'; change the rule or remove it.")
+        check_members(jar, old.namelist(), patterns)
         with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:
             for member in old.infolist():
                 if not any(fnmatch.fnmatchcase(member.filename, pattern) for pattern in patterns):
                     new.writestr(member, old.read(member), zipfile.ZIP_DEFLATED)
     made.chmod(jar.stat().st_mode)
     made.replace(jar)
+
+
+def check_members(jar: Path, names: Sequence[str], patterns: Sequence[str]) -> None:
+    """Raise SlimError if a pattern matches none of a jar's members."""
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            raise SlimError(f"No member of {jar.name} matches '{pattern}'; change the rule or remove it.")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +45,18 @@ def test_the_files_are_valid_and_each_alert_fires_when_it_should() -> None:
     for command in (["check", "config", str(CONFIG)], ["test", "rules", str(RULES.with_suffix(".test.yml"))]):
         done = promtool(*command)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_configuration_of_compose_is_valid_beside_the_rules_that_are_mounted(tmp_path: Path) -> None:
+    root = DEPLOY.parent
+    compose = yaml.safe_load((root / "compose.yaml").read_text(encoding="utf-8"))
+    for mount in compose["services"]["prometheus"]["volumes"]:
+        source, place, *_ = mount.split(":")
+        if place.startswith("/etc/prometheus/"):
+            shutil.copyfile(root / source, tmp_path / Path(place).name)
+    done = promtool("check", "config", str(tmp_path / "prometheus.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 rule files found" in done.stdout
 
 
 def test_a_worker_shows_what_rules_and_dashboard_ask_for(

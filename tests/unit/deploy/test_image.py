@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
+import threading
 import tomllib
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
+from typing_extensions import override
 
+from kraal.broker.broker import free_port
 from kraal.config.properties_file import read_properties
 from kraal.config.worker.distributed import parse_distributed
 from kraal.jars.jars import LOCK, parse_lock
-from kraal.jars.java import SUPPORTED, VECTOR_MODULE
+from kraal.jars.java import SUPPORTED, VECTOR_MODULE, find_java
+from kraal.worker.process import CLOSING_S, HUNG_S, SHUTDOWN_EXTRA_S
 
 ROOT: Final = Path(__file__).parents[3]
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE: Final[Mapping[str, Any]] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: Final = COMPOSE["services"]
 WORKERS: Final = ("worker-1", "worker-2")
+HEALTH: Final = json.loads(DOCKERFILE.split("HEALTHCHECK")[1].split("CMD ", 1)[1].splitlines()[0])
+"""The command of the image's health check."""
 PARTS: Final = ROOT / "deploy" / "image" / "compose"
 
 
@@ -40,6 +49,14 @@ def test_hadolint_has_no_objections() -> None:
     assert program is not None, "hadolint is missing: install requirements.lock"
     done = subprocess.run([program, "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_compose_is_valid_by_its_specification() -> None:
+    program = shutil.which("check-jsonschema")
+    assert program is not None, "check-jsonschema is missing: install requirements.lock"
+    command = [program, "--builtin-schema", "vendor.compose-spec", "compose.yaml"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def copied() -> Iterator[str]:
@@ -95,6 +112,60 @@ def test_arguments_of_the_container_are_those_of_kraal() -> None:
     assert json.loads(command) == ["distributed", "/etc/kraal/worker.properties"]
 
 
+def test_java_has_the_modules_that_the_runtime_of_the_image_is_linked_from() -> None:
+    listed = subprocess.run(
+        [find_java(), "--list-modules"], capture_output=True, text=True, check=True
+    ).stdout
+    linked = (ROOT / "deploy/image/jlink.args").read_text(encoding="utf-8")
+    wanted = re.findall(r"^--add-modules (\S+)$", linked, re.MULTILINE)
+    assert set(wanted) - {line.partition("@")[0] for line in listed.splitlines()} == set()
+
+
+@pytest.fixture
+def answering() -> Iterator[list[int]]:
+    """A server that answers with the last status of the list; the first element is its port."""
+    given: list[int] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(given[-1] if self.path == "/health" else 404)
+            self.end_headers()
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        given.append(server.server_port)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield given
+        server.shutdown()
+
+
+def probed(port: int) -> int:
+    """Run the health check as the image does and return its exit code."""
+    environment = os.environ | {
+        "KRAAL_HEALTH_URL": f"http://127.0.0.1:{port}/health",
+        "http_proxy": "http://none:1",
+    }
+    program = [sys.executable, *HEALTH[1:-1], str(ROOT / "deploy/image/health.py")]
+    return subprocess.run(program, env=environment, capture_output=True, check=False).returncode
+
+
+def test_the_health_check_fails_unless_the_worker_is_healthy(answering: list[int]) -> None:
+    for status, exit_code in ((200, 0), (503, 1), (404, 1)):
+        answering.append(status)
+        assert probed(answering[0]) == exit_code, status
+    assert probed(free_port()) == 1
+
+
+def test_the_health_check_is_where_the_image_has_it_and_asks_the_workers_port() -> None:
+    place = next(line.split()[-1] for line in instructions("COPY") if "health.py" in line)
+    assert HEALTH[-1] == f"{place}health.py"
+    asked = (ROOT / "deploy/image/health.py").read_text(encoding="utf-8")
+    assert f'"http://127.0.0.1:{instructions("EXPOSE")[0]}/health"' in asked
+
+
 def test_compose_mounts_files_that_exist() -> None:
     mounts = [mount for service in SERVICES.values() for mount in service.get("volumes", [])]
     files = [mount.split(":")[0] for mount in mounts if mount.startswith("./")]
@@ -130,6 +201,28 @@ def test_the_workers_of_compose_read_a_valid_file() -> None:
     assert values["bootstrap.servers"] in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 
+def test_the_workers_of_compose_use_the_places_and_the_port_of_the_image() -> None:
+    values = read_properties(PARTS / "worker.properties", "the worker's file")
+    [volume] = instructions("VOLUME")
+    [command] = instructions("CMD")
+    assert values["kraal.data.dir"].startswith(f"{volume}/")
+    assert f"--lock {values['kraal.plugins.lock']} " in DOCKERFILE
+    assert values["listeners"] == f"http://:{instructions('EXPOSE')[0]}"
+    for name in WORKERS:
+        mounted = {mount.split(":")[1] for mount in SERVICES[name]["volumes"]}
+        assert mounted == {volume, json.loads(command)[-1]}
+        assert SERVICES[name]["ports"][0].endswith(f":{instructions('EXPOSE')[0]}")
+
+
+def test_a_worker_of_compose_has_memory_and_time_to_end() -> None:
+    values = read_properties(PARTS / "worker.properties", "the worker's file")
+    end_s = parse_distributed(values).graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSING_S + HUNG_S
+    for name in WORKERS:
+        assert int(SERVICES[name]["stop_grace_period"].removesuffix("s")) >= end_s
+        heap = values["spark.driver.memory"].removesuffix("g")
+        assert int(SERVICES[name]["mem_limit"].removesuffix("g")) == 2 * int(heap)
+
+
 def test_prometheus_scrapes_the_workers_of_compose_with_the_rules_that_are_mounted() -> None:
     config = yaml.safe_load((PARTS / "prometheus.yml").read_text(encoding="utf-8"))
     [job] = config["scrape_configs"]
@@ -138,9 +231,28 @@ def test_prometheus_scrapes_the_workers_of_compose_with_the_rules_that_are_mount
     assert {f"/etc/prometheus/{name}" for name in config["rule_files"]} <= set(mounted)
 
 
+def provisioned(name: str, fields: frozenset[str]) -> Mapping[str, Any]:
+    """Return the only entry of a file that provisions Grafana, of the version and with the fields that it documents."""
+    file = yaml.safe_load((PARTS / f"grafana-{name}.yml").read_text(encoding="utf-8"))
+    assert file.pop("apiVersion") == 1
+    [[entry]] = [file.pop("providers" if name == "dashboards" else name)]
+    assert file == {}
+    assert entry.keys() <= fields
+    mounted = dict(mount.split(":")[:2] for mount in SERVICES["grafana"]["volumes"])
+    assert mounted[f"./deploy/image/compose/grafana-{name}.yml"].startswith(
+        f"/etc/grafana/provisioning/{name}/"
+    )
+    return dict(entry)
+
+
 def test_grafana_is_given_the_dashboard_and_its_source() -> None:
-    [source] = yaml.safe_load((PARTS / "grafana-datasources.yml").read_text(encoding="utf-8"))["datasources"]
+    source = provisioned(
+        "datasources", frozenset({"name", "type", "access", "url", "isDefault", "uid", "jsonData"})
+    )
     assert source["url"] == "http://prometheus:9090"
-    [provider] = yaml.safe_load((PARTS / "grafana-dashboards.yml").read_text(encoding="utf-8"))["providers"]
+    assert source["type"] == "prometheus"
+    assert source["isDefault"] is True
+    provider = provisioned("dashboards", frozenset({"name", "type", "options", "folder", "allowUiUpdates"}))
     mounts = dict(mount.split(":")[:2] for mount in SERVICES["grafana"]["volumes"])
+    assert provider["type"] == "file"
     assert mounts["./deploy/grafana"] == provider["options"]["path"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from scripts.image.slim import MACHINES, Rule, SlimError, apply, main, parse
+from scripts.image.slim import MACHINES, Rule, SlimError, apply, check, main, parse
 
 ROOT = Path(__file__).parents[3]
 RULES = (ROOT / "deploy/image/slim.txt").read_text(encoding="utf-8")
@@ -55,6 +56,32 @@ def test_trims_members_of_jars(tmp_path: Path) -> None:
         assert jar.read("C.class") == b"C.class"
     with pytest.raises(SlimError, match=r"No member of j-1\.jar matches '\*\.dll'"):
         apply(Rule("trim", ("j-*.jar", "*.dll")), tmp_path)
+
+
+def test_a_check_changes_nothing(tmp_path: Path) -> None:
+    tree(tmp_path, "a")
+    with zipfile.ZipFile(tmp_path / "j-1.jar", "w") as jar:
+        jar.writestr("x.so", "x")
+    before = (tmp_path / "j-1.jar").read_bytes()
+    for good in (Rule("remove", ("a",)), Rule("strip", ("a",)), Rule("trim", ("j-*.jar", "*.so"))):
+        check(good, tmp_path)
+    for bad in (
+        Rule("remove", ("a", "b")),
+        Rule("strip", ("b",)),
+        Rule("trim", ("j-*.jar", "*.so", "*.dll")),
+    ):
+        with pytest.raises(SlimError, match="change the rule or remove it"):
+            check(bad, tmp_path)
+    assert (tmp_path / "a").exists()
+    assert (tmp_path / "j-1.jar").read_bytes() == before
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_rule_matches_something_in_the_installed_packages(machine: str) -> None:
+    """Those that the tests run with, which are the locked ones of the image."""
+    site = Path(sysconfig.get_path("platlib"))
+    for rule in parse(RULES, machine):
+        check(rule, site)
 
 
 def test_exits_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
