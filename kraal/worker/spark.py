@@ -32,7 +32,6 @@ def spark_engine(
     """Return the engine; `at_once`: Spark starts now, not when a connector needs it."""
     # Imported late: its imports take longer than REST may take to answer.
     from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
-    from kraal.kafka.leave_group import leave_group  # noqa: PLC0415
     from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above
 
     given = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
@@ -46,8 +45,15 @@ def spark_engine(
         registry,
         lambda: [*ensure("spark"), *plugin_jars],
         chains=partial(make_chain, registry),
-        leave=partial(leave_group, scratch=scratch),
+        leave=partial(_leave_group, scratch=scratch),
         scratch=str(scratch),
         archive=archive,
         at_once=at_once,
     )
+
+
+def _leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scratch: Path) -> None:
+    # Imported late: it is a tenth of the time until REST answers, and nothing else in a standalone worker needs it.
+    from kraal.kafka.leave_group import leave_group  # noqa: PLC0415 - see above
+
+    leave_group(settings, group, member_id, scratch=scratch)
