@@ -45,6 +45,7 @@ from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.stores.late import LateGroupOffsets
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import letters_kafka
 from kraal.worker.resources import keep_what_lives, open_as_many_as_allowed
@@ -263,10 +264,14 @@ class Process(ABC, Generic[C]):
 
     def _group_offsets(self) -> GroupOffsets:
         """Return the offsets of sinks."""
-        # Imported late, as below.
-        from kraal.kafka.sink_offset_requests import KafkaGroupOffsets  # noqa: PLC0415
 
-        return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
+        def kafka() -> GroupOffsets:
+            # Imported late: importing kafka-python takes a tenth of the time until REST answers.
+            from kraal.kafka.sink_offset_requests import KafkaGroupOffsets  # noqa: PLC0415
+
+            return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
+
+        return LateGroupOffsets(kafka)
 
     def _worker_settings(self) -> dict[str, str]:
         return {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}

@@ -7,16 +7,32 @@ import sys
 from pathlib import Path
 
 START = """
-import pathlib, sys
-import kraal.worker.standalone
-from kraal.plugins.registry import Registry
-from kraal.worker.spark import spark_engine
-spark_engine({{}}, Registry.load(), (), pathlib.Path({scratch!r}), at_once=False)
-print(*{{"kafka", "py4j", "pyspark.sql"}} & {{*sys.modules}})
+import os, sys
+from kraal.cli.main import main
+from kraal.worker import process
+
+def start(*given, **others):
+    print(*{"kafka", "py4j", "pyspark.sql"} & {*sys.modules}, "REST", flush=True)
+    os._exit(0)
+
+engine = process.spark_engine
+process.spark_engine = lambda *given, at_once: engine(*given, at_once=False)
+process.HttpServer.start = start
+main()
 """
 
 
 def test_a_standalone_worker_imports_packages_that_it_needs_later_when_it_needs_them(tmp_path: Path) -> None:
-    code = START.format(scratch=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    settings = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "listeners": "http://127.0.0.1:0",
+        "offset.storage.file.filename": str(tmp_path / "offsets"),
+        "kraal.data.dir": str(tmp_path / "data"),
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    file = tmp_path / "worker.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
+    command = [sys.executable, "-c", START, "standalone", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["REST"]
