@@ -18,6 +18,8 @@ from kraal.client.command import ClientGroup, NameType, asking, output_option
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
 from kraal.config.properties_file import read_properties
+from kraal.core.progress import Progress
+from kraal.dead_letters.api import KafkaUnavailable
 from kraal.dead_letters.reading import latest, read_letters
 from kraal.dead_letters.records import DeadLetter, Target, as_json, as_text, from_json
 from kraal.dead_letters.replay import replay as replayed
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 SHOWN: Final = 10
 
 _BOOTSTRAP: Final = "bootstrap.servers"
+_CHECK_KAFKA: Final = (
+    "Check --bootstrap-servers; settings for TLS and SASL belong into the file of --command-config."
+)
 
 
 def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
@@ -65,7 +70,11 @@ def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
         from kraal.dead_letters.kafka import Kafka  # noqa: PLC0415 - late: it needs Kafka's client
 
         with Kafka(settings) as kafka:
-            function(rest, kafka, **options)
+            try:
+                function(rest, kafka, **options)
+            except KafkaUnavailable as exc:
+                exc.hint = exc.hint or _CHECK_KAFKA
+                raise
 
     return asking(run)
 
@@ -295,25 +304,31 @@ def replay(
     remembers = place is None and not dry_run
     written: Counter[str] = Counter()
     pieces = replayed(kafka, box, spans, to=to, limit=limit, write=not dry_run, remember=remembers)
-    for piece in pieces:
-        if dry_run:
-            for letter, target in piece:
-                say(f"{letter.place} -> {target}")
-        written.update(target.topic for _, target in piece)
+    most = sum(span.count for span in spans.values())
+    with Progress("Replaying dead letters", min(most, limit or most)) as progress:
+        for piece in pieces:
+            if dry_run:
+                for letter, target in piece:
+                    say(f"{letter.place} -> {target}")
+            written.update(target.topic for _, target in piece)
+            progress.at(written.total())
     _report_replay(box.topic, written, dry_run=dry_run)
 
 
 def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool) -> None:
     found, written = over_rest.shown(rest, name, 1), Counter[str]()
     source, left = found["topic"], found["left_to_replay"]
-    for answer in over_rest.replays(rest, name, min(left, limit or left), dry_run=dry_run):
-        written.update(answer["written"])
-        if dry_run:
-            for each in answer["targets"]:
-                place = f"{source}-{each['partition']}@{each['offset']}"
-                say(f"{place} -> {Target(each['to_topic'], each['to_partition'])}")
-            if (more := written.total() - len(answer["targets"])) > 0:
-                say(f"… and {more} more")
+    most = min(left, limit or left)
+    with Progress("Replaying dead letters", most) as progress:
+        for answer in over_rest.replays(rest, name, most, dry_run=dry_run):
+            written.update(answer["written"])
+            progress.at(written.total())
+            if dry_run:
+                for each in answer["targets"]:
+                    place = f"{source}-{each['partition']}@{each['offset']}"
+                    say(f"{place} -> {Target(each['to_topic'], each['to_partition'])}")
+                if (more := written.total() - len(answer["targets"])) > 0:
+                    say(f"… and {more} more")
     _report_replay(source, written, dry_run=dry_run)
 
 

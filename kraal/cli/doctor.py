@@ -11,8 +11,9 @@ from typing import Final
 import click
 
 from kraal.client.command import output_option
-from kraal.client.output import emit, painted, say
+from kraal.client.output import emit, say
 from kraal.client.target import Target, parse_target
+from kraal.client.terminal.colors import painted
 from kraal.core.secrets import secrets
 from kraal.doctor.finding import Finding, Level
 

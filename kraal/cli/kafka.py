@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kraal.broker.settings import DEFAULT_PORT
+from kraal.core.progress import Progress
 from kraal.jars.errors import BrokerError
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def start(data_dir: Path | None, port: int, settings: tuple[str, ...]) -> None:
             raise click.BadParameter(f"'{setting}'; expected KEY=VALUE", param_hint="--set")
         extra[key.strip()] = value.strip()
     broker = _broker(data_dir, port, extra)
-    broker.start()
+    with Progress("Starting Kafka"):
+        broker.start()
     click.echo(f"Kafka is ready on {broker.bootstrap} (pid {broker.pid}, data in {broker.data_dir})")
 
 
@@ -81,7 +83,8 @@ def status(data_dir: Path | None, port: int) -> None:
     broker = _broker(data_dir, port)
     now = broker.status()
     if now.pid is None:
-        raise BrokerError(f"No broker is running with data directory {broker.data_dir}.")
+        text = f"No broker is running with data directory {broker.data_dir}."
+        raise BrokerError(text, hint="Start one with `kraal kafka start`.")
     if not now.answers:
         raise BrokerError(
             f"The broker (pid {now.pid}) is running but does not respond on port {now.port}; see {broker.log}."

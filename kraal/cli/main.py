@@ -10,7 +10,7 @@ from kraal.cli.extras import missing_text
 from kraal.cli.neighbours import check_neighbours
 from kraal.client.commands import COMMANDS
 from kraal.client.lazy import Lazy, LazyGroup
-from kraal.core.errors import KraalError
+from kraal.core.errors import KraalError, with_hint
 from kraal.core.secrets import secrets
 
 USAGE = 1
@@ -49,7 +49,7 @@ class Commands(LazyGroup):
             exc.show()
             raise click.exceptions.Exit(USAGE) from exc
         except KraalError as exc:
-            raise click.ClickException(secrets.scrub(str(exc))) from exc
+            raise click.ClickException(secrets.scrub(with_hint(exc))) from exc
         except ModuleNotFoundError as exc:
             text = missing_text(exc.name, ctx.invoked_subcommand)
             if text is None:
@@ -65,6 +65,11 @@ class Commands(LazyGroup):
 
 @click.group(cls=Commands, lazy={**CLIENT, **OWN}, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kraal")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Run Kafka Connect workers on Pykka actors and Spark, and manage running workers."""
+    # Imported late because --help does not need it.
+    from kraal.client.terminal.colors import context_color  # noqa: PLC0415
+
+    ctx.color = context_color()
     check_neighbours()

@@ -19,6 +19,7 @@ from kraal.client.wait import fetch
 from kraal.config.connector.java_plugins import PATH
 from kraal.config.worker.keys import PLUGINS_LOCK
 from kraal.core.errors import KraalError
+from kraal.core.progress import Progress
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import plugin_path
 from kraal.plugin_lock.lock import DEFAULT, Lock, PluginsUnfit, check_files, is_coordinates, read_lock
@@ -146,7 +147,8 @@ def _require_worker() -> None:
 
 def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -> None:
     _require_worker()
-    done = act()
+    with Progress("Changing the plugin lock"):
+        done = act()
     for entry in done.gone:
         say(f"- {entry.name}")
     for entry in done.new:

@@ -8,6 +8,7 @@ import click
 
 from kraal.config.connector.java_plugins import PATH
 from kraal.config.properties_file import read_properties
+from kraal.core.progress import Progress
 from kraal.jars.class_archive import archive_path
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import java_class_path
@@ -28,9 +29,13 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
     if mirror:
         from kraal.worker.mirror import mirror_plugins  # noqa: PLC0415 - only if it is needed
 
-        click.echo(f"Downloaded MirrorMaker's plugins to {mirror_plugins()}")
+        with Progress("Copying MirrorMaker's plugins"):
+            place = mirror_plugins()
+        click.echo(f"Downloaded MirrorMaker's plugins to {place}")
     if java_plugins or mirror:
-        click.echo(f"Compiled the classes for Java plugins into {java_class_path()[0]}")
+        with Progress("Compiling the classes for Java plugins"):
+            compiled = java_class_path()[0]
+        click.echo(f"Compiled the classes for Java plugins into {compiled}")
     if worker is not None:
         _list_plugins(worker)
 
@@ -38,13 +43,10 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
 def _archive() -> None:
     archive, jars = archive_path(), ensure("spark")
     if not archive.is_file():
-        from kraal.engine.session.class_archive import make  # noqa: PLC0415 - only if it is needed
+        from kraal.engine.session.class_archive import STEPS, make  # noqa: PLC0415 - only if it is needed
 
-        click.echo(
-            "Archiving Spark's classes, once for this version of Java and Spark (about 20 s, 150 MB)",
-            err=True,
-        )
-        make(archive, jars, lambda step: click.echo(f"  {step}", err=True))
+        with Progress("Archiving Spark's classes (150 MB)", STEPS) as progress:
+            make(archive, jars, progress.at)
     click.echo(f"Archived Spark's classes in {archive}")
 
 
@@ -59,4 +61,6 @@ def _list_plugins(file: Path) -> None:
     if not plugin_path(worker):
         click.echo(f"{file} has no {PATH}: there are no Java plugins to prepare")
         return
-    click.echo(f"Found {prepare_plugins(worker)} Java plugins in {worker[PATH]}")
+    with Progress("Looking for Java plugins"):
+        found = prepare_plugins(worker)
+    click.echo(f"Found {found} Java plugins in {worker[PATH]}")

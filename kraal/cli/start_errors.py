@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from kraal.core.errors import KraalError
+from kraal.core.errors import BadRequest, KraalError, with_hint
 from kraal.core.logging import LogFormat, log_to_stderr
 from kraal.core.secrets import secrets
 
@@ -16,21 +18,30 @@ log = logging.getLogger("kraal")
 
 
 def print_start_error(error: KraalError, style: LogFormat) -> None:
-    """Print the error as a line of the log if that is JSON, which programs read; else on one line for people."""
+    """Print the error as a line of the log if that is JSON, which programs read; else for people, with its hint."""
     if style is LogFormat.JSON:
         log.error("Failed to start: %s", error)
     else:
-        click.echo(f"Error: {secrets.scrub(str(error))}", err=True)
+        click.echo(f"Error: {secrets.scrub(with_hint(error))}", err=True)
 
 
-def run_and_exit(run: Callable[[], int], style: LogFormat) -> NoReturn:
-    """Run a worker with its log on standard error, and exit with its code, or that of a failed start."""
+def run_and_exit(run: Callable[[], int], style: LogFormat, *, examined: Path | None = None) -> NoReturn:
+    """Run a worker with its log on standard error, and exit with its code, or that of a failed start.
+
+    `examined`: file of the worker that `kraal doctor` can examine.
+    """
     from kraal.worker.process import START_FAILED  # noqa: PLC0415 - late, because --help does not need it
 
     log_to_stderr(style)
     try:
         code = run()
     except KraalError as exc:
+        if examined is not None and not isinstance(
+            exc, BadRequest
+        ):  # whose message names what is wrong in the file
+            exc.hint = (
+                exc.hint or f"`kraal doctor {shlex.quote(str(examined))}` checks what this worker needs."
+            )
         print_start_error(exc, style)
         code = START_FAILED
     raise click.exceptions.Exit(code)

@@ -31,6 +31,7 @@ class Done:
     action: Action
     where: str
     error: str | None = None
+    hint: str = ""
 
 
 class Live:
@@ -100,6 +101,7 @@ def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool
                 Action.FAILED,
                 each.where,
                 scrub(sentence(error), each.config, secrets.of(each.config)),
+                error.hint,
             )
         else:
             yield Done(each.name, action, each.where)
@@ -113,7 +115,7 @@ def prune(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) ->
             if not dry_run:
                 rest.ask("DELETE", "connectors", name)
         except (Refused, NoAnswer) as error:
-            yield Done(name, Action.FAILED, "", sentence(error))
+            yield Done(name, Action.FAILED, "", sentence(error), error.hint)
         else:
             yield Done(name, Action.DELETED, "")
 

@@ -247,7 +247,7 @@ def for_each(
         except (Refused, NoAnswer) as error:
             if isinstance(error, Refused) and ignore is not None and ignore(error):
                 continue
-            print_error(f"{name}: {error}")
+            print_error(error, about=name)
             well = False
     return well
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from kraal.client.rest import Refused, Rest
 from kraal.client.target import parse_target
 from kraal.core.errors import KraalError
+from kraal.core.progress import Progress
 
 STOP_S = 120.0
 PAUSE_S = 0.5
@@ -81,14 +82,40 @@ class Plan:
 
 def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: bool, say: Say) -> None:
     """Migrate connectors one after another, all if `names` is empty. Raises KraalError."""
-    plans = [_planned(source, target, name) for name in names or source.ask("GET", "connectors")]
+    plans = plan_all(source, target, names)
     for plan in plans:
         again = "; an earlier attempt already created it at the target" if plan.begun else ""
         say(f"{plan.name} is {plan.state} at {source.url} and can be migrated{again}")
     if dry_run:
         return
-    for plan in plans:
-        take_over(source, target, plan, say)
+    take_over_all(source, target, plans, say=say)
+
+
+def plan_all(source: Cluster, target: Cluster, names: Sequence[str]) -> list[Plan]:
+    """Check connectors, all if `names` is empty, without changing anything. Raises KraalError if one cannot migrate."""
+    wanted = names or source.ask("GET", "connectors")
+    plans: list[Plan] = []
+    with Progress("Checking connectors", len(wanted)) as progress:
+        for name in wanted:
+            progress.at(len(plans), name)
+            plans.append(_planned(source, target, name))
+    return plans
+
+
+def take_over_all(
+    source: Cluster,
+    target: Cluster,
+    plans: Sequence[Plan],
+    *,
+    say: Say,
+    migrated: Callable[[Plan], None] = lambda _: None,
+) -> None:
+    """Migrate connectors one after another; `migrated` receives each that is. Raises what `take_over` raises."""
+    with Progress("Migrating connectors", len(plans)) as progress:
+        for number, plan in enumerate(plans):
+            progress.at(number, plan.name)
+            take_over(source, target, plan, say)
+            migrated(plan)
 
 
 def _planned(source: Cluster, target: Cluster, name: str) -> Plan:

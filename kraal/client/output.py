@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,20 +13,36 @@ import click
 from kraal.client.status_tables import (
     Statuses,
 )
+from kraal.client.terminal.colors import painted
 from kraal.client.text import table
+from kraal.core.errors import HINT, KraalError
 from kraal.core.printable import one_line, printable
+from kraal.core.progress import aside
 
 NO_CONNECTORS = "No connectors."
+_HINTS = "kraal.hints"
+"""Key of the hints that a command has printed, in its context."""
 
 
-def print_error(error: Exception | str) -> None:
-    """Print an error on one line to standard error."""
-    click.echo(f"Error: {one_line(str(error))}", err=True)
+def print_error(error: Exception | str, *, about: str = "") -> None:
+    """Print an error on one line to standard error, and below it what to do, if the error knows.
+
+    A hint is printed once by a command, even if many connectors have the same trouble. `about`: the connector.
+    """
+    hint = error.hint if isinstance(error, KraalError) else ""
+    context = click.get_current_context(silent=True)
+    given = set[str]() if context is None else context.meta.setdefault(_HINTS, set())
+    with aside():
+        click.echo(f"Error: {f'{about}: ' if about else ''}{one_line(str(error))}", err=True)
+        if hint and hint not in given:
+            click.echo(f"{HINT}{one_line(hint)}", err=True)
+    given.add(hint)
 
 
 def say(text: str) -> None:
     """Print text; control characters in it are escaped."""
-    click.echo(printable(text, keep="\n\t"))
+    with aside():
+        click.echo(printable(text, keep="\n\t"))
 
 
 def emit(value: Any, style: str) -> None:
@@ -50,7 +65,7 @@ def emit_table(head: Sequence[str], rows: Iterable[Sequence[str]], nothing: str)
         click.echo(nothing, err=True)
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in table(head, laid_out, width):
+    for line in table(head, laid_out, width, colored=True):
         click.echo(line)
 
 
@@ -66,13 +81,8 @@ _COLORS = {"-": "red", "+": "green", "@": "cyan"}
 
 
 def emit_diff(lines: Sequence[str]) -> None:
-    """Print a diff, colored on a terminal unless NO_COLOR is set."""
+    """Print a diff in colors."""
     for line in lines:
         is_title = line.startswith(("--- ", "+++ "))
         color = None if is_title else _COLORS.get(line[:1])
         click.echo(painted(line, color))
-
-
-def painted(text: str, color: str | None) -> str:
-    """Return a text in a color, which click leaves out where the output is no terminal; plain if NO_COLOR is set."""
-    return text if color is None or os.environ.get("NO_COLOR") else click.style(text, fg=color)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from kraal import __version__
+from kraal.client import hints
 from kraal.client.target import Target
 from kraal.core.errors import KraalError
 from kraal.core.printable import one_line
@@ -35,8 +36,8 @@ _NO_PATH = "HTTP 404 Not Found"
 class Refused(KraalError):
     """A worker rejected a request; `text` is its message, possibly with several lines."""
 
-    def __init__(self, status: int, text: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, status: int, text: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
         self.status = status
         self.text = text
 
@@ -126,7 +127,7 @@ class Rest:
                 method, response.status_code, text, response.headers.get("Retry-After")
             )
             if pause_s is None or self.clock.now() + pause_s > deadline:
-                raise self._refused(response, text, repeated=pause_s is not None)
+                raise self._refused(response, text, _resource(path), repeated=pause_s is not None)
             self.clock.pause(pause_s)
 
     def _shaped(self, shape: type, found: Any) -> Any:
@@ -138,6 +139,7 @@ class Rest:
         import httpx2  # noqa: PLC0415 - imported late because --help does not need it
 
         url = self.target.url
+        ended = hints.IS_HTTPS if url.startswith("http:") else ""
         try:
             return self._opened().request(
                 method,
@@ -146,17 +148,22 @@ class Rest:
                 headers={} if body is None else {"Content-Type": "application/json"},
             )
         except httpx2.ConnectTimeout as exc:
-            raise Unreachable(f"Timed out connecting to {url} after {_CONNECT_TIMEOUT_S:g} s") from exc
+            text = f"Timed out connecting to {url} after {_CONNECT_TIMEOUT_S:g} s"
+            raise Unreachable(text, hint=hints.ROUTE) from exc
         except httpx2.ConnectError as exc:
-            raise Unreachable(f"Cannot connect to {url}: {_why(exc)}") from exc
+            cause = _cause(exc)
+            hint = hints.of_connection(cause)
+            raise Unreachable(f"Cannot connect to {url}: {_why(cause)}", hint=hint) from exc
         except httpx2.TimeoutException as exc:
             raise NoAnswer(
-                f"{url} did not respond within {self.target.timeout_s:g} s; the request may still take effect"
+                f"{url} did not respond within {self.target.timeout_s:g} s; the request may still take effect",
+                hint=hints.SLOW,
             ) from exc
         except httpx2.RemoteProtocolError as exc:
-            raise NoAnswer(f"{url} closed the connection without a response: {exc}") from exc
+            raise NoAnswer(f"{url} closed the connection without a response: {exc}", hint=ended) from exc
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            raise NoAnswer(f"Request to {url} failed: {str(exc) or type(exc).__name__}") from exc
+            text = f"Request to {url} failed: {str(exc) or type(exc).__name__}"
+            raise NoAnswer(text, hint=ended if isinstance(exc, httpx2.NetworkError) else "") from exc
 
     def _opened(self) -> httpx2.Client:
         if self._client is None:
@@ -186,7 +193,7 @@ class Rest:
         except (ValueError, RecursionError) as exc:
             raise NoAnswer(f"{self.target.url} {_NOT_CONNECT}") from exc
 
-    def _refused(self, response: httpx2.Response, text: str, *, repeated: bool) -> Refused:
+    def _refused(self, response: httpx2.Response, text: str, resource: str, *, repeated: bool) -> Refused:
         status = response.status_code
         reason = one_line(text)
         if response.has_redirect_location:
@@ -196,7 +203,14 @@ class Rest:
             message += " (set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
         elif repeated:
             message += f" (retried for {self.target.retry_s:g} s)"
-        return Refused(status, text, message)
+        no_path = status == HTTPStatus.NOT_FOUND and text == _NO_PATH
+        hint = hints.of_refusal(status, text, resource, no_such_path=no_path, repeated=repeated)
+        return Refused(status, text, message, hint=hint)
+
+
+def _resource(path: str) -> str:
+    """Return the first segment of a path, such as `connectors`."""
+    return path.removeprefix("/").partition("?")[0].partition("/")[0]
 
 
 def _message(response: httpx2.Response) -> str:
@@ -211,16 +225,28 @@ def _message(response: httpx2.Response) -> str:
     return text or response.reason_phrase or "no message"
 
 
-def _why(error: Exception) -> str:
-    """Return the operating system's reason for a failed connection."""
+def _cause(error: Exception) -> BaseException:
+    """Return the operating system's or OpenSSL's error behind a failed connection; without one, the error itself."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"certificate is not trusted ({cause.verify_message}); specify your CA certificate with --cacert"
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
+        if isinstance(cause, ssl.SSLCertVerificationError) or (isinstance(cause, OSError) and cause.strerror):
+            return cause
         cause = cause.__cause__ or cause.__context__
-    return str(error) or type(error).__name__
+    return error
+
+
+def _why(cause: BaseException) -> str:
+    """Return the reason for a failed connection."""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        if hints.is_of_another_host(cause):
+            return f"certificate is for another host ({cause.verify_message})"
+        if hints.has_expired(cause):
+            return f"certificate has expired ({cause.verify_message})"
+        return (
+            f"certificate is not trusted ({cause.verify_message}); specify your CA certificate with --cacert"
+        )
+    reason = cause.strerror if isinstance(cause, OSError) else None
+    return reason or str(cause) or type(cause).__name__
 
 
 def trust_of(target: Target) -> ssl.SSLContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from kraal.client.terminal.colors import cell_color, painted
 from kraal.core.printable import printable
 
 _GAP = "   "
@@ -31,12 +32,37 @@ def cut(text: str, width: int) -> str:
     return kept + _CUT if width > 0 else ""
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
-    """Lay out a table with a heading and rows; lines are cut to `width` columns unless it is None."""
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None, *, colored: bool = False
+) -> list[str]:
+    """Lay out a table with a heading and rows; lines are cut to `width` columns unless it is None.
+
+    With `colored`, states have their colors, and the lines must not go through `printable` again.
+    """
     lines = [[printable(cell) for cell in line] for line in (head, *rows)]
     widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
-    laid_out = (
-        _GAP.join(cell + " " * (room - width_of(cell)) for cell, room in zip(line, widths, strict=True))
-        for line in lines
-    )
-    return [cut(line.rstrip(), width) if width is not None else line.rstrip() for line in laid_out]
+    laid_out = []
+    for line in lines:
+        cells = [cell + " " * (room - width_of(cell)) for cell, room in zip(line, widths, strict=True)]
+        text = _GAP.join(cells).rstrip()
+        text = text if width is None else cut(text, width)
+        laid_out.append(_in_colors(text, lines[0], cells) if colored else text)
+    return laid_out
+
+
+def _in_colors(line: str, head: Sequence[str], cells: Sequence[str]) -> str:
+    """Return a line that begins with these cells, though it may be cut, with the colors of the cells."""
+    start = 0
+    parts = []
+    for title, cell in zip(head, cells, strict=True):
+        end = start + len(cell)
+        parts.append(_colored(line[start:end], cell_color(title.strip(), cell.strip())))
+        parts.append(line[end : end + len(_GAP)])
+        start = end + len(_GAP)
+    return "".join(parts)
+
+
+def _colored(text: str, color: str | None) -> str:
+    """Return a text with its letters colored, and the blanks around them as they are."""
+    letters = text.strip()
+    return text.replace(letters, painted(letters, color), 1) if letters and color else text

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from kraal.client import hints
 from kraal.client.rest import NoAnswer, Refused, Rest, Unreachable
 from kraal.client.status_tables import RUNNING, Status, Statuses, Verdict, summary, verdict
 from kraal.core.errors import KraalError
@@ -112,12 +113,13 @@ def wait(
             enough_s = believed_s(sight.verdict, settle_s.get(name, 0.0))
             if enough_s is not None and now - last[name][1] >= enough_s:
                 failed = sight.verdict is Verdict.FAILED
-                yield name, TooLate(f"{name} failed: {sight.text}") if failed else None
+                yield name, TooLate(f"{name} failed: {sight.text}", hint=hints.FAILED) if failed else None
                 del left[name]
         if left and rest.clock.now() >= deadline:
             for name, state in left.items():
                 is_now = trouble or (last[name][0].text if name in last else summary(None))
-                yield name, TooLate(f"{name} is not {state} after {timeout_s:g} s: {is_now}")
+                text = f"{name} is not {state} after {timeout_s:g} s: {is_now}"
+                yield name, TooLate(text, hint=hints.TOO_LATE)
             return
         if left:
             rest.clock.pause(min(_EVERY_S, max(deadline - rest.clock.now(), 0.01)))

@@ -10,6 +10,7 @@ from kraal.client.command import Option, seconds_option
 from kraal.client.output import print_error, say
 from kraal.client.rest import Rest
 from kraal.client.wait import wait
+from kraal.core.progress import Progress
 
 
 def timeout_option(help_text: str) -> Option:
@@ -39,10 +40,13 @@ def wait_for(
 ) -> bool:
     """Wait and print the result for each connector, or only failures if `quiet`; return whether all succeeded."""
     well = True
-    for name, error in wait(rest, wanted, settle_s=settle_s or {}, timeout_s=timeout_s):
-        if error is None and not quiet:
-            say(f"{name} is {wanted[name]}")
-        elif error is not None:
-            print_error(error)
-            well = False
+    some = "1 connector" if len(wanted) == 1 else f"{len(wanted)} connectors"
+    with Progress(f"Waiting for {some}", len(wanted)) as progress:
+        for name, error in wait(rest, wanted, settle_s=settle_s or {}, timeout_s=timeout_s):
+            progress.advance()
+            if error is None and not quiet:
+                say(f"{name} is {wanted[name]}")
+            elif error is not None:
+                print_error(error)
+                well = False
     return well

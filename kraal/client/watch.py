@@ -17,11 +17,14 @@ Look = Callable[[], Statuses]
 Say = Callable[[str], None]
 
 
-def frame(title: str, statuses: Statuses, problem: str, *, columns: int, lines: int) -> list[str]:
+def frame(
+    title: str, statuses: Statuses, problem: str, *, columns: int, lines: int, colored: bool = False
+) -> list[str]:
     """Return the lines of a screen: title, problem, table, and the number of lines that do not fit."""
     warning = [f"{problem}; showing the last known status"] if problem else []
     head = [cut(printable(line), columns) for line in (title, *warning, "")]
-    body = table(STATUS_HEAD, status_rows(statuses), columns) if statuses else ["No connectors."]
+    rows = status_rows(statuses)
+    body = table(STATUS_HEAD, rows, columns, colored=colored) if statuses else ["No connectors."]
     room = lines - len(head) - 1  # the last line stays free for the cursor
     return head + fitted(body, room, columns, "lines; specify connectors to watch")
 
@@ -43,7 +46,7 @@ class Watch:
         while True:
             columns, lines = screen.size()
             title = f"{url}   every {self._interval_s:g} s   {_now()}   Ctrl-C to quit"
-            screen.draw(frame(title, self._last, self._problem, columns=columns, lines=lines))
+            screen.draw(frame(title, self._last, self._problem, columns=columns, lines=lines, colored=True))
             self._pause(self._interval_s)
             self._look_again()
 

@@ -23,7 +23,8 @@
     └── ActorDied                 500   the actor that had the request died before it answered
 
 Each class has the HTTP `status` of its response. Messages are sentences for an operator, with the offending value;
-where Connect has a text, the message is Connect's.
+where Connect has a text, the message is Connect's. A command prints an error's `hint`, which says what to do next, on a
+line of its own; answers over REST do not contain it.
 """
 
 from __future__ import annotations
@@ -33,11 +34,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+HINT = "Hint: "
+"""How the line with an error's hint begins."""
+
 
 class KraalError(Exception):
     """Base class of all errors that Kraal raises."""
 
     status: int = 500
+    hint: str = ""
+    """A sentence with the next step; empty if the message says enough."""
+
+    def __init__(self, *args: object, hint: str = "") -> None:
+        """Create the error from its message, with a hint or without."""
+        super().__init__(*args)
+        if hint:
+            self.hint = hint
+
+
+def with_hint(error: KraalError) -> str:
+    """Return the message, and the hint on a line of its own."""
+    return f"{error}\n{HINT}{error.hint}" if error.hint else str(error)
 
 
 class BadRequest(KraalError):

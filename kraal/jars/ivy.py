@@ -31,6 +31,7 @@ _ARCHIVE = "archive"
 Progress = Callable[[int, int], None]
 """Called with the numbers of modules resolved and jars downloaded so far."""
 
+_MIRROR = "To use another Maven repository, set KRAAL_IVY_SETTINGS to the path of an ivysettings.xml."
 _OFFLINE = re.compile(
     r"Host .* not found|unreachable|refused|timed out|UnknownHost|SocketException", re.IGNORECASE
 )
@@ -105,7 +106,7 @@ def retrieve(
     command += ["-types", "jar", "bundle", _ARCHIVE, "-retrieve", pattern]
     code, output = _run(command, progress)
     if code != 0:
-        raise JarsUnavailable(_sentence(output))
+        raise JarsUnavailable(_sentence(output), hint=_MIRROR)
     return sorted((into / "jars").glob("*"))
 
 
@@ -164,7 +165,8 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
                     last_word = time.monotonic()
                 elif time.monotonic() - last_word > STALL_S:
                     raise JarsUnavailable(
-                        f"Downloading jars made no progress for {STALL_S:.0f} s; check the network connection."
+                        f"Downloading jars made no progress for {STALL_S:.0f} s; check the network connection.",
+                        hint=_MIRROR,
                     )
                 progress(output.count(b"\tfound "), output.count(b"[SUCCESSFUL ]"))
         finally:

@@ -26,11 +26,11 @@ import click
 from typing_extensions import override
 
 from kraal.core.private_files import SHARED_DIRECTORY, SHARED_FILE, make_directory
+from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
 from kraal.jars.places import cache_dir
-from kraal.jars.progress import DownloadProgress
 
 LOCK = Path(__file__).with_name("jars.lock")
 
@@ -67,7 +67,7 @@ def parse_lock(text: str) -> dict[str, list[LockedJar]]:
 
 
 def ensure(group: str) -> list[Path]:
-    """Return the jars of `group` after downloading missing ones; prints progress to stderr if it takes long.
+    """Return the jars of `group` after downloading missing ones; shows progress if it takes long.
 
     Raises JarsUnavailable if a jar is unavailable or has a wrong checksum, JavaMissing if Java is not found.
     """
@@ -111,7 +111,8 @@ def check_sum(jar: LockedJar, path: Path) -> None:
         raise JarsUnavailable(f"{jar.coordinates} was not downloaded.")
     if found != jar.sha256:
         raise JarsUnavailable(
-            f"{jar.coordinates} does not match jars.lock: expected sha256 {jar.sha256}, got {found}."
+            f"{jar.coordinates} does not match jars.lock: expected sha256 {jar.sha256}, got {found}.",
+            hint="A proxy, or the repository in KRAAL_IVY_SETTINGS, may have served another file.",
         )
 
 
@@ -120,9 +121,14 @@ def _fetch(wanted: Sequence[LockedJar], directory: Path) -> None:
         shutil.rmtree(left_over, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch,
-        DownloadProgress(f"Downloading {len(wanted)} jars for {wanted[0].group}") as progress,
+        Progress(f"Downloading {len(wanted)} jars for {wanted[0].group}", len(wanted)) as progress,
     ):
-        ivy.retrieve([j.coordinates for j in wanted], Path(scratch), transitive=False, progress=progress.show)
+        ivy.retrieve(
+            [j.coordinates for j in wanted],
+            Path(scratch),
+            transitive=False,
+            progress=lambda resolved, fetched: progress.at(fetched, f"{resolved} resolved"),
+        )
         fetched = [(jar, Path(scratch) / "jars" / jar.coordinates.file_name) for jar in wanted]
         for jar, path in fetched:
             check_sum(jar, path)

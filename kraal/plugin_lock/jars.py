@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, parse_lock, sha256_of
 from kraal.jars.places import pyspark_jars
-from kraal.jars.progress import DownloadProgress
 from kraal.plugin_lock.lock import Locked, PluginsUnfit
 
 
@@ -29,9 +29,14 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
         if name in ours:
             raise PluginsUnfit(f"Cannot add {text} as a plugin because Spark already provides {name}.")
     (scratch / "ivy").mkdir()
-    with DownloadProgress("Downloading jars for Spark") as progress:
+    with Progress("Downloading jars") as progress:
         found = ivy.retrieve(
-            map(Coordinates.parse, added), scratch / "ivy", transitive=True, progress=progress.show
+            map(Coordinates.parse, added),
+            scratch / "ivy",
+            transitive=True,
+            progress=lambda resolved, fetched: progress.at(
+                fetched, f"{resolved} resolved, {fetched} downloaded"
+            ),
         )
     kept, left = [], []
     for path in found:

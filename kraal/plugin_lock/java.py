@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import IO, Final
 
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
+from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import sha256_of
-from kraal.jars.progress import DownloadProgress
 from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginsUnfit, files_of
 
 LINK: Final = "java"
@@ -77,8 +77,10 @@ def resolve_java(wanted: Sequence[str], scratch: Path) -> list[tuple[Locked, Pat
         into = scratch / "java-ivy"
         into.mkdir()
         coordinates = [Coordinates.parse(each) for each in names.values()]
-        with DownloadProgress(f"Downloading {len(names)} Java plugins") as progress:
-            paths = ivy.retrieve(coordinates, into, transitive=False, progress=progress.show)
+        with Progress("Downloading Java plugins", len(coordinates)) as progress:
+            paths = ivy.retrieve(
+                coordinates, into, transitive=False, progress=lambda _, fetched: progress.at(fetched)
+            )
         found += [(Locked(names[path.name], path.name, sha256_of(path)), path) for path in paths]
     return found
 

@@ -157,7 +157,8 @@ def check_files(path: Path, entries: Iterable[Locked]) -> Sequence[Path]:
             ) from exc
         if has != entry.sha256:
             raise PluginsUnfit(
-                f"{file} does not match {path}: expected sha256 {entry.sha256} for {entry.name}, got {has}."
+                f"{file} does not match {path}: expected sha256 {entry.sha256} for {entry.name}, got {has}.",
+                hint="Copy the directory together with the lock, or restore both with `kraal plugins lock`.",
             )
         found.append(file)
     return found

@@ -137,7 +137,8 @@ def _pip(scratch: Path, *arguments: str) -> None:
         )
     except subprocess.TimeoutExpired as exc:
         raise PluginsUnfit(
-            f"pip timed out after {PATIENCE_S:.0f} s; check that the package index is reachable."
+            f"pip timed out after {PATIENCE_S:.0f} s; check that the package index is reachable.",
+            hint="To use another index, set PIP_INDEX_URL.",
         ) from exc
     if done.returncode:
         raise PluginsUnfit(_why(done.stdout + done.stderr))

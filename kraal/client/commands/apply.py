@@ -27,6 +27,7 @@ from kraal.client.plan import Action
 from kraal.client.rest import Rest
 from kraal.client.wait import CHANGED_S, current_target, fetch_one
 from kraal.client.wait_options import wait_for, wait_options
+from kraal.core.errors import KraalError
 
 
 @click.command(
@@ -91,9 +92,8 @@ def apply(
 
 def _say_done(done: Done, style: str, *, dry_run: bool) -> None:
     if done.error is not None:
-        print_error(
-            f"{done.where}: {done.name}: {done.error}" if done.where else f"{done.name}: {done.error}"
-        )
+        about = f"{done.where}: {done.name}" if done.where else done.name
+        print_error(KraalError(done.error, hint=done.hint), about=about)
     elif style == "table":
         say(f"{done.name} {done.action}{' (dry run)' if dry_run else ''}")
 

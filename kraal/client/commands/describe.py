@@ -16,7 +16,7 @@ from kraal.client.command import (
     for_each,
     output_option,
 )
-from kraal.client.output import emit, say
+from kraal.client.output import emit
 from kraal.client.rest import Refused, Rest
 from kraal.client.status_tables import (
     Status,
@@ -27,6 +27,7 @@ from kraal.client.supervision import batch_lines, supervision_lines
 from kraal.client.text import table
 from kraal.client.wait import fetch_one
 from kraal.config.hidden import hide
+from kraal.core.printable import printable
 
 
 @click.command(
@@ -57,7 +58,7 @@ def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bo
     well = for_each(names, look)
     if style == "table":
         for number, each in enumerate(found):
-            say(("\n" if number else "") + "\n".join(_sections(each)))
+            click.echo(("\n" if number else "") + "\n".join(_sections(each)))
     elif found:
         emit(found[0] if len(names) == 1 else found, style)
     end(well=well)
@@ -106,6 +107,15 @@ def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
 
 
 def _sections(found: dict[str, Any]) -> list[str]:
+    """Return the lines to print; states in them have their colors."""
+    status: Status | None = found["status"]
+    parts = [(_facts(found), False)]
+    if status is not None:
+        parts += [(_tasks(status), True), (_progress(status), False)]
+    return [line if colored else printable(line, keep="\t") for lines, colored in parts for line in lines]
+
+
+def _facts(found: dict[str, Any]) -> list[str]:
     status: Status | None = found["status"]
     topics = "not tracked" if found["topics"] is None else ", ".join(found["topics"]) or "none"
     lines = [f"Name:    {found['name']}", f"Type:    {found['type']}"]
@@ -123,18 +133,20 @@ def _sections(found: dict[str, Any]) -> list[str]:
         lines += ["Java plugins, run by Kafka's Worker in a JVM of their own:"]
         rows = [(each["part"], each["class"], each["version"] or "-") for each in parts]
         lines += [f"  {line}" for line in table(("PART", "CLASS", "VERSION"), rows)]
-    if status is not None:
-        rows = [
-            (task, each.state, each.worker)
-            for (_, task), each in instances({"": status}).items()
-            if task != "-"
-        ]
-        lines += (
-            ["Tasks:", *(f"  {line}" for line in table(("TASK", "STATE", "WORKER"), rows))]
-            if rows
-            else ["Tasks:   none"]
-        )
-        lines += batch_lines(status) + supervision_lines(status)
-        for what, trace in traces(status):
-            lines += [f"Trace of {what}:", *(f"  {line}" for line in trace.splitlines())]
+    return lines
+
+
+def _tasks(status: Status) -> list[str]:
+    rows = [
+        (task, each.state, each.worker) for (_, task), each in instances({"": status}).items() if task != "-"
+    ]
+    if not rows:
+        return ["Tasks:   none"]
+    return ["Tasks:", *(f"  {line}" for line in table(("TASK", "STATE", "WORKER"), rows, colored=True))]
+
+
+def _progress(status: Status) -> list[str]:
+    lines = batch_lines(status) + supervision_lines(status)
+    for what, trace in traces(status):
+        lines += [f"Trace of {what}:", *(f"  {line}" for line in trace.splitlines())]
     return lines

@@ -67,7 +67,7 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool) -
                 secrets.of(each.config),
             )
         except (Refused, NoAnswer) as error:
-            print_error(f"{each.name}: {error}")
+            print_error(error, about=each.name)
             trouble = True
             continue
         differs = differs or action_for(config, each.config) is not Action.UNCHANGED

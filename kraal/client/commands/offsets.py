@@ -136,7 +136,7 @@ def _asked(
             hint = "; this worker does not support offset requests"
         elif "STOPPED state" in error.text:
             hint = f" (kraal stop {name} --wait)"
-        raise KraalError(f"{name}: {error}{hint}") from error
+        raise KraalError(f"{name}: {error}{hint}", hint="" if hint else error.hint) from error
 
 
 def _json(text: str) -> Any:

@@ -21,7 +21,7 @@ from kraal.client.output import emit_diff, print_error, say
 from kraal.client.plan import Action, difference, patched
 from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.config.hidden import scrub
-from kraal.core.errors import BadRequest
+from kraal.core.errors import BadRequest, KraalError
 from kraal.core.printable import printable
 
 
@@ -76,7 +76,8 @@ def patch(
             rest.ask("PATCH", "connectors", name, "config", body=changes)
             say(f"{name} {Action.CONFIGURED}")
     except (Refused, NoAnswer) as error:
-        print_error(f"{name}: {scrub(sentence(error), after, secrets)}")
+        told = KraalError(scrub(sentence(error), after, secrets), hint=error.hint)
+        print_error(told, about=name)
         raise click.exceptions.Exit(FAILED) from error
 
 

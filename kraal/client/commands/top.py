@@ -60,7 +60,8 @@ class Top:
             now = datetime.now().astimezone().isoformat(timespec="seconds")
             title = f"{self._url}   every {self._interval_s:g} s   {now}   {_QUIT} to quit"
             sort = SORTS[self._sort]
-            screen.draw(frame(title, self._last, sort, self._problem, columns=columns, lines=lines))
+            size = {"columns": columns, "lines": lines}
+            screen.draw(frame(title, self._last, sort, self._problem, **size, colored=True))
             key = wait(max(end_s - self._clock.now(), 0.0))
             if key == _QUIT:
                 return False
@@ -122,5 +123,6 @@ def _print(cluster: Cluster, sort: str, style: str) -> None:
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     rows = SORTS[sort].sorted(cluster.rows)
-    for line in (*worker_table(worker_sums(cluster), width), "", *task_table(rows, width)):
+    workers = worker_table(worker_sums(cluster), width, colored=True)
+    for line in (*workers, "", *task_table(rows, width, colored=True)):
         click.echo(line)

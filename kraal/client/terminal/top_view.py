@@ -164,7 +164,9 @@ def as_data(cluster: Cluster, sort: Sort) -> dict[str, Any]:
     }
 
 
-def worker_table(sums: Sequence[Mapping[str, Any]], columns: int | None = None) -> list[str]:
+def worker_table(
+    sums: Sequence[Mapping[str, Any]], columns: int | None = None, *, colored: bool = False
+) -> list[str]:
     """Return the lines of the table of workers."""
     rows = [
         (
@@ -173,15 +175,24 @@ def worker_table(sums: Sequence[Mapping[str, Any]], columns: int | None = None) 
         )
         for each in sums
     ]
-    return _aligned(WORKER_HEAD, rows, columns)
+    return _aligned(WORKER_HEAD, rows, columns, colored=colored)
 
 
-def task_table(rows: Iterable[Row], columns: int | None = None) -> list[str]:
+def task_table(rows: Iterable[Row], columns: int | None = None, *, colored: bool = False) -> list[str]:
     """Return the lines of the table of tasks."""
-    return _aligned(TASK_HEAD, [_cells(row) for row in rows], columns)
+    return _aligned(TASK_HEAD, [_cells(row) for row in rows], columns, colored=colored)
 
 
-def frame(title: str, cluster: Cluster, sort: Sort, problem: str, *, columns: int, lines: int) -> list[str]:
+def frame(
+    title: str,
+    cluster: Cluster,
+    sort: Sort,
+    problem: str,
+    *,
+    columns: int,
+    lines: int,
+    colored: bool = False,
+) -> list[str]:
     """Return the lines of a screen: title, problems, workers, tasks, and the numbers of lines that do not fit."""
     orders = (f"[{each.says}]" if each is sort else each.says for each in SORTS.values())
     notes = [title, f"sort by: {'   '.join(orders)}"]
@@ -191,11 +202,12 @@ def frame(title: str, cluster: Cluster, sort: Sort, problem: str, *, columns: in
     if not cluster.rows:
         return [*head, "No connectors."]
     sums, room = worker_sums(cluster), max(lines // _THIRD, 2)
-    workers = worker_table(sums[:room], columns)
+    workers = worker_table(sums[:room], columns, colored=colored)
     head += [*fitted(workers, room, columns, "workers", left_out=len(sums[room:])), ""]
     room = max(lines - len(head) - 1, 2)  # the last line stays free for the cursor
     rows = sort.sorted(cluster.rows)
-    tasks = task_table(rows[:room], columns)  # no more: the width of each letter takes its time
+    # No more rows than fit: the width of each letter takes its time.
+    tasks = task_table(rows[:room], columns, colored=colored)
     return head + fitted(tasks, room, columns, "tasks", left_out=len(rows[room:]))
 
 
@@ -250,7 +262,9 @@ def _age(milliseconds: float | None) -> str:
     return next((f"{seconds // unit:.0f}{sign}" for unit, sign in _AGES if seconds >= unit), "0s")
 
 
-def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
+def _aligned(
+    head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None, *, colored: bool
+) -> list[str]:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     laid_out = [
         tuple(
@@ -259,4 +273,4 @@ def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | 
         )
         for line in (head, *rows)
     ]
-    return table(laid_out[0], laid_out[1:], columns)
+    return table(laid_out[0], laid_out[1:], columns, colored=colored)

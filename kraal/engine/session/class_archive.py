@@ -23,6 +23,7 @@ from kraal.engine.session.session import opened
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STEPS = 3
 _WRITE_S = 180
 _UNUSED_S = 30 * 24 * 3600
 _SCHEMA = "struct<id:bigint,name:string,amount:double>"
@@ -32,8 +33,10 @@ class NoArchive(KraalError):
     """The archive could not be created; the message says why."""
 
 
-def make(target: Path, jars: Sequence[Path], say: Callable[[str], None]) -> None:
-    """Create the archive of some 150 MB in about 20 s; `say` receives each step. Raises NoArchive.
+def make(target: Path, jars: Sequence[Path], say: Callable[[int, str], None]) -> None:
+    """Create the archive of some 150 MB in about 20 s. Raises NoArchive.
+
+    `say` receives the number of steps that are done, of `STEPS`, and what the next one does.
 
     PySpark has one session per process, so this process must not have had one.
     """
@@ -41,7 +44,7 @@ def make(target: Path, jars: Sequence[Path], say: Callable[[str], None]) -> None
     scratch = Path(tempfile.mkdtemp(prefix="kraal-classes-"))
     made = target.with_name(f".{scratch.name}.jsa")
     try:
-        say("starting Spark")
+        say(0, "starting Spark")
         _recorded(made, jars, scratch, say)
         made.replace(target)
         forget_unused(target)
@@ -62,7 +65,7 @@ def forget_unused(target: Path) -> None:
             other.unlink(missing_ok=True)
 
 
-def _recorded(made: Path, jars: Sequence[Path], scratch: Path, say: Callable[[str], None]) -> None:
+def _recorded(made: Path, jars: Sequence[Path], scratch: Path, say: Callable[[int, str], None]) -> None:
     settings.prepare_environment(scratch)
     values = settings.spark_settings({}, jars, scratch)
     values["spark.driver.extraJavaOptions"] += f' "-XX:ArchiveClassesAtExit={made}"'
@@ -71,9 +74,9 @@ def _recorded(made: Path, jars: Sequence[Path], scratch: Path, say: Callable[[st
         starting = Starting.of(values, out, scratch)
     try:
         session = opened(starting, values, lambda: False)
-        say("running small jobs")
+        say(1, "running small jobs")
         _exercise(session, scratch)
-        say("writing the archive")
+        say(2, "writing the archive")
         session.sparkContext.stop()
         assert starting.process.stdin is not None  # noqa: S101 - it was requested
         starting.process.stdin.close()

@@ -121,7 +121,9 @@ def test_the_small_extra_is_enough_to_read_dead_letters_from_kafka(tmp_path: Pat
 
 
 def test_the_client_is_enough_to_examine_a_running_worker(client_only: list[str]) -> None:
-    code = "from kraal.cli.main import main; main(['doctor', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
+    code = (
+        "from kraal.cli.main import main; main(['doctor', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
+    )
     done = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert "Cannot connect to http://127.0.0.1:1" in done.stdout

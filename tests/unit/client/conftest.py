@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from kraal.cli.main import main
 from kraal.client.rest import Rest
+from kraal.core.errors import HINT
 from tests.fakes.workers.connect import Connect, QuickClock, connect
 
 
@@ -36,10 +37,19 @@ class Kraal:
         return result.stdout
 
     def error(self, *arguments: str, code: int = 1) -> str:
-        """Run a command that fails with one line; return the line."""
+        """Run a command that fails with one line, and perhaps one with a hint; return the first."""
         result = self(*arguments)
-        assert (result.exit_code, result.stderr.count("\n")) == (code, 1), result.output
-        return result.stderr.removesuffix("\n")
+        first, *others = result.stderr.splitlines()
+        assert result.exit_code == code, result.output
+        assert len(others) <= 1, result.output
+        assert all(line.startswith(HINT) and not first.startswith(HINT) for line in others), result.output
+        return first
+
+    def hint(self, *arguments: str, code: int = 1) -> str:
+        """Run a command that fails with one line and a hint; return the hint."""
+        result = self(*arguments)
+        assert (result.exit_code, result.stderr.count("\n")) == (code, 2), result.output
+        return result.stderr.splitlines()[1].removeprefix(HINT)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
+from kraal.client import hints
 from kraal.client.rest import NoAnswer, Refused, Rest, trust_of
 from kraal.client.target import parse_target
 from tests.fakes.kafka.certificates import make_authority
@@ -195,3 +196,17 @@ def test_after_no_connection_nothing_else_is_tried(kraal: Kraal) -> None:
         kraal.error("pause", "a", "b")
         == f"Error: Cannot connect to {kraal.env['KRAAL_URL']}: Connection refused"
     )
+
+
+def test_a_certificate_for_another_host_is_not_said_to_need_an_authority(
+    https: tuple[str, Path], kraal: Kraal
+) -> None:
+    url, ca = https
+    arguments = ("ls", "--url", url.replace("127.0.0.1", "localhost"), "--cacert", str(ca))
+    assert "certificate is for another host (Hostname mismatch" in kraal.error(*arguments)
+    assert kraal.hint(*arguments) == hints.OTHER_NAME
+
+
+def test_the_wrong_scheme_has_a_hint(https: tuple[str, Path], kraal: Kraal, worker: Connect) -> None:
+    assert kraal.hint("ls", "--url", worker.url.replace("http:", "https:")) == hints.IS_HTTP
+    assert kraal.hint("ls", "--url", https[0].replace("https:", "http:")) == hints.IS_HTTPS

@@ -100,5 +100,5 @@ def test_a_screen_is_drawn_in_place(clock: QuickClock) -> None:
     for drawn in written[1:]:
         assert drawn.startswith("\x1b[H")
         assert drawn.endswith("\x1b[J")
-    assert "\nb      -      RUNNING" in written[1].replace("\x1b[K", "")
+    assert "\nb      -      \x1b[32mRUNNING\x1b[0m   w:1" in written[1].replace("\x1b[K", "")
     assert "\nb " not in written[2]

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
-from kraal.jars import ivy, progress
+from kraal.core.progress import Progress
+from kraal.jars import ivy
 from kraal.java_plugins.discovery import plugin_path as entries_of
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import is_java, plugin_path
@@ -104,15 +106,24 @@ def test_archives_and_jars_of_a_repository_become_folders(lock: Path) -> None:
 
 
 @pytest.mark.usefixtures("maven")
-def test_a_long_download_of_plugins_shows_its_progress(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    said = kraal("add", POSTGRES, MONGO, "--lock", str(lock)).stderr.splitlines()
-    assert said == [
-        "Downloading 2 Java plugins: 1 resolved, 0 downloaded",
-        "Downloading 2 Java plugins: done in 0 s",
-    ]
-    said = kraal("add", str(zipped(lock.parent / "one.zip", JAR)), "--lock", str(lock)).stderr.splitlines()
-    assert said == [], "nothing is downloaded"
+def test_downloads_of_plugins_show_their_progress(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, int | None, int]] = []
+
+    class Told(Progress):
+        def __init__(self, what: str, total: int | None = None) -> None:
+            super().__init__(what, total)
+            self._key = what, total
+
+        @override
+        def at(self, done: int, detail: str = "") -> None:
+            shown.append((*self._key, done))
+            super().at(done, detail)
+
+    monkeypatch.setattr("kraal.plugin_lock.java.Progress", Told)
+    kraal("add", POSTGRES, MONGO, "--lock", str(lock))
+    assert shown == [("Downloading Java plugins", 2, 0)]
+    kraal("add", str(zipped(lock.parent / "one.zip", JAR)), "--lock", str(lock))
+    assert len(shown) == 1, "nothing is downloaded"
 
 
 @pytest.mark.usefixtures("maven")

@@ -123,7 +123,9 @@ def test_a_file_that_is_not_what_was_locked_stops_the_start_before_anything_is_l
     assert not list((lock.parent / "plugins").glob("site-*"))
 
 
-def test_a_standalone_worker_prints_one_sentence_and_exits_with_2(lock: Path, tmp_path: Path) -> None:
+def test_a_standalone_worker_prints_one_sentence_and_a_hint_and_exits_with_2(
+    lock: Path, tmp_path: Path
+) -> None:
     (lock.parent / "plugins" / "org__driver__1.jar").write_bytes(b"another")
     worker = tmp_path / "worker.properties"
     worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
@@ -135,7 +137,8 @@ def test_a_standalone_worker_prints_one_sentence_and_exits_with_2(lock: Path, tm
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 2)
+    assert done.stderr.splitlines()[1].startswith("Hint: Copy the directory together with the lock")
     assert done.stderr.startswith(f"Error: {tmp_path}/plugins/org__driver__1.jar does not match {lock}:")
 
 

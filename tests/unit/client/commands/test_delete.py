@@ -10,7 +10,10 @@ def test_delete_continues_after_an_error(kraal: Kraal, worker: Connect, folder: 
     kraal.out("apply", "-f", folder)
     result = kraal("delete", "a", "nobody", "b")
     assert (result.exit_code, result.stdout) == (1, "a deleted\nb deleted\n")
-    assert result.stderr == f"Error: nobody: {worker.url} answered 404: Connector nobody not found\n"
+    assert result.stderr == (
+        f"Error: nobody: {worker.url} answered 404: Connector nobody not found\n"
+        "Hint: `kraal ls` lists the connectors of the worker.\n"
+    )
     assert kraal.out("delete", "-f", folder, "--ignore-missing") == "c deleted\n"
     assert worker.names == []
 

@@ -36,7 +36,10 @@ def test_data_is_what_the_worker_says(kraal: Kraal, two: Connect, command: str, 
 def test_one_unknown_connector_is_an_error_next_to_the_other_statuses(kraal: Kraal, two: Connect) -> None:
     result = kraal("status", "nobody", "archive")
     assert (result.exit_code, result.stdout.count("archive")) == (1, 2)
-    assert result.stderr == f"Error: nobody: {two.url} answered 404: Connector nobody not found\n"
+    assert result.stderr == (
+        f"Error: nobody: {two.url} answered 404: Connector nobody not found\n"
+        "Hint: `kraal ls` lists the connectors of the worker.\n"
+    )
 
 
 def test_a_connector_without_a_status_is_shown(kraal: Kraal, worker: Connect) -> None:

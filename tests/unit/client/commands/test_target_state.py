@@ -29,7 +29,10 @@ def test_requires_either_names_or_all(kraal: Kraal, orders: Connect, command: st
 def test_an_unknown_connector_keeps_no_other_from_it(kraal: Kraal, orders: Connect) -> None:
     result = kraal("pause", "nobody", "orders")
     assert (result.exit_code, result.stdout) == (1, "orders will pause\n")
-    assert result.stderr == f"Error: nobody: {orders.url} answered 404: Unknown connector nobody\n"
+    assert result.stderr == (
+        f"Error: nobody: {orders.url} answered 404: Unknown connector nobody\n"
+        "Hint: `kraal ls` lists the connectors of the worker.\n"
+    )
 
 
 def test_waiting_ends(kraal: Kraal, orders: Connect) -> None:
@@ -40,4 +43,5 @@ def test_waiting_ends(kraal: Kraal, orders: Connect) -> None:
     assert kraal.clock.time == pytest.approx(5.0, abs=0.5)
     assert result.stderr == (
         "Error: orders is not PAUSED after 5 s: it is RUNNING, task 0 is RUNNING, task 1 is RUNNING\n"
+        "Hint: `kraal status NAME --watch` shows what changes; --timeout waits longer.\n"
     )

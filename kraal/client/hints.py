@@ -1,0 +1,100 @@
+"""What to do next about the errors that users of the client meet most often. Pure functions.
+
+A text that says what to do itself gets no hint.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from http import HTTPStatus
+from typing import Final
+
+NO_WORKER: Final = (
+    "Start a worker with `kraal standalone` or `kraal distributed`, or set --url or KRAAL_URL to one."
+)
+HOST: Final = "Check the host name in --url or KRAAL_URL."
+ROUTE: Final = "Check host and port in --url or KRAAL_URL, and firewalls between here and the worker."
+IS_HTTP: Final = "If the worker's listener has no TLS, set --url or KRAAL_URL to http:// instead of https://."
+IS_HTTPS: Final = "If the worker's listener has TLS, set --url or KRAAL_URL to https:// instead of http://."
+OTHER_NAME: Final = "Use a host name in --url or KRAAL_URL that the worker's certificate contains."
+EXPIRED: Final = "Renew the worker's certificate, and check the clock of this machine."
+SLOW: Final = (
+    "Look with `kraal status` what has changed before you repeat it; --request-timeout waits longer."
+)
+FAILED: Final = (
+    "`kraal describe NAME` shows the whole trace, `kraal restart NAME --tasks --only-failed` restarts it."
+)
+TOO_LATE: Final = "`kraal status NAME --watch` shows what changes; --timeout waits longer."
+_NO_PATH: Final = (
+    "Check the path in --url or KRAAL_URL, and that this version of the worker supports the request."
+)
+_CREDENTIALS: Final = "Set the credentials of a user who may do this with KRAAL_USER and KRAAL_PASSWORD."
+_REBALANCE: Final = "Try again; if it lasts, `kraal assignments` shows the rebalance (Kraal's workers only)."
+_CLASS: Final = "`kraal plugins` lists the connector classes of the worker, `kraal plugins add` adds one."
+_LOG: Final = "The cause is in the log of the worker."
+_PROXY: Final = "A proxy answered instead of the worker; check that the worker runs."
+_LISTS: Final = {
+    "connectors": "`kraal ls` lists the connectors of the worker.",
+    "connector-plugins": "`kraal plugins --all` lists the plugins of the worker.",
+    "admin": "`kraal loggers` lists the loggers of the worker.",
+}
+"""What lists the names that exist, by the first part of a path."""
+_OTHER_HOST: Final = (62, 64)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
+_HAS_EXPIRED: Final = 10
+"""OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED."""
+
+
+def of_connection(cause: BaseException) -> str:
+    """Return what to do about the operating system's or OpenSSL's reason for a failed connection."""
+    match cause:
+        case ssl.SSLCertVerificationError():
+            return OTHER_NAME if is_of_another_host(cause) else EXPIRED if has_expired(cause) else ""
+        case ssl.SSLError():
+            return IS_HTTP
+        case socket.gaierror():
+            return HOST
+        case ConnectionRefusedError():
+            return NO_WORKER
+        case _:
+            return ROUTE
+
+
+def is_of_another_host(error: ssl.SSLCertVerificationError) -> bool:
+    """Return whether a certificate is trusted, but not for the host of the URL."""
+    return error.verify_code in _OTHER_HOST
+
+
+def has_expired(error: ssl.SSLCertVerificationError) -> bool:
+    """Return whether a certificate is too old."""
+    return error.verify_code == _HAS_EXPIRED
+
+
+def of_refusal(status: int, text: str, resource: str, *, no_such_path: bool, repeated: bool) -> str:
+    """Return what to do about a rejected request.
+
+    Args:
+        status: of the response.
+        text: the worker's message.
+        resource: first part of the path, such as `connectors`.
+        no_such_path: the worker has no such endpoint.
+        repeated: the request was retried during a rebalance.
+    """
+    if no_such_path:
+        return _NO_PATH
+    if repeated:
+        return _REBALANCE
+    if "Failed to find any class that implements Connector" in text:
+        return _CLASS
+    match status:
+        case HTTPStatus.NOT_FOUND:
+            return _LISTS.get(resource, "")
+        case HTTPStatus.FORBIDDEN if text == HTTPStatus.FORBIDDEN.phrase:
+            return _CREDENTIALS
+        case HTTPStatus.BAD_GATEWAY | HTTPStatus.GATEWAY_TIMEOUT:
+            return _PROXY
+        case HTTPStatus.INTERNAL_SERVER_ERROR:
+            return _LOG
+        case _:
+            return ""

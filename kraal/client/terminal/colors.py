@@ -1,0 +1,47 @@
+"""Colors of the terminal: whether there are any, and what they mean.
+
+`NO_COLOR` turns them off, `FORCE_COLOR` on even in a file or pipe; `NO_COLOR` wins. Otherwise click leaves them out
+where the output is no terminal. See https://no-color.org and https://force-color.org.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+STATES: Final[Mapping[str, str]] = {
+    "RUNNING": "green",
+    "FAILED": "red",
+    "PAUSED": "yellow",
+    "STOPPED": "yellow",
+    "UNASSIGNED": "magenta",
+    "RESTARTING": "magenta",
+}
+"""Colors of the states of connectors and tasks."""
+_STATE: Final = "STATE"
+_TASKS: Final = "TASKS"
+"""Columns with colors: a state, and numbers of running and failed tasks."""
+
+
+def context_color(environment: Mapping[str, str] = os.environ) -> bool | None:
+    """Return what `click.Context.color` becomes: True to keep colors in any output, None to let click decide."""
+    return True if _is_set(environment, "FORCE_COLOR") and not _is_set(environment, "NO_COLOR") else None
+
+
+def painted(text: str, color: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """Return a text in a color; unchanged without one, or if NO_COLOR is set."""
+    return text if color is None or _is_set(environment, "NO_COLOR") else click.style(text, fg=color)
+
+
+def cell_color(title: str, cell: str) -> str | None:
+    """Return the color of a table's cell below a title, None for most."""
+    if title == _STATE:
+        return STATES.get(cell)
+    return STATES["FAILED"] if title == _TASKS and cell.endswith(" failed") else None
+
+
+def _is_set(environment: Mapping[str, str], name: str) -> bool:
+    return bool(environment.get(name))

@@ -1,0 +1,177 @@
+"""Progress of work that takes longer than two seconds, on standard error.
+
+On a terminal it is one line in place, with click's bar if the total is known. Elsewhere it is a line when two seconds
+have passed, and then every ten. Both end with a line that tells how long the work took, unless it failed. Quick work
+shows nothing, so scripts that read standard error find errors there and nothing else.
+
+Whoever prints other lines meanwhile does so within `aside()`, which takes the line in place away.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Final, Self
+
+import click
+
+AFTER_S: Final = 2.0
+"""Time after which work is shown."""
+DRAW_S: Final = 0.25
+"""Time between two pictures on a terminal."""
+LINE_S: Final = 10.0
+"""Time between two lines elsewhere."""
+_ERASE: Final = "\r\x1b[2K\x1b[?25h"
+"""Removes the line and shows the cursor, which click's bar hides."""
+_FIGURES: Final = 40
+"""Columns that the numbers behind a bar need at most."""
+_BAR: Final = 20
+
+_lock: Final = threading.RLock()
+"""Held while something is written, and while `_shown` changes."""
+_shown: Final[list[Progress]] = []
+"""Work under way, the innermost last; only this one is drawn."""
+
+
+class Progress:
+    """Work under way. Use as a context manager; a thread of its own draws. Thread-safe."""
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        *,
+        file: IO[str] | None = None,
+        after_s: float = AFTER_S,
+        every_s: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Describe the work; nothing is shown yet.
+
+        Args:
+            what: a few words that begin with a verb, such as `Downloading 12 jars`.
+            total: number of steps, None if it is unknown.
+            file: where to write; default: standard error.
+            after_s: seconds after which it is shown.
+            every_s: seconds between two pictures or lines; default: as fits a terminal or a file.
+            now: monotonic seconds.
+        """
+        self._what = what
+        self._total = total
+        self._file = file or sys.stderr
+        self._in_place = self._file.isatty()
+        self._after_s = after_s
+        self._every_s = every_s or (DRAW_S if self._in_place else LINE_S)
+        self._now = now
+        self._begun = now()
+        self._done = 0
+        self._detail = ""
+        self._was_drawn = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._draw_until_ended, name="progress", daemon=True)
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        """Begin to count the time."""
+        with _lock:
+            if _shown:
+                _shown[-1].erase()
+            _shown.append(self)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Take the line away; tell how long it took if it was shown and has not failed."""
+        self._ended.set()
+        self._thread.join()
+        with _lock:
+            self.erase()
+            _shown.remove(self)
+            if self._was_drawn and exc[0] is None:
+                self._print(f"{self._what}: done in {self._seconds():.0f} s")
+
+    def at(self, done: int, detail: str = "") -> None:
+        """Note how many steps are done; `detail` is shown behind them."""
+        self._done = done
+        self._detail = detail
+
+    def advance(self, steps: int = 1, detail: str = "") -> None:
+        """Note that further steps are done."""
+        self.at(self._done + steps, detail)
+
+    def erase(self) -> None:
+        """Take the line in place away until it is drawn again; call it with nothing else being written."""
+        if self._in_place and self._was_drawn:
+            self._file.write(_ERASE)
+            self._file.flush()
+
+    def _draw_until_ended(self) -> None:
+        pause_s = self._after_s
+        while not self._ended.wait(pause_s):
+            pause_s = self._every_s
+            with _lock:
+                if _shown[-1] is self:
+                    self._was_drawn = True
+                    self._draw()
+
+    def _draw(self) -> None:
+        if not self._in_place:
+            self._print(self._line())
+            return
+        if self._bar is None:
+            self._bar = self._made_bar()
+        self._bar.update(self._done - self._bar.pos)
+
+    def _made_bar(self) -> Any:
+        """Return click's bar; without a total only its text, because there is nothing to fill."""
+        columns = shutil.get_terminal_size().columns
+        template = "%(label)s  [%(bar)s]  %(info)s" if self._total else "%(label)s  %(info)s"
+        nothing: list[object] = []
+        bar = click.progressbar(
+            (step for step in nothing),  # unlike the list it has no length
+            length=self._total,
+            label=_cut(self._what, columns - _FIGURES - (_BAR if self._total else 0)),
+            bar_template=template,
+            width=_BAR,
+            show_pos=bool(self._total),
+            item_show_func=lambda _: self._figures(),
+            file=self._file,  # type: ignore[arg-type]  # any file that is a terminal
+            update_min_steps=0,
+        )
+        bar.start = time.time() - self._seconds()  # for its estimate of what is left
+        return bar
+
+    def _figures(self) -> str:
+        """Return what is behind the numbers of steps: rate, detail and time."""
+        seconds = self._seconds()
+        rate = f"{self._done / seconds:,.1f}/s" if self._total and self._done else ""
+        return "  ".join(filter(None, (rate, self._detail, f"{seconds:.0f} s")))
+
+    def _line(self) -> str:
+        of_total = f"{self._done:,} of {self._total:,}" if self._total else ""
+        return (
+            f"{self._what}: {', '.join(filter(None, (of_total, self._detail, f'{self._seconds():.0f} s')))}"
+        )
+
+    def _seconds(self) -> float:
+        return self._now() - self._begun
+
+    def _print(self, text: str) -> None:
+        click.echo(text, file=self._file)
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Take the line in place away and keep others from drawing, so that lines can be printed."""
+    with _lock:
+        if _shown:
+            _shown[-1].erase()
+        yield
+
+
+def _cut(text: str, columns: int) -> str:
+    return text if len(text) <= columns else f"{text[: max(columns - 1, 0)]}…"

@@ -1,0 +1,93 @@
+"""Where colors are, and what they mean."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli.main import main
+from kraal.client.terminal.colors import STATES, cell_color, context_color, painted
+from kraal.client.text import table
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect
+from tests.unit.client.conftest import Files, Kraal
+
+RED, GREEN, END = "\x1b[31m", "\x1b[32m", "\x1b[0m"
+
+
+@pytest.fixture(autouse=True)
+def neutral(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove what the machine of the test may have chosen."""
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("environment", "forced", "plain"),
+    [
+        ({}, None, False),
+        ({"NO_COLOR": ""}, None, False),
+        ({"NO_COLOR": "1"}, None, True),
+        ({"FORCE_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, None, True),
+    ],
+)
+def test_the_environment_decides_and_no_color_wins(
+    environment: dict[str, str], *, forced: bool | None, plain: bool
+) -> None:
+    assert context_color(environment) is forced
+    assert painted("x", "red", environment) == ("x" if plain else f"{RED}x{END}")
+
+
+def test_states_have_the_colors_that_their_columns_ask_for() -> None:
+    assert cell_color("STATE", "FAILED") == "red"
+    assert cell_color("STATE", "RUNNING") == "green"
+    assert cell_color("STATE", "PAUSED") == cell_color("STATE", "STOPPED") == "yellow"
+    assert cell_color("TASKS", "1/2, 1 failed") == "red"
+    assert cell_color("TASKS", "2/2") is None
+    assert cell_color("NAME", "FAILED") is None
+
+
+def test_every_state_of_connect_has_a_color() -> None:
+    assert set(STATES) == {"UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED"}
+
+
+def test_colors_do_not_move_columns_and_are_cut_with_their_cell() -> None:
+    head, rows = ("NAME", "STATE", "NOTE"), [("FAILED", "FAILED", "FAILED"), ("日本", "RUNNING", "x")]
+    for width in (None, 18, 12, 8):
+        colored = table(head, rows, width, colored=True)
+        assert list(map(click.unstyle, colored)) == table(head, rows, width)
+    assert table(head, rows, colored=True)[1] == f"FAILED   {RED}FAILED{END}    FAILED"
+    assert table(head, rows, 12, colored=True)[1] == f"FAILED   {RED}FA…{END}"
+
+
+def test_a_cell_cannot_bring_its_own_colors() -> None:
+    assert table(("STATE",), [("\x1b[31mRUNNING",)], colored=True)[1] == r"\x1b[31mRUNNING"
+
+
+def colored(kraal: Kraal, *arguments: str, **environment: str) -> str:
+    """Run a command whose output is a file, and return it as it was printed."""
+    env = {"KRAAL_URL": kraal.connect.url, **environment}
+    return CliRunner().invoke(main, arguments, env=env, prog_name="kraal").stdout
+
+
+@pytest.mark.parametrize("command", ["ls", "status", "describe", "top"])
+def test_states_are_colored_in_a_file_only_if_that_is_forced(
+    kraal: Kraal, worker: Connect, command: str
+) -> None:
+    worker.create("orders", {"connector.class": FAKE_SOURCE})
+    arguments = (command, "orders") if command != "ls" else (command,)
+    forced = colored(kraal, *arguments, FORCE_COLOR="1")
+    assert f"{GREEN}RUNNING{END}" in forced
+    plain = colored(kraal, *arguments)
+    assert "\x1b" not in plain
+    assert "\x1b" not in colored(kraal, *arguments, FORCE_COLOR="1", NO_COLOR="1")
+    if command != "top":
+        assert click.unstyle(forced) == plain
+
+
+def test_a_diff_has_the_colors_of_the_same_place(kraal: Kraal, write: Files) -> None:
+    file = write("a.yaml", f"name: a\nconnector.class: {FAKE_SOURCE}\n")
+    assert f"{GREEN}+name: a{END}" in colored(kraal, "diff", "-f", file, FORCE_COLOR="1")
+    assert "\x1b" not in colored(kraal, "diff", "-f", file, FORCE_COLOR="1", NO_COLOR="1")

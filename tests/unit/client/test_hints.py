@@ -1,0 +1,145 @@
+"""What the client tells to do about errors."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import pytest
+from typing_extensions import override
+
+from kraal.cli import kafka
+from kraal.client import hints
+from kraal.core.errors import HINT, KraalError, NotLeader, with_hint
+from kraal.dead_letters import kafka as dead_letters
+from kraal.dead_letters.api import KafkaUnavailable, Span
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.kafka.dead_letters import MemoryKafka
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.conftest import Kraal
+
+REBALANCE = Said(
+    409,
+    {
+        "error_code": 409,
+        "message": "Cannot complete request momentarily due to stale configuration (typically caused by a "
+        "concurrent config change)",
+    },
+)  # fmt: skip
+
+
+def test_a_hint_is_no_part_of_the_message() -> None:
+    error = KraalError("no", hint="Do this.")
+    assert str(error) == "no"
+    assert with_hint(error) == "no\nHint: Do this."
+    assert with_hint(KraalError("no")) == "no"
+    assert NotLeader(None).hint == ""
+
+
+def certificate_error(code: int) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError("no")
+    error.verify_code = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("cause", "hint"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), hints.NO_WORKER),
+        (socket.gaierror(-2, "Name or service not known"), hints.HOST),
+        (OSError(113, "No route to host"), hints.ROUTE),
+        (ssl.SSLError("[SSL: WRONG_VERSION_NUMBER]"), hints.IS_HTTP),
+        (certificate_error(10), hints.EXPIRED),
+        (certificate_error(62), hints.OTHER_NAME),
+        (certificate_error(20), ""),
+    ],
+)
+def test_a_connection_that_fails_has_a_hint_unless_the_message_says_enough(
+    cause: BaseException, hint: str
+) -> None:
+    assert hints.of_connection(cause) == hint
+
+
+def test_nobody_there_says_how_to_start_a_worker_or_choose_one(kraal: Kraal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    assert kraal.hint("ls", "--url", url) == hints.NO_WORKER
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("describe", "nobody"), "`kraal ls`"),
+        (("plugins", "Nothing"), "`kraal plugins --all`"),
+        (("loggers", "none.such"), "`kraal loggers`"),
+    ],
+)
+def test_a_name_that_is_unknown_has_the_command_that_lists_names(
+    kraal: Kraal, arguments: tuple[str, ...], part: str
+) -> None:
+    assert part in kraal.hint(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        (Said(404, {"error_code": 404, "message": "HTTP 404 Not Found"}), "Check the path"),
+        (Said(403, "<html>no</html>", {"Content-Type": "text/html"}), "KRAAL_USER"),
+        (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "A proxy answered"),
+        (Said(500, {"error_code": 500, "message": "boom"}), "log of the worker"),
+    ],
+)
+def test_a_refusal_says_what_to_do(kraal: Kraal, worker: Connect, said: Said, part: str) -> None:
+    worker.script("GET", "/connectors", said)
+    assert part in kraal.hint("ls", "-q")
+
+
+def test_a_rebalance_that_lasts_says_where_to_look(kraal: Kraal, worker: Connect) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE})
+    worker.script("PUT", "/connectors/a/pause", *[REBALANCE] * 100)
+    assert "`kraal assignments`" in kraal.hint("pause", "a")
+
+
+def test_a_class_that_the_worker_does_not_have_says_how_to_add_one(kraal: Kraal, worker: Connect) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE})
+    assert "`kraal plugins add`" in kraal.hint("patch", "a", "connector.class=org.example.None")
+
+
+def test_a_connector_that_fails_says_how_to_look_and_restart(kraal: Kraal, worker: Connect) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE})
+    worker.fail("a", 0, "java.io.IOException: disk full")
+    assert "`kraal describe NAME`" in kraal.hint("wait", "a")
+    assert kraal.hint("wait", "b", "--timeout", "1") == hints.TOO_LATE
+
+
+def test_a_hint_is_printed_once_for_many_connectors(kraal: Kraal) -> None:
+    result = kraal("pause", "x", "y", "z")
+    assert (result.stderr.count("Error: "), result.stderr.count(HINT)) == (3, 1)
+
+
+def test_kafka_that_is_not_there_says_what_to_check(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Away(MemoryKafka):
+        @override
+        def spans(self, topic: str) -> dict[int, Span]:
+            raise KafkaUnavailable("Kafka at k:9092 failed to list topics")
+
+    away = Away()
+    away.partitions["a"] = 1
+    monkeypatch.setattr(dead_letters, "Kafka", away)
+    hint = kraal.hint("dlq", "show", "a", "--topic", "--bootstrap-servers", "k:9092")
+    assert "--command-config" in hint
+
+
+def test_a_broker_that_is_not_running_says_how_to_start_it(
+    kraal: Kraal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped:
+        data_dir = "kafka"
+
+        def status(self) -> Stopped:
+            return self
+
+        pid = None
+
+    monkeypatch.setattr(kafka, "_broker", lambda *_: Stopped())
+    assert "`kraal kafka start`" in kraal.hint("kafka", "status")
