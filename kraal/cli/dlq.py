@@ -201,6 +201,7 @@ def _needs_kafka(**given: bool) -> None:
 @_offset
 @click.option("--stack", is_flag=True, help="Also print stack traces.")
 @click.option("--json", "is_json", is_flag=True, help="Print one JSON object per line with all details.")
+@output_option
 @_on_kafka
 def show(
     rest: Rest,
@@ -213,8 +214,14 @@ def show(
     offset: int | None,
     stack: bool,
     is_json: bool,
+    style: str,
 ) -> None:
-    """Print dead letters: the latest ones, or those starting at --partition and --offset."""
+    """Print dead letters: the latest ones, or those starting at --partition and --offset.
+
+    With -o json or yaml, a list with all details is printed at the end; --json prints each letter when it is read.
+    """
+    if is_json and style != "table":
+        raise click.UsageError("--json cannot be combined with -o.")
     place = _place(partition, offset)
     letters: Iterable[DeadLetter]
     if kafka is None:
@@ -227,16 +234,27 @@ def show(
             letters = islice(read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit)
         else:
             letters = latest(functools.partial(read_letters, kafka, box), spans, limit).letters
+    if style != "table":
+        emit([_as_data(letter) for letter in letters], style)
+    elif not _print_each(letters, stack=stack, is_json=is_json):
+        click.echo("No dead letters.", err=True)
+
+
+def _print_each(letters: Iterable[DeadLetter], *, stack: bool, is_json: bool) -> int:
+    """Print letters as they are read, and return how many there were."""
     seen = 0
     for letter in letters:
         if is_json:
-            cut = {"truncated": dict(letter.truncated)} if letter.truncated else {}
-            click.echo(json.dumps({**as_json(letter), **cut}))  # ASCII, so control characters are escaped
+            click.echo(json.dumps(_as_data(letter)))  # ASCII, so control characters are escaped
         else:
             say("\n".join([*([""] if seen else []), *as_text(letter, stack=stack)]))
         seen += 1
-    if not seen:
-        click.echo("No dead letters.", err=True)
+    return seen
+
+
+def _as_data(letter: DeadLetter) -> dict[str, Any]:
+    cut = {"truncated": dict(letter.truncated)} if letter.truncated else {}
+    return {**as_json(letter), **cut}
 
 
 def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
@@ -266,6 +284,7 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
 @_offset
 @click.option("--from-beginning", is_flag=True, help="Include letters that were replayed before.")
 @click.option("--dry-run", is_flag=True, help="Print the target of each record without writing anything.")
+@output_option
 @_on_kafka
 def replay(
     rest: Rest,
@@ -279,6 +298,7 @@ def replay(
     offset: int | None,
     from_beginning: bool,
     dry_run: bool,
+    style: str,
 ) -> None:
     """Write dead letters back to their original topic and partition, without the error headers.
 
@@ -293,7 +313,7 @@ def replay(
         _needs_kafka(
             topic=is_topic, to=to is not None, partition=place is not None, from_beginning=from_beginning
         )
-        _replay_over_rest(rest, name, limit, dry_run=dry_run)
+        _replay_over_rest(rest, name, limit, dry_run=dry_run, style=style)
         return
     box = _box(rest, kafka, name, is_topic=is_topic)
     spans = kafka.spans(box.topic)
@@ -302,40 +322,68 @@ def replay(
     elif not from_beginning:
         spans = not_yet(spans, kafka.committed(box.group, box.topic))
     remembers = place is None and not dry_run
-    written: Counter[str] = Counter()
+    report = _Report(box.topic, dry_run=dry_run, style=style)
     pieces = replayed(kafka, box, spans, to=to, limit=limit, write=not dry_run, remember=remembers)
     most = sum(span.count for span in spans.values())
     with Progress("Replaying dead letters", min(most, limit or most)) as progress:
         for piece in pieces:
             if dry_run:
                 for letter, target in piece:
-                    say(f"{letter.place} -> {target}")
-            written.update(target.topic for _, target in piece)
-            progress.at(written.total())
-    _report_replay(box.topic, written, dry_run=dry_run)
+                    report.target(letter.place, target)
+            report.written.update(target.topic for _, target in piece)
+            progress.at(report.written.total())
+    report.end()
 
 
-def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool) -> None:
-    found, written = over_rest.shown(rest, name, 1), Counter[str]()
+def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool, style: str) -> None:
+    found = over_rest.shown(rest, name, 1)
+    report = _Report(found["topic"], dry_run=dry_run, style=style)
     source, left = found["topic"], found["left_to_replay"]
     most = min(left, limit or left)
     with Progress("Replaying dead letters", most) as progress:
         for answer in over_rest.replays(rest, name, most, dry_run=dry_run):
-            written.update(answer["written"])
-            progress.at(written.total())
+            report.written.update(answer["written"])
+            progress.at(report.written.total())
             if dry_run:
                 for each in answer["targets"]:
                     place = f"{source}-{each['partition']}@{each['offset']}"
-                    say(f"{place} -> {Target(each['to_topic'], each['to_partition'])}")
-                if (more := written.total() - len(answer["targets"])) > 0:
-                    say(f"… and {more} more")
-    _report_replay(source, written, dry_run=dry_run)
+                    report.target(place, Target(each["to_topic"], each["to_partition"]))
+                report.more(report.written.total() - len(answer["targets"]))
+    report.end()
 
 
-def _report_replay(source: str, written: Counter[str], *, dry_run: bool) -> None:
-    if not written:
-        click.echo(f"Nothing to replay in {source}.", err=True)
-    for topic, count in sorted(written.items()):
-        letters = "1 dead letter" if count == 1 else f"{count} dead letters"
-        would = "would be written" if dry_run else "written"
-        say(f"{letters} from {source} {would} to {topic}")
+class _Report:
+    """What a replay has written, or would write: lines as it happens, or one object at the end."""
+
+    def __init__(self, source: str, *, dry_run: bool, style: str) -> None:
+        self.written: Counter[str] = Counter()
+        """Number of letters by topic."""
+        self._source = source
+        self._dry_run = dry_run
+        self._style = style
+        self._targets: list[dict[str, str]] = []
+
+    def target(self, place: str, target: Target) -> None:
+        """Tell where a letter would be written."""
+        if self._style == "table":
+            say(f"{place} -> {target}")
+        else:
+            self._targets.append({"from": place, "to": str(target)})
+
+    def more(self, count: int) -> None:
+        """Tell that this many letters have no line of their own."""
+        if count > 0 and self._style == "table":
+            say(f"… and {count} more")
+
+    def end(self) -> None:
+        """Print the sums."""
+        if self._style != "table":
+            found = {"topic": self._source, "written": dict(self.written), "dry_run": self._dry_run}
+            emit({**found, "targets": self._targets} if self._dry_run else found, self._style)
+            return
+        if not self.written:
+            click.echo(f"Nothing to replay in {self._source}.", err=True)
+        for topic, count in sorted(self.written.items()):
+            letters = "1 dead letter" if count == 1 else f"{count} dead letters"
+            would = "would be written" if self._dry_run else "written"
+            say(f"{letters} from {self._source} {would} to {topic}")

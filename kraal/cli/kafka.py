@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kraal.broker.settings import DEFAULT_PORT
+from kraal.client.command import output_option
+from kraal.client.output import emit
 from kraal.core.progress import Progress
 from kraal.jars.errors import BrokerError
 
@@ -50,7 +52,8 @@ def kafka_group() -> None:
     metavar="KEY=VALUE",
     help="Setting for server.properties (repeatable).",
 )
-def start(data_dir: Path | None, port: int, settings: tuple[str, ...]) -> None:
+@output_option
+def start(data_dir: Path | None, port: int, settings: tuple[str, ...], *, style: str) -> None:
     """Start the broker and wait until it is ready."""
     extra = {}
     for setting in settings:
@@ -61,7 +64,7 @@ def start(data_dir: Path | None, port: int, settings: tuple[str, ...]) -> None:
     broker = _broker(data_dir, port, extra)
     with Progress("Starting Kafka"):
         broker.start()
-    click.echo(f"Kafka is ready on {broker.bootstrap} (pid {broker.pid}, data in {broker.data_dir})")
+    _show(broker, style, pid=broker.pid, port=broker.port)
 
 
 @kafka_group.command("stop")
@@ -78,10 +81,13 @@ def stop(data_dir: Path | None, port: int) -> None:
 @kafka_group.command("status")
 @_data_dir
 @_port
-def status(data_dir: Path | None, port: int) -> None:
+@output_option
+def status(data_dir: Path | None, port: int, *, style: str) -> None:
     """Show whether the broker is running and ready; exit with code 0 only if it is."""
     broker = _broker(data_dir, port)
     now = broker.status()
+    if style != "table" or now.answers:
+        _show(broker, style, pid=now.pid, port=now.port, is_ready=now.answers)
     if now.pid is None:
         text = f"No broker is running with data directory {broker.data_dir}."
         raise BrokerError(text, hint="Start one with `kraal kafka start`.")
@@ -89,4 +95,13 @@ def status(data_dir: Path | None, port: int) -> None:
         raise BrokerError(
             f"The broker (pid {now.pid}) is running but does not respond on port {now.port}; see {broker.log}."
         )
-    click.echo(f"Kafka is ready on 127.0.0.1:{now.port} (pid {now.pid}, data in {broker.data_dir})")
+
+
+def _show(broker: Broker, style: str, *, pid: int | None, port: int, is_ready: bool = True) -> None:
+    """Print the status of a broker; as a sentence only if it is ready."""
+    address = f"127.0.0.1:{port}"
+    if style == "table":
+        click.echo(f"Kafka is ready on {address} (pid {pid}, data in {broker.data_dir})")
+        return
+    found = {"pid": pid, "ready": is_ready, "bootstrap_servers": address}
+    emit({**found, "data_dir": str(broker.data_dir), "log": str(broker.log)}, style)

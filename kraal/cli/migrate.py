@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from kraal.client.migrate import Cluster, migrate
+from kraal.client.command import output_option
+from kraal.client.migrate import Cluster, Plan, migrate, plan_all, take_over_all
+from kraal.client.output import emit, say
 
 
 @click.command("migrate", short_help="Migrate connectors from another Connect cluster.")
@@ -29,10 +33,31 @@ from kraal.client.migrate import Cluster, migrate
 @click.option(
     "--dry-run", is_flag=True, help="Check whether the migration is possible without changing anything."
 )
-def migrate_command(source: str, target: str, names: tuple[str, ...], *, dry_run: bool) -> None:
+@output_option
+def migrate_command(source: str, target: str, names: tuple[str, ...], *, dry_run: bool, style: str) -> None:
     """Migrate connectors with their offsets from another Connect cluster, one by one (KIP-980).
 
     Each connector is stopped in the source cluster, created as STOPPED in the target cluster, given its offsets and
-    started. It stays STOPPED in the source cluster.
+    started. It stays STOPPED in the source cluster. With -o json or yaml, a failure still prints which connectors were
+    migrated before.
     """
-    migrate(Cluster(source), Cluster(target), names, dry_run=dry_run, say=click.echo)
+    clusters = Cluster(source), Cluster(target)
+    if style == "table":
+        migrate(*clusters, names, dry_run=dry_run, say=say)
+        return
+    plans = plan_all(*clusters, names)
+    migrated: list[Plan] = []
+    try:
+        if not dry_run:
+            take_over_all(*clusters, plans, say=lambda _: None, migrated=migrated.append)
+    finally:
+        emit([_as_data(each, is_migrated=each in migrated) for each in plans], style)
+
+
+def _as_data(plan: Plan, *, is_migrated: bool) -> dict[str, Any]:
+    return {
+        "name": plan.name,
+        "state": plan.state,
+        "created_by_an_earlier_attempt": plan.begun,
+        "migrated": is_migrated,
+    }

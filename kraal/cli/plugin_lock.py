@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
-from kraal.client.command import ClientCommand
-from kraal.client.output import say
+from kraal.client.command import ClientCommand, output_option
+from kraal.client.output import emit, say
 from kraal.client.rest import Rest
 from kraal.client.status_tables import Statuses
 from kraal.client.target import parse_target
@@ -22,7 +23,7 @@ from kraal.core.errors import KraalError
 from kraal.core.progress import Progress
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import plugin_path
-from kraal.plugin_lock.lock import DEFAULT, Lock, PluginsUnfit, check_files, is_coordinates, read_lock
+from kraal.plugin_lock.lock import DEFAULT, Lock, Locked, PluginsUnfit, check_files, is_coordinates, read_lock
 
 _lock = click.option(
     "--lock",
@@ -55,7 +56,8 @@ _what = click.argument("what", nargs=-1, required=True, metavar="COORDINATE|FILE
 @_what
 @_lock
 @_worker
-def add(what: tuple[str, ...], path: Path, worker: str | None) -> None:
+@output_option
+def add(what: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
     """Add plugins to the plugin lock: jars for Spark, wheels, and Java plugins.
 
     ORG:NAME:REVISION is a jar for Spark with its dependencies. FILE.whl, NAME and NAME==VERSION are wheels with their
@@ -68,7 +70,7 @@ def add(what: tuple[str, ...], path: Path, worker: str | None) -> None:
     Files are locked by sha256. Versions that are already locked or installed with Kraal do not change. Workers read the
     lock at startup.
     """
-    _changed(path, lambda: change.add(path, what), worker)
+    _changed(path, lambda: change.add(path, what), worker, style)
 
 
 @click.command(
@@ -80,13 +82,14 @@ def add(what: tuple[str, ...], path: Path, worker: str | None) -> None:
 @_what
 @_lock
 @_worker
-def remove(what: tuple[str, ...], path: Path, worker: str | None) -> None:
+@output_option
+def remove(what: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
     """Remove plugins and their unused dependencies from the plugin lock.
 
     The version is optional. A Java plugin that was added as a file or directory has the file's name; see the list.
     """
     _require_lock(path)
-    _changed(path, lambda: change.remove(path, what), worker)
+    _changed(path, lambda: change.remove(path, what), worker, style)
 
 
 @click.command(
@@ -97,13 +100,14 @@ def remove(what: tuple[str, ...], path: Path, worker: str | None) -> None:
 )
 @_lock
 @_worker
-def lock(path: Path, worker: str | None) -> None:
+@output_option
+def lock(path: Path, worker: str | None, *, style: str) -> None:
     """Resolve all added plugins again, which updates dependencies and restores missing files.
 
     What was added as a file or directory does not change.
     """
     _require_lock(path)
-    _changed(path, lambda: change.relock(path), worker)
+    _changed(path, lambda: change.relock(path), worker, style)
 
 
 @click.command(
@@ -113,20 +117,31 @@ def lock(path: Path, worker: str | None) -> None:
     examples=("kraal plugins list", "kraal plugins list --lock /etc/kraal/plugins.lock"),
 )
 @_lock
-def list_command(path: Path) -> None:
+@output_option
+def list_command(path: Path, *, style: str) -> None:
     """Show the plugin lock and verify its files. `kraal plugins` shows the plugins of a running worker."""
     found = read_lock(path) if path.exists() else Lock()
-    if not found.everything:
-        click.echo(f"No plugins in {path}.", err=True)
-        return
-    rows = [
-        (kind, each.name, "added" if _is_added(found, each.name, each.file) else "-", each.sha256)
-        for kind, entries in found.by_kind
-        for each in entries
+    entries = [
+        {**_as_data(kind, each), "added": _is_added(found, each.name, each.file)}
+        for kind, several in found.by_kind
+        for each in several
     ]
-    for line in table(("KIND", "NAME", "WHY", "SHA256"), rows, None):
-        say(line)
+    if style != "table":
+        emit(entries, style)
+    elif not entries:
+        click.echo(f"No plugins in {path}.", err=True)
+    else:
+        rows = [
+            (each["kind"], each["name"], "added" if each["added"] else "-", each["sha256"])
+            for each in entries
+        ]
+        for line in table(("KIND", "NAME", "WHY", "SHA256"), rows, None):
+            say(line)
     check_files(path, found.everything)
+
+
+def _as_data(kind: str, entry: Locked) -> dict[str, Any]:
+    return {"kind": kind, "name": entry.name, "file": entry.file, "sha256": entry.sha256}
 
 
 def _is_added(found: Lock, name: str, file: str) -> bool:
@@ -145,10 +160,38 @@ def _require_worker() -> None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
 
 
-def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -> None:
+def _changed(path: Path, act: Callable[[], change.Change], worker: str | None, style: str) -> None:
     _require_worker()
     with Progress("Changing the plugin lock"):
         done = act()
+    if style == "table":
+        _print_change(path, done)
+    if worker is None and style == "table":
+        if done.new or done.gone:
+            say("Use --worker URL to show which tasks a restart stops.")
+        return
+    stops = _stopped(path, worker) if worker is not None and (done.new or done.gone) else None
+    if style != "table":
+        emit(_change_as_data(path, done, stops), style)
+    elif stops is not None:
+        say(tasks_text(stops))
+
+
+def _change_as_data(
+    path: Path, done: change.Change, stops: Mapping[str, Sequence[str]] | None
+) -> dict[str, Any]:
+    """Return a change for scripts; `stops` are the tasks by worker, None if no worker was asked."""
+    kinds = {each: kind for kind, several in done.lock.by_kind for each in several}
+    return {
+        "lock": str(path),
+        "new": [_as_data(kinds[each], each) for each in done.new],
+        "gone": [each.name for each in done.gone],
+        "provided_by_spark": [*done.left],
+        "restart_stops": stops,
+    }
+
+
+def _print_change(path: Path, done: change.Change) -> None:
     for entry in done.gone:
         say(f"- {entry.name}")
     for entry in done.new:
@@ -167,14 +210,15 @@ def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -
         say(f"{PATH}={plugin_path(path)}")
     if any(is_coordinates(each.name) for each in (*done.new, *done.gone)):
         say("Spark loads jars only when it starts, so a restart of connectors is not enough.")
-    if worker is None:
-        say("Use --worker URL to show which tasks a restart stops.")
-        return
+
+
+def _stopped(path: Path, worker: str) -> dict[str, list[str]]:
+    """Return the tasks that a restart of each worker stops. Raises KraalError."""
     try:
-        say(tasks_text(_statuses(worker)))
+        return tasks_by_worker(_statuses(worker))
     except KraalError as exc:
         raise KraalError(
-            f"{path} was changed, but the tasks that a restart stops are unknown: {exc}"
+            f"{path} was changed, but the tasks that a restart stops are unknown: {exc}", hint=exc.hint
         ) from exc
 
 
@@ -190,13 +234,18 @@ def _statuses(url: str) -> Statuses:
         return fetch(rest)
 
 
-def tasks_text(statuses: Statuses) -> str:
-    """Return a text with the tasks that a restart of each worker stops."""
+def tasks_by_worker(statuses: Statuses) -> dict[str, list[str]]:
+    """Return the tasks that a restart of each worker stops."""
     found: dict[str, list[str]] = {}
     for name, status in statuses.items():
         for task in (status or {}).get("tasks", ()):
             if _runs(task):
                 found.setdefault(str(task["worker_id"]), []).append(f"{name}-{task['id']}")
+    return found
+
+
+def tasks_text(found: Mapping[str, Sequence[str]]) -> str:
+    """Return the same as a text."""
     if not found:
         return "No tasks are running; a restart of the workers stops none."
     return "\n".join(

@@ -63,6 +63,24 @@ def difference(
     return list(difflib.unified_diff(left, right, from_title, to_title, lineterm="", n=_CONTEXT))
 
 
+def changed_keys(
+    before: Config | None, after: Config | None, declared: Collection[str] = ()
+) -> dict[str, dict[str, str | None]]:
+    """Return the keys that differ, sorted, each with its values `before` and `after`, None where it is missing.
+
+    Secrets are hidden, so both values of one may look equal.
+    """
+    old, new = before or {}, after or {}
+    return {
+        key: {
+            "before": shown(key, old.get(key), declared),
+            "after": shown(key, new.get(key), declared),
+        }
+        for key in sorted({*old, *new})
+        if key not in old or key not in new or old[key] != new[key]
+    }
+
+
 def _line(key: str, value: str | None, declared: Collection[str]) -> str:
     """Return `key: value` on one line."""
     text = shown(key, value, declared)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from kraal.client.apply import Live, Secrets
 from kraal.client.command import (
     ClientCommand,
     asking,
+    output_option,
 )
 from kraal.client.file_options import (
     files_option,
@@ -16,8 +19,8 @@ from kraal.client.file_options import (
     recursive_option,
     refuse_nothing,
 )
-from kraal.client.output import emit_diff, print_error
-from kraal.client.plan import Action, action_for, difference
+from kraal.client.output import emit, emit_diff, print_error
+from kraal.client.plan import Action, action_for, changed_keys, difference
 from kraal.client.rest import NoAnswer, Refused, Rest
 
 DIFFERS = 1
@@ -47,37 +50,45 @@ class DiffCommand(ClientCommand):
 @files_option
 @recursive_option
 @prune_option
+@output_option
 @asking
-def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool) -> None:
+def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, style: str) -> None:
     """Show what `kraal apply` of the same files would change, as a unified diff.
 
     Lines with - show the config on the worker, lines with + the config in the files. Secrets are printed as [hidden]
-    and marked if they differ. With --prune, connectors that are not in the files are shown as deleted.
+    and marked if they differ. With --prune, connectors that are not in the files are shown as deleted. With -o json or
+    yaml, a list has the keys that differ, with their values before and after.
     """
     wants = read_files(paths, recursive=recursive)
     refuse_nothing(wants, prunes=prunes)
     live, secrets = Live(rest), Secrets(rest)
-    differs, trouble = False, bool(wants.faults)
+    found: list[dict[str, Any]] = []
+    trouble = bool(wants.faults)
     for each in wants.wanted:
         try:
-            config = live.config(each.name)
-            lines = difference(
-                (f"{each.name} at {rest.target.url}", config),
-                (f"{each.name} in {each.where}", each.config),
-                secrets.of(each.config),
-            )
+            config, declared = live.config(each.name), secrets.of(each.config)
         except (Refused, NoAnswer) as error:
             print_error(error, about=each.name)
             trouble = True
             continue
-        differs = differs or action_for(config, each.config) is not Action.UNCHANGED
-        emit_diff(lines)
+        action = action_for(config, each.config)
+        if action is not Action.UNCHANGED:
+            changes = changed_keys(config, each.config, declared)
+            found.append({"name": each.name, "action": action, "file": each.where, "keys": changes})
+        if style == "table":
+            titles = f"{each.name} at {rest.target.url}", f"{each.name} in {each.where}"
+            emit_diff(difference((titles[0], config), (titles[1], each.config), declared))
     if prunes and not wants.faults:
         kept = {each.name for each in wants.wanted}
         for name in (name for name in live.names if name not in kept):
             config = live.config(name) or {}
-            titles = f"{name} at {rest.target.url}", f"{name} in no file"
-            emit_diff(difference((titles[0], config), (titles[1], None), secrets.of(config)))
-            differs = True
-    if trouble or differs:
+            declared = secrets.of(config)
+            changes = changed_keys(config, None, declared)
+            found.append({"name": name, "action": Action.DELETED, "file": None, "keys": changes})
+            if style == "table":
+                titles = f"{name} at {rest.target.url}", f"{name} in no file"
+                emit_diff(difference((titles[0], config), (titles[1], None), declared))
+    if style != "table":
+        emit([{**each, "action": str(each["action"])} for each in found], style)
+    if trouble or found:
         raise click.exceptions.Exit(DIFF_TROUBLE if trouble else DIFFERS)

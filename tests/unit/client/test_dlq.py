@@ -272,3 +272,23 @@ def test_a_kafka_that_is_not_there_is_one_sentence(kraal: Kraal, monkeypatch: py
 
 def test_the_group_is_listed_by_its_name() -> None:
     assert CLIENT["dlq"].load().name == "dlq"
+
+
+def test_formats_have_everything_that_is_shown(kraal: Kraal, sink: str) -> None:
+    lines = kraal.out("dlq", "show", sink, "--json").splitlines()
+    assert json.loads(kraal.out("dlq", "show", sink, "-o", "json")) == list(map(json.loads, lines))
+    assert kraal.out("dlq", "show", sink, "--limit", "1", "-o", "yaml").startswith("- topic: dead\n")
+    assert kraal("dlq", "show", sink, "--json", "-o", "json").exit_code == 2
+
+
+def test_formats_have_what_a_replay_does(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+    assert json.loads(kraal.out("dlq", "replay", sink, "--dry-run", "--limit", "1", "-o", "json")) == {
+        "topic": "dead",
+        "written": {"orders": 1},
+        "dry_run": True,
+        "targets": [{"from": "dead-0@0", "to": "orders-1"}],
+    }
+    assert cluster.written == []
+    done = {"topic": "dead", "written": {"orders": 3}, "dry_run": False}
+    assert json.loads(kraal.out("dlq", "replay", sink, "-o", "json")) == done
+    assert json.loads(kraal.out("dlq", "replay", sink, "-o", "json")) == {**done, "written": {}}

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kraal.cli.main import main
-from kraal.cli.plugin_lock import tasks_text
+from kraal.cli.plugin_lock import tasks_by_worker, tasks_text
 from kraal.jars import ivy
 from kraal.plugin_lock import change
 from kraal.plugin_lock.lock import PluginsUnfit, read_lock
@@ -143,13 +143,36 @@ def test_a_worker_is_asked_which_tasks_its_restart_stops(maven: Jars, tmp_path: 
     )
 
 
+def test_formats_have_what_has_changed_and_what_a_restart_stops(maven: Jars, tmp_path: Path) -> None:
+    maven["org.a:one:1"] = ["org.b:two:1"]
+    path = str(tmp_path / "k.lock")
+    with connect() as worker:
+        worker.create("orders", {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
+        result = kraal("add", "org.a:one:1", "--lock", path, "--worker", worker.url, "-o", "json")
+    found = json.loads(result.stdout)
+    assert (found["lock"], found["gone"], found["provided_by_spark"]) == (path, [], [])
+    assert [(each["kind"], each["name"]) for each in found["new"]] == [
+        ("jar", "org.a:one:1"),
+        ("jar", "org.b:two:1"),
+    ]
+    assert [*found["restart_stops"].values()] == [["orders-0"]]
+    listed = json.loads(kraal("list", "--lock", path, "-o", "json").stdout)
+    assert [each.pop("added") for each in listed] == [True, False]
+    assert listed == found["new"]
+    removed = json.loads(kraal("remove", "org.a:one", "--lock", path, "-o", "json").stdout)
+    assert (removed["gone"], removed["restart_stops"]) == (["org.a:one:1", "org.b:two:1"], None)
+    assert kraal("list", "--lock", path, "-o", "yaml").stdout == "[]\n"
+
+
 def test_only_tasks_that_run_are_stopped() -> None:
     tasks = [
         {"id": number, "state": state, "worker_id": "w:1"}
         for number, state in enumerate(("RUNNING", "FAILED", "PAUSED", "UNASSIGNED"))
     ]
-    assert tasks_text({"a": {"tasks": tasks}, "b": None}) == "A restart of worker w:1 stops: a-0, a-2"
-    assert tasks_text(json.loads("{}")) == "No tasks are running; a restart of the workers stops none."
+    found = tasks_by_worker({"a": {"tasks": tasks}, "b": None})
+    assert found == {"w:1": ["a-0", "a-2"]}
+    assert tasks_text(found) == "A restart of worker w:1 stops: a-0, a-2"
+    assert tasks_text({}) == "No tasks are running; a restart of the workers stops none."
 
 
 @pytest.mark.parametrize("command", [["remove", "x"], ["lock"]])

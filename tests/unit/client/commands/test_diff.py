@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect
 from tests.unit.client.commands.conftest import CHANGING
@@ -37,3 +39,29 @@ def test_a_diff_that_could_not_be_made_is_exit_code_2(kraal: Kraal, folder: str,
     write("connectors/b.json", "{")
     assert kraal("diff", "-f", folder).exit_code == 2
     kraal.error("diff", "-f", f"{folder}/a.yaml", "--url", "http://127.0.0.1:1", code=2)
+
+
+def test_formats_have_the_keys_that_differ_and_no_secret(kraal: Kraal, worker: Connect, folder: str) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "1", "my.password": "hunter2"})
+    worker.create("old", {"connector.class": FAKE_SOURCE})
+    result = kraal("diff", "-f", folder, "--prune", "-o", "json")
+    assert (result.exit_code, result.stderr, "hunter2" in result.stdout) == (1, "", False)
+    found = {each["name"]: each for each in json.loads(result.stdout)}
+    assert found["a"] == {
+        "name": "a",
+        "action": "configured",
+        "file": f"{folder}/a.yaml",
+        "keys": {
+            "my.password": {"before": "[hidden]", "after": None},
+            "tasks.max": {"before": "1", "after": "2"},
+        },
+    }
+    assert {name: each["action"] for name, each in found.items()} == {
+        "a": "configured",
+        "b": "created",
+        "c": "created",
+        "old": "deleted",
+    }
+    assert found["b"]["keys"]["name"] == {"before": None, "after": "b"}
+    kraal.out("apply", "-f", folder, "--prune")
+    assert kraal.out("diff", "-f", folder, "-o", "yaml") == "[]\n"

@@ -1,0 +1,158 @@
+"""`-o json` and `-o yaml`: which commands have them, and what those print that are not tested elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from kraal.cli import kafka, migrate
+from kraal.cli.main import CLIENT, OWN, main
+from kraal.client.commands.plugins import _LOCK_COMMANDS
+from kraal.client.migrate import Cluster, Plan
+from kraal.config.yaml_text import read_yaml, typed
+from kraal.core.errors import KraalError
+from kraal.jars import jars
+
+ACTS = "acts on what it is told, and prints a line for each; the exit code tells whether all of it was done"
+RUNS = "runs until it is stopped, and prints a log"
+WITHOUT = {
+    ("completion",): "prints a file",
+    ("delete",): ACTS,
+    ("distributed",): RUNS,
+    ("kafka", "stop"): ACTS,
+    ("mirror",): RUNS,
+    ("new", "connector"): ACTS,
+    ("offsets", "alter"): ACTS,
+    ("offsets", "reset"): ACTS,
+    ("patch",): ACTS,
+    ("pause",): ACTS,
+    ("prepare",): ACTS,
+    ("restart",): ACTS,
+    ("resume",): ACTS,
+    ("standalone",): RUNS,
+    ("stop",): ACTS,
+    ("ui",): "serves pages until it is stopped",
+    ("wait",): "prints a line when a connector is there; the exit code tells whether all are",
+}
+"""Commands without formats, and why."""
+
+
+def leaves(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for command in commands:
+        path = (*above, command.name or "")
+        if isinstance(command, click.Group):
+            yield from leaves(command.commands.values(), *path)
+        else:
+            yield path, command
+
+
+COMMANDS = dict(leaves(each.load() for each in (CLIENT | OWN).values())) | {
+    ("plugins", name): lazy.load() for name, lazy in _LOCK_COMMANDS.items()
+}
+
+
+def formats(command: click.Command) -> list[str]:
+    found = [each for each in command.params if isinstance(each, click.Option) and "-o" in each.opts]
+    return [word for option in found for word in getattr(option.type, "choices", ())]
+
+
+def test_every_command_has_formats_or_a_reason() -> None:
+    without = {path for path, command in COMMANDS.items() if formats(command) != ["table", "json", "yaml"]}
+    assert without == set(WITHOUT)
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, arguments, prog_name="kraal")
+    assert result.exit_code == code, result.output
+    return result
+
+
+def both(*arguments: str, code: int = 0) -> Any:
+    """Run a command in both formats, which contain the same; return it."""
+    found = json.loads(run(*arguments, "-o", "json", code=code).stdout)
+    assert read_yaml(run(*arguments, "-o", "yaml", code=code).stdout, typed) == [found]
+    return found
+
+
+def test_jars_by_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "ensure", lambda group: [Path("/c") / f"{group}.jar", Path("/c/both.jar")])
+    assert both("jars", "broker", "spark") == [
+        {"group": "broker", "path": "/c/broker.jar"},
+        {"group": "broker", "path": "/c/both.jar"},
+        {"group": "spark", "path": "/c/spark.jar"},
+        {"group": "spark", "path": "/c/both.jar"},
+    ]
+    assert "cannot be combined" in run("jars", "--classpath", "-o", "json", code=1).stderr
+
+
+class FakeBroker:
+    """A broker that runs once it is started."""
+
+    data_dir, log, port, bootstrap = Path("/k"), Path("/k/broker.log"), 9092, "127.0.0.1:9092"
+    pid: int | None = None
+
+    def start(self) -> None:
+        self.pid = 7
+
+    def status(self) -> FakeBroker:
+        return self
+
+    @property
+    def answers(self) -> bool:
+        return self.pid is not None
+
+
+def test_the_broker_and_whether_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = FakeBroker()
+    monkeypatch.setattr(kafka, "_broker", lambda *_: broker)
+    facts = {"bootstrap_servers": "127.0.0.1:9092", "data_dir": "/k", "log": "/k/broker.log"}
+    assert both("kafka", "status", code=1) == {"pid": None, "ready": False, **facts}
+    assert both("kafka", "start") == both("kafka", "status") == {"pid": 7, "ready": True, **facts}
+    assert run("kafka", "status").stdout == "Kafka is ready on 127.0.0.1:9092 (pid 7, data in /k)\n"
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Three connectors, the third of which cannot be migrated; return the names of those that were."""
+    migrated: list[str] = []
+
+    def take_over_all(
+        *_: Cluster, plans: list[Plan], migrated_one: Callable[[Plan], None], **__: object
+    ) -> None:
+        for plan in plans:
+            if plan.name == "c":
+                raise KraalError("c: no")
+            migrated.append(plan.name)
+            migrated_one(plan)
+
+    found = [Plan(name, {}, "RUNNING", begun=False) for name in "abc"]
+    monkeypatch.setattr(migrate, "plan_all", lambda *_: found)
+    monkeypatch.setattr(
+        migrate,
+        "take_over_all",
+        lambda source, target, plans, *, migrated, **_: take_over_all(
+            source, target, plans=plans, migrated_one=migrated
+        ),
+    )
+    return migrated
+
+
+def test_connectors_that_can_be_and_that_were_migrated(plans: list[str]) -> None:
+    arguments = ("migrate", "--from", "http://a", "--to", "http://b")
+    found = both(*arguments, "--dry-run")
+    assert found[0] == {
+        "name": "a",
+        "state": "RUNNING",
+        "created_by_an_earlier_attempt": False,
+        "migrated": False,
+    }
+    assert plans == []
+    failed = run(*arguments, "-o", "json", code=1)
+    assert [each["migrated"] for each in json.loads(failed.stdout)] == [True, True, False]
+    assert failed.stderr == "Error: c: no\n"
