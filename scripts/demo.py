@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kraal.broker.broker import HOST, Broker, free_port
+from kraal.core import progress
 from kraal.core.errors import KraalError
 from scripts import demo_cdc, demo_cluster, demo_errors
 from scripts.demo_dashboard import Leftovers
@@ -193,7 +194,8 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
 
     say("Starting a Kafka broker ...")
     broker = Broker(directory / "kafka", free_port())
-    broker.start()
+    with progress.Progress("Starting Kafka"):
+        broker.start()
     stack.callback(broker.stop)
     topic = Reader(broker.bootstrap, TOPIC)
     stack.callback(topic.close)
@@ -203,7 +205,8 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     worker = kraal_standalone(broker.bootstrap, directory / "worker", port=port, connectors=connectors)
     stack.callback(worker.stop)
     stack.callback(say, "Stopping the worker, Spark and Kafka ...")
-    worker.wait_until_up()
+    with progress.Progress("Starting the worker"):
+        worker.wait_until_up()
     say(f"REST answers on {worker.rest.url}; the first records flow when Spark has started ...")
     demo = Demo(directory, lines, worker, topic, source_file, sink_file)
     demo.transfer()

@@ -60,15 +60,16 @@ class Progress:
             every_s: seconds between two pictures or lines; default: as fits a terminal or a file.
             now: monotonic seconds.
         """
-        self._what = what
-        self._total = total
+        self.what = what
+        self.total = total
+        self.done = 0
+        """Number of steps that are done; see `at`."""
         self._file = file or sys.stderr
         self._in_place = self._file.isatty()
         self._after_s = after_s
         self._every_s = every_s or (DRAW_S if self._in_place else LINE_S)
         self._now = now
         self._begun = now()
-        self._done = 0
         self._detail = ""
         self._was_drawn = False
         self._ended = threading.Event()
@@ -85,23 +86,23 @@ class Progress:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Take the line away; tell how long it took if it was shown and has not failed."""
+        """Take the line away; tell how long it took if it was shown, unless it raised an error."""
         self._ended.set()
         self._thread.join()
         with _lock:
             self.erase()
             _shown.remove(self)
             if self._was_drawn and exc[0] is None:
-                self._print(f"{self._what}: done in {self._seconds():.0f} s")
+                self._print(f"{self.what} took {self._seconds():.0f} s")
 
     def at(self, done: int, detail: str = "") -> None:
         """Note how many steps are done; `detail` is shown behind them."""
-        self._done = done
+        self.done = done
         self._detail = detail
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         """Note that further steps are done."""
-        self.at(self._done + steps, detail)
+        self.at(self.done + steps, detail)
 
     def erase(self) -> None:
         """Take the line in place away until it is drawn again; call it with nothing else being written."""
@@ -124,20 +125,20 @@ class Progress:
             return
         if self._bar is None:
             self._bar = self._made_bar()
-        self._bar.update(self._done - self._bar.pos)
+        self._bar.update(self.done - self._bar.pos)
 
     def _made_bar(self) -> Any:
         """Return click's bar; without a total only its text, because there is nothing to fill."""
         columns = shutil.get_terminal_size().columns
-        template = "%(label)s  [%(bar)s]  %(info)s" if self._total else "%(label)s  %(info)s"
+        template = "%(label)s  [%(bar)s]  %(info)s" if self.total else "%(label)s  %(info)s"
         nothing: list[object] = []
         bar = click.progressbar(
             (step for step in nothing),  # unlike the list it has no length
-            length=self._total,
-            label=_cut(self._what, columns - _FIGURES - (_BAR if self._total else 0)),
+            length=self.total,
+            label=_cut(self.what, columns - _FIGURES - (_BAR if self.total else 0)),
             bar_template=template,
             width=_BAR,
-            show_pos=bool(self._total),
+            show_pos=bool(self.total),
             item_show_func=lambda _: self._figures(),
             file=self._file,  # type: ignore[arg-type]  # any file that is a terminal
             update_min_steps=0,
@@ -148,14 +149,12 @@ class Progress:
     def _figures(self) -> str:
         """Return what is behind the numbers of steps: rate, detail and time."""
         seconds = self._seconds()
-        rate = f"{self._done / seconds:,.1f}/s" if self._total and self._done else ""
+        rate = f"{self.done / seconds:,.1f}/s" if self.total and self.done else ""
         return "  ".join(filter(None, (rate, self._detail, f"{seconds:.0f} s")))
 
     def _line(self) -> str:
-        of_total = f"{self._done:,} of {self._total:,}" if self._total else ""
-        return (
-            f"{self._what}: {', '.join(filter(None, (of_total, self._detail, f'{self._seconds():.0f} s')))}"
-        )
+        of_total = f"{self.done:,} of {self.total:,}" if self.total else ""
+        return f"{self.what}: {', '.join(filter(None, (of_total, self._detail, f'{self._seconds():.0f} s')))}"
 
     def _seconds(self) -> float:
         return self._now() - self._begun

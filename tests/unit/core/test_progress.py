@@ -75,7 +75,7 @@ def test_a_file_gets_a_line_now_and_then_and_one_at_the_end(file: Paper) -> None
         file.wait_for("0 of 34, 12 s\n")
     lines = file.getvalue().splitlines()
     assert lines[:2] == ["Downloading 34 jars: 0 of 34, 2 s", "Downloading 34 jars: 0 of 34, 12 s"]
-    assert lines[-1] == "Downloading 34 jars: done in 99 s"
+    assert lines[-1] == "Downloading 34 jars took 99 s"
     assert "\x1b" not in file.getvalue()
 
 
@@ -100,7 +100,7 @@ def test_a_terminal_has_one_line_with_a_bar_that_goes_away(terminal: Paper) -> N
         assert "\n" not in terminal.getvalue()
         assert re.search(r"Waiting  \[#{5}-{15}\]  1/4", click.unstyle(terminal.getvalue()))
         assert "orders" in terminal.getvalue()
-    assert seen(terminal) == "Waiting: done in 0 s\n"
+    assert seen(terminal) == "Waiting took 0 s\n"
     assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l"), "cursor"
 
 
@@ -120,7 +120,7 @@ def test_failed_work_ends_without_a_word(terminal: Paper, file: Paper) -> None:
     for paper in (terminal, file):
         with pytest.raises(ValueError, match="no"):
             fail(paper)
-        assert "done" not in paper.getvalue()
+        assert "took" not in paper.getvalue()
     assert seen(terminal) == ""
 
 
@@ -131,7 +131,7 @@ def test_other_lines_are_printed_on_lines_of_their_own(terminal: Paper) -> None:
             terminal.write("orders is RUNNING\n")
         progress.advance()
         terminal.wait_for("1/2")
-    assert seen(terminal) == "orders is RUNNING\nWorking: done in 0 s\n"
+    assert seen(terminal) == "orders is RUNNING\nWorking took 0 s\n"
 
 
 def test_only_the_innermost_work_is_shown(terminal: Paper, file: Paper) -> None:
