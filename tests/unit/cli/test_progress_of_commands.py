@@ -8,14 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from kraal.broker.broker import Broker
-from kraal.cli import kafka, plugin_lock, prepare
+from kraal.cli import kafka, prepare
 from kraal.cli.main import main
 from kraal.core.progress import Progress
 from kraal.dead_letters import kafka as dead_letters
 from kraal.engine.session import class_archive
 from kraal.jars import ivy, jars
 from kraal.jars.ivy import Coordinates
-from kraal.plugin_lock import java
+from kraal.plugin_lock import change, java
 from kraal.plugin_lock.change import Change
 from kraal.plugin_lock.jars import resolve_jars
 from kraal.plugin_lock.lock import Lock
@@ -75,7 +75,7 @@ def test_downloads_count_their_files(shown: Shown, tmp_path: Path, monkeypatch: 
 
 
 def test_a_change_of_the_plugin_lock(shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin_lock.change, "add", lambda *_: Change((), (), Lock()))
+    monkeypatch.setattr(change, "add", lambda *_: Change((), (), Lock()))
     run("plugins", "add", "x", "--lock", str(tmp_path / "k.lock"))
     assert shown == [("Changing the plugin lock", None, 0)]
 
