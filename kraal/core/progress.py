@@ -1,8 +1,8 @@
 """Progress of work that takes longer than two seconds, on standard error.
 
-On a terminal it is one line in place, with click's bar if the total is known. Elsewhere it is a line when two seconds
-have passed, and then every ten. Both end with a line that tells how long the work took, unless it failed. Quick work
-shows nothing, so scripts that read standard error find errors there and nothing else.
+On a terminal it is one line in place, with click's bar if the total is known, which goes away at the end. Elsewhere it
+is a line when two seconds have passed, one every ten, and one at the end that tells how long the work took, unless it
+failed. Quick work shows nothing, so scripts that read standard error find errors there and nothing else.
 
 Whoever prints other lines meanwhile does so within `aside()`, which takes the line in place away.
 """
@@ -86,13 +86,13 @@ class Progress:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Take the line away; tell how long it took if it was shown, unless it raised an error."""
+        """Take the line away; tell a file how long it took if it was shown, unless it raised an error."""
         self._ended.set()
         self._thread.join()
         with _lock:
             self.erase()
             _shown.remove(self)
-            if self._was_drawn and exc[0] is None:
+            if self._was_drawn and not self._in_place and exc[0] is None:
                 self._print(f"{self.what} took {self._seconds():.0f} s")
 
     def at(self, done: int, detail: str = "") -> None:

@@ -99,7 +99,7 @@ def test_bad_settings_end_in_a_sentence_with_the_reason(tmp_path: Path) -> None:
 def test_status_and_stop_from_the_command_line(tmp_path: Path) -> None:
     where = ["--data-dir", str(tmp_path), "--port", str(free_port())]
     started = kraal("start", *where)
-    assert (started.exit_code, started.output.startswith("Kafka is ready on 127.0.0.1:")) == (0, True)
+    assert (started.exit_code, started.stdout.startswith("Kafka is ready on 127.0.0.1:")) == (0, True)
     assert kraal("status", *where).exit_code == 0
     assert kraal("stop", *where).output == "Kafka stopped\n"
     assert kraal("status", *where).exit_code == 1

@@ -6,6 +6,7 @@ Ports and addresses are those of the page, so nothing else may use them. Standar
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,8 @@ LOOK_S: Final = 0.5
 SHOWN_S: Final = 90.0
 """How long a terminal may take to show what the page says."""
 MARK: Final = "the step has ended with"
+PROGRESS: Final = re.compile(r"^[A-Z][a-z]+ing .*(?:: |, | took )\d+ s\n", re.MULTILINE)
+"""Lines that take the place of one that goes away on a terminal; see kraal.core.progress."""
 
 
 class Terminal:
@@ -141,7 +144,7 @@ def _matches(step: Command, terminal: Terminal) -> bool:
     """Tell whether a terminal shows what the page says; others than the first may show more around it."""
     if step.shown is None:
         return True
-    wanted, shown = pattern(step.shown), terminal.shown().rstrip("\n") + "\n"
+    wanted, shown = pattern(step.shown), PROGRESS.sub("", terminal.shown().rstrip("\n") + "\n")
     return (wanted.fullmatch(shown) if step.terminal == FIRST else wanted.search(shown)) is not None
 
 
