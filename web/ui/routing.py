@@ -190,7 +190,7 @@ class PageEndpoint:
 def caller_of(request: Request) -> Caller:
     """Return who asks."""
     address = "" if request.client is None else request.client.host
-    return Caller(request.headers.get("authorization"), address)
+    return Caller(request.headers.get("authorization"), address, request.scope.get("scheme", "http"))
 
 
 def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Response:

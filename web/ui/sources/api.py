@@ -26,6 +26,8 @@ class Caller:
     authorization: str | None = field(default=None, repr=False)
     """The browser's `Authorization`, which a worker's own dashboard passes on."""
     address: str = ""
+    scheme: str = "http"
+    """Of the browser's request: the worker sends credentials that came by HTTPS to no other worker in clear text."""
 
 
 class Refused(KraalError):

@@ -1,7 +1,7 @@
 """The worker's own REST API, called within the process: no socket, but everything else of a request.
 
 A request passes through authentication, admission and forwarding to the leader like any other, with the browser's
-`Authorization` and address, so a page can do nothing that the API does not allow its reader.
+`Authorization`, address and scheme, so a page can do nothing that the API does not allow its reader.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _scope(
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": method,
-        "scheme": "http",
+        "scheme": caller.scheme,
         "path": path,
         "raw_path": path.encode("ascii"),
         "root_path": "",

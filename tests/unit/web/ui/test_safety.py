@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.unit.web.api import Api
-from tests.unit.web.ui.fake_source import dashboard
+from tests.unit.web.ui.fake_source import FakeSource, dashboard
 from web.settings import Settings
 from web.ui.options import DashboardOptions
 from web.ui.safety import HEADERS, refusal
@@ -142,3 +142,10 @@ def test_repeated_headers_do_not_pass_for_one() -> None:
         ("Content-Type", FORM["content-type"]),
     ]
     assert client.post("/ui/connectors", headers=headers).status_code == HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_worker_learns_how_the_browser_s_credentials_came(scheme: str) -> None:
+    source = FakeSource()
+    TestClient(dashboard(source), base_url=f"{scheme}://testserver").get("/ui/")
+    assert {each.scheme for each in source.callers} == {scheme}

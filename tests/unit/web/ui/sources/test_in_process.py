@@ -17,7 +17,7 @@ from web.ui.sources.in_process import InProcess
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-CALLER = Caller("Basic abc", "10.0.0.9")
+CALLER = Caller("Basic abc", "10.0.0.9", "https")
 
 
 class Echo:
@@ -35,6 +35,7 @@ class Echo:
             "query": scope["query_string"].decode(),
             "headers": {name.decode(): value.decode() for name, value in scope["headers"]},
             "client": scope["client"][0],
+            "scheme": scope["scheme"],
             "body": message["body"].decode(),
         }
         await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
@@ -49,7 +50,7 @@ def source_of(app: ASGIApp, admin: ASGIApp | None = None) -> InProcess:
     return source
 
 
-async def test_a_request_has_the_callers_credentials_address_and_raw_path() -> None:
+async def test_a_request_has_the_callers_credentials_address_scheme_and_raw_path() -> None:
     answer = await source_of(Echo()).ask(
         "PUT", "connectors", "a/b ..", "config", query=(("x", "1&2"),), body={"k": "ü"}, caller=CALLER
     )
@@ -64,6 +65,7 @@ async def test_a_request_has_the_callers_credentials_address_and_raw_path() -> N
             "authorization": "Basic abc",
         },
         "client": "10.0.0.9",
+        "scheme": "https",
         "body": '{"k": "\\u00fc"}',
     }
 
