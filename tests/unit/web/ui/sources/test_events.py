@@ -1,35 +1,14 @@
-"""Server-sent events in pieces of any size."""
+"""The events of a worker's stream as changes."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from kraal.core.server_sent_events import Event
 from web.ui.sources.api import Away, Change, Word
-from web.ui.sources.events import Event, EventParser, change_of
-
-STREAM = (
-    b'retry: 2000\n\nid: a-1\nevent: hello\ndata: {"boot":"a","seq":1}\n\n: ping\n\n'
-    b'event: changed\r\ndata: {"connectors":["\xc3\xbc"],"kinds":["states"]}\r\n\r\n'
-    b"data: one\ndata: two\n\nevent: bye\ndata: {}\n\nevent: unfinished\n"
-)
-EVENTS = [
-    Event("hello", '{"boot":"a","seq":1}'),
-    Event("changed", '{"connectors":["ü"],"kinds":["states"]}'),
-    Event("message", "one\ntwo"),
-    Event("bye", "{}"),
-]
-
-
-@given(st.lists(st.integers(0, len(STREAM)), max_size=8))
-def test_events_do_not_depend_on_how_the_stream_is_cut(cuts: list[int]) -> None:
-    parser = EventParser()
-    edges = sorted({0, len(STREAM), *cuts})
-    pieces = [STREAM[start:end] for start, end in pairwise(edges)]
-    assert [event for piece in pieces for event in parser.feed(piece)] == EVENTS
+from web.ui.sources.events import change_of, changes_from
 
 
 @pytest.mark.parametrize(
@@ -55,13 +34,10 @@ def test_an_event_is_a_change(event: Event, expected: Change | None) -> None:
     assert change_of(event) == expected
 
 
-@pytest.mark.parametrize("piece", [b"x" * 100_000, b"data: " + b"x" * 100_000 + b"\n"])
-def test_an_endless_event_ends_the_stream(piece: bytes) -> None:
-    parser = EventParser()
-
-    def feed_for_ever() -> None:
+async def test_an_endless_event_ends_the_stream() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
         for _ in range(100):
-            list(parser.feed(piece))
+            yield b"x" * 100_000
 
     with pytest.raises(Away, match="too long"):
-        feed_for_ever()
+        _ = [change async for change in changes_from(pieces())]
