@@ -12,7 +12,8 @@ import asyncio
 import json
 import os
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ CONNECT_TIMEOUT_S = 15.0
 """Seconds, as in Jetty's client, which Connect uses."""
 ANSWER_TIMEOUT_S = 100.0
 """Seconds; longer than the 90 s after which a worker itself answers that a request timed out."""
+EVENT_STREAM = "text/event-stream"
 _IDLE_S = 5.0
 _KEPT_CONNECTIONS = 100
 
@@ -94,33 +96,40 @@ class Peers:
         `target` is the percent-encoded path and query, sent unchanged; `max_bytes` limits the answer's body, None: no
         limit. Raises PeerRefused, PeerFailed.
         """
-        # Imported late: a worker that sends no requests need not wait for it at start.
-        import httpx2  # noqa: PLC0415 - see above
-
         self.waiting += 1
         try:
-            request = _request(method, url, target, body, headers or {})
-            async with asyncio.timeout(timeout_s):
-                response = await self._transport(request.url.scheme).handle_async_request(request)
-                try:
-                    content = await _content(response, url, max_bytes)
-                finally:
-                    await response.aclose()
-        except PeerFailed:
-            raise
-        except KraalError as exc:  # no TLS context
-            raise PeerFailed(f"Error trying to forward REST request: {exc}") from exc
-        except TimeoutError as exc:
-            raise _io_error(f"{url} gave no answer within {timeout_s:g} s") from exc
-        except httpx2.ConnectTimeout as exc:
-            raise _io_error(f"{url} took no connection within {CONNECT_TIMEOUT_S:g} s") from exc
-        except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL, ValueError) as exc:
-            raise PeerFailed(f"Error trying to forward REST request: {exc}") from exc
-        except (httpx2.HTTPError, OSError) as exc:
-            raise _io_error(f"{_reason(exc)} ({url})") from exc
+            with _failures(url, f"gave no answer within {timeout_s:g} s"):
+                request = _request(method, url, target, body, headers or {})
+                async with asyncio.timeout(timeout_s):
+                    response = await self._transport(request.url.scheme).handle_async_request(request)
+                    try:
+                        content = await _content(response, url, max_bytes)
+                    finally:
+                        await response.aclose()
         finally:
             self.waiting -= 1
         return _answer(url, response.status_code, response.headers, content)
+
+    async def events(
+        self, url: str, target: bytes, *, headers: Mapping[str, str] | None = None, silence_s: float
+    ) -> AsyncGenerator[bytes]:
+        """Send a GET for server-sent events to the worker at `url`, and yield the pieces of its answer until it ends.
+
+        Close the generator to end the connection. Raises PeerRefused, without a text, for any other answer than a
+        stream of events; PeerFailed, also when nothing arrives for `silence_s` seconds.
+        """
+        sent = {"Accept": EVENT_STREAM, **(headers or {})}
+        with _failures(url, f"sent nothing for {silence_s:g} s"):
+            request = _request("GET", url, target, b"", sent, silence_s=silence_s)
+            response = await self._transport(request.url.scheme).handle_async_request(request)
+            try:
+                kind = response.headers.get("content-type", "").partition(";")[0].strip()
+                if response.status_code != HTTPStatus.OK or kind != EVENT_STREAM:
+                    raise PeerRefused(response.status_code, response.status_code, None)
+                async for piece in response.aiter_bytes():
+                    yield piece
+            finally:
+                await response.aclose()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -129,7 +138,7 @@ class Peers:
             await transport.aclose()
 
     def _transport(self, scheme: str) -> httpx2.AsyncHTTPTransport:
-        import httpx2  # noqa: PLC0415 - as above
+        import httpx2  # noqa: PLC0415 - see _failures
 
         transport = self._transports.get(scheme)
         if transport is None:
@@ -202,8 +211,16 @@ def _send(
     asyncio.run(send())
 
 
-def _request(method: str, url: str, target: bytes, body: bytes, headers: Mapping[str, str]) -> httpx2.Request:
-    import httpx2  # noqa: PLC0415 - as above
+def _request(
+    method: str,
+    url: str,
+    target: bytes,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    silence_s: float | None = None,
+) -> httpx2.Request:
+    import httpx2  # noqa: PLC0415 - see _failures
 
     sent = {"Accept": "application/json", "User-Agent": "kafka-connect", **headers}
     if body:
@@ -214,8 +231,30 @@ def _request(method: str, url: str, target: bytes, body: bytes, headers: Mapping
         url,
         headers=sent,
         content=body or None,
-        extensions={"target": prefix + target, "timeout": {"connect": CONNECT_TIMEOUT_S}},
+        extensions={"target": prefix + target, "timeout": {"connect": CONNECT_TIMEOUT_S, "read": silence_s}},
     )
+
+
+@contextmanager
+def _failures(url: str, silent: str) -> Iterator[None]:
+    """Turn the errors of a request into PeerFailed; `silent` says what the worker did not do in time."""
+    # Imported late: a worker that sends no requests need not wait for it at start.
+    import httpx2  # noqa: PLC0415 - see above
+
+    try:
+        yield
+    except (PeerFailed, PeerRefused):
+        raise
+    except KraalError as exc:  # no TLS context
+        raise PeerFailed(f"Error trying to forward REST request: {exc}") from exc
+    except (TimeoutError, httpx2.ReadTimeout) as exc:
+        raise _io_error(f"{url} {silent}") from exc
+    except httpx2.ConnectTimeout as exc:
+        raise _io_error(f"{url} took no connection within {CONNECT_TIMEOUT_S:g} s") from exc
+    except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL, ValueError) as exc:
+        raise PeerFailed(f"Error trying to forward REST request: {exc}") from exc
+    except (httpx2.HTTPError, OSError) as exc:
+        raise _io_error(f"{_reason(exc)} ({url})") from exc
 
 
 async def _content(response: httpx2.Response, url: str, max_bytes: int | None) -> bytes:

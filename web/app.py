@@ -27,6 +27,7 @@ from web.middleware.admission import Admission, Scarce
 from web.middleware.cors import CrossOrigin
 from web.middleware.response_cache import ResponseCache
 from web.middleware.response_headers import ResponseHeaders
+from web.requests.relay import NumbersRelay
 from web.resource import Endpoint, routes
 from web.routes import (
     assignments,
@@ -125,9 +126,14 @@ def create_apps(
     services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
     services.admission.watch(Scarce.STREAMS, lambda: services.streams.open)
 
-    main = [*_main_endpoints(services, scrape, gather), *letters_of.endpoints(services, dead_letters)]
+    relay = NumbersRelay(services)
+    main = [
+        *_main_endpoints(services, scrape, gather),
+        *changes.endpoints(relay),
+        *letters_of.endpoints(services, dead_letters),
+    ]
     main.append(openapi_endpoint(settings, main))
-    return _apps(services, main)
+    return _apps(services, main, relay)
 
 
 def _main_endpoints(
@@ -145,13 +151,12 @@ def _main_endpoints(
         *history.ENDPOINTS,
         *logs.ENDPOINTS,
         *root.ENDPOINTS,
-        *changes.ENDPOINTS,
         *metrics.endpoints(scrape, gather),
         *(() if services.settings.admin_apart else _ADMIN),
     ]
 
 
-def _apps(services: Services, main: Sequence[Endpoint]) -> Apps:
+def _apps(services: Services, main: Sequence[Endpoint], relay: NumbersRelay) -> Apps:
     """Return the applications with the dashboard, which calls them."""
     settings = services.settings
     source = InProcess()
@@ -162,7 +167,7 @@ def _apps(services: Services, main: Sequence[Endpoint]) -> Apps:
     # Admin listeners do not share the cache of the main listeners.
     theirs = replace(services, rendered=ResponseCache())
     apps = Apps(
-        main=_app(services, main, cors, _lifespan(services, dashboard), [] if apart else pages),
+        main=_app(services, main, cors, _lifespan(services, dashboard, relay), [] if apart else pages),
         admin=_app(theirs, _ADMIN, [], None, pages if apart else []),
         streams=services.streams,
     )
@@ -176,7 +181,7 @@ def _dashboard(settings: Settings, source: InProcess) -> DashboardApp:
     return DashboardApp(source, options)
 
 
-def _lifespan(services: Services, dashboard: DashboardApp | None) -> Lifespan[Starlette]:
+def _lifespan(services: Services, dashboard: DashboardApp | None, relay: NumbersRelay) -> Lifespan[Starlette]:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         try:
@@ -184,6 +189,7 @@ def _lifespan(services: Services, dashboard: DashboardApp | None) -> Lifespan[St
         finally:
             if dashboard is not None:
                 await dashboard.close()
+            await relay.close()
             await services.peers.close()
 
     return lifespan

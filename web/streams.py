@@ -23,10 +23,29 @@ from kraal.core.ids import ConnectorName
 KEPT: Final = 256
 """Number of changes that readers can resume after; each has at most 100 names of a kind."""
 SPACING_S: Final = 0.1
+NUMBERS: Final = "numbers"
+"""Kind of a change of the numbers of tasks."""
+NUMBERS_ELSEWHERE: Final = "numbers elsewhere"
+"""Kind of a change of the numbers of other workers' tasks, which other workers are not told."""
 FORGOTTEN_AFTER_S: Final = 60.0
 """Seconds after the last reader left until changes are no longer kept."""
 ABORTED_AFTER_S: Final = 0.5
 """Seconds from `close` until connections are aborted whose readers take nothing."""
+
+
+def told(found: Changes, kinds: frozenset[str] | None, *, to_worker: bool) -> Changes:
+    """Return the changes that a reader is told: those of `kinds`, None for all. Pure.
+
+    To a client, numbers are numbers wherever the task runs. A worker is told those of this worker's tasks alone, so
+    workers that read each other's changes cause no others.
+    """
+    shown: dict[str, Names] = {}
+    for kind, names in found.items():
+        if kind != NUMBERS_ELSEWHERE:
+            add(shown, kind, names)
+        elif not to_worker:
+            add(shown, NUMBERS, names)
+    return shown if kinds is None else {kind: names for kind, names in shown.items() if kind in kinds}
 
 
 class Reader:
@@ -49,7 +68,7 @@ class Broadcaster:
         self._published = published
         self._readers: set[Reader] = set()
         self._kept: deque[Changes] = deque(maxlen=KEPT)
-        self._seq = 0
+        self._seq = self._numbers_seq = 0
         self._seen: Snapshot | None = None
         """The snapshot at the latest change; None while nothing is kept."""
         self._compared_s = 0.0
@@ -68,6 +87,11 @@ class Broadcaster:
     def seq(self) -> int:
         """Number of the latest change."""
         return self._seq
+
+    @property
+    def numbers_seq(self) -> int:
+        """Number of the latest change of the numbers of tasks, on any worker."""
+        return self._numbers_seq
 
     @property
     def published(self) -> Published:
@@ -182,6 +206,8 @@ class Broadcaster:
         if found:
             self._seq += 1
             self._kept.append(found)
+            if NUMBERS in found or NUMBERS_ELSEWHERE in found:
+                self._numbers_seq = self._seq
             for reader in self._readers:
                 reader.woken.set()
 

@@ -21,7 +21,8 @@ from web.requests.forward import HOP, credentials
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from web.settings import Services
+    from kraal.cluster.views.snapshot import Snapshot
+    from web.settings import Services, Settings
 
 PATIENCE_S: Final = 2.0
 MOST_WORKERS: Final = 100
@@ -39,9 +40,21 @@ def workers_of(statuses: ConnectorStatuses) -> set[WorkerId]:
     return {each.worker_id for each in (*own, *statuses.tasks.values()) if each.state is not State.UNASSIGNED}
 
 
+def all_workers(snapshot: Snapshot) -> set[WorkerId]:
+    """Return the workers that run instances of any connector, or ran them when they failed."""
+    return {worker for statuses in snapshot.status.statuses.values() for worker in workers_of(statuses)}
+
+
 def asks_others(services: Services, request: Request) -> bool:
     """Whether to ask other workers: not in standalone mode, nor when one of them asks."""
     return services.settings.distributed and HOP not in request.query_params
+
+
+def worker_url(settings: Settings, worker: WorkerId) -> str | None:
+    """Return the URL of another worker, with this worker's scheme; None if its id is no address."""
+    if not _AUTHORITY.fullmatch(worker):
+        return None
+    return f"{settings.advertised_url.partition('://')[0]}://{worker}/"
 
 
 async def ask_workers(
@@ -73,9 +86,9 @@ async def _ask(
 ) -> T | None:
     """Return the useful part of another worker's answer; None if it does not answer in time."""
     settings, peers = services.settings, services.peers
-    if not _AUTHORITY.fullmatch(worker) or not services.admission.has_room(Scarce.WORKERS):
+    url = worker_url(settings, worker)
+    if url is None or not services.admission.has_room(Scarce.WORKERS):
         return None
-    url = f"{settings.advertised_url.partition('://')[0]}://{worker}/"
     target = request.scope["raw_path"] + f"?{HOP}=false&{query}".encode("ascii")
     try:
         answer = await peers.ask(

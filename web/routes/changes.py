@@ -11,6 +11,7 @@ import contextlib
 import math
 import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,9 +25,11 @@ from web.middleware.admission import Scarce
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import TEXT
 from web.rendering import to_json
-from web.resource import endpoint
+from web.requests.forward import HOP
+from web.requests.relay import NumbersRelay
+from web.resource import Endpoint, endpoint
 from web.settings import Services
-from web.streams import Broadcaster, Reader
+from web.streams import Broadcaster, Reader, told
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -45,57 +48,65 @@ _WAIT: Final = re.compile(r"[0-9]{1,9}")
 _EVENT_ID: Final = re.compile(r"([0-9a-f]{1,32})-([0-9]{1,15})")
 
 
-@endpoint(
-    "GET",
-    "/changes",
-    Operation(
-        name="streamChanges",
-        tag="worker",
-        summary="Stream what changes on this worker, as server-sent events",
-        about="The first event is `hello` with the process's `boot` id. `changed` events have a `seq`, `kinds` "
-        "(`states`, `configs`, `topics`, `cluster` and others) and `connectors`, the names that are concerned or null "
-        "for any. After `reset`, changes are unknown: ask for everything again. `bye` ends the stream of a worker that "
-        "shuts down. A `Last-Event-ID` resumes the stream if its changes are still known.",
-        query=(
-            Query(
-                name="wait_ms",
-                about="Milliseconds until the stream ends; 0: after the first events. Default: it does not end.",
-                schema={"type": "integer", "minimum": 0, "maximum": 999_999_999},
-            ),
-            Query(
-                name="kinds",
-                about="Kinds of changes to send, separated by commas; unknown ones are ignored. Default: all.",
-                schema=TEXT,
-                many=True,
-            ),
+_OPERATION: Final = Operation(
+    name="streamChanges",
+    tag="worker",
+    summary="Stream what changes on this worker, as server-sent events",
+    about="The first event is `hello` with the process's `boot` id. `changed` events have a `seq`, `kinds` "
+    "(`states`, `configs`, `topics`, `cluster` and others) and `connectors`, the names that are concerned or null "
+    "for any. After `reset`, changes are unknown: ask for everything again. `bye` ends the stream of a worker that "
+    "shuts down. A `Last-Event-ID` resumes the stream if its changes are still known.",
+    query=(
+        Query(
+            name="wait_ms",
+            about="Milliseconds until the stream ends; 0: after the first events. Default: it does not end.",
+            schema={"type": "integer", "minimum": 0, "maximum": 999_999_999},
         ),
-        answers={200: TEXT},
-        errors=(400, 503),
-        media_type="text/event-stream",
+        Query(
+            name="kinds",
+            about="Kinds of changes to send, separated by commas; unknown ones are ignored. Default: all.",
+            schema=TEXT,
+            many=True,
+        ),
+        Query(
+            name=HOP,
+            about="Sent by other workers: only the numbers of this worker's own tasks.",
+            schema=TEXT,
+        ),
     ),
-    any_accept=True,
+    answers={200: TEXT},
+    errors=(400, 503),
+    media_type="text/event-stream",
 )
-async def _stream(services: Services, request: Request) -> Response:
-    """GET /changes: 200 and events until the client leaves; 503 when too many streams are open."""
-    query = request.query_params
-    wait = query.get("wait_ms")
-    if wait is not None and not _WAIT.fullmatch(wait):
-        raise BadRequest(f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.")
-    if request.method == "HEAD":
-        return _without_length(Response(headers=_HEADERS))
-    if services.streams.closed:
-        raise Unavailable("The worker is shutting down.", retry_after_s=1)
-    services.admission.enter(Scarce.STREAMS)
-    kinds = {kind for given in query.getlist("kinds") for kind in given.split(",") if kind}
-    return _EventStream(
-        services.streams,
-        kinds=frozenset(kinds) if "kinds" in query else None,
-        wait_s=None if wait is None else int(wait) / 1000,
-        last_id=request.headers.get("last-event-id"),
-    )
 
 
-ENDPOINTS = (_stream,)
+def endpoints(relay: NumbersRelay) -> list[Endpoint]:
+    """Return the endpoint; `relay` tells which numbers changed on other workers."""
+
+    @endpoint("GET", "/changes", _OPERATION, any_accept=True)
+    async def stream(services: Services, request: Request) -> Response:
+        """GET /changes: 200 and events until the client leaves; 503 when too many streams are open."""
+        query = request.query_params
+        wait = query.get("wait_ms")
+        if wait is not None and not _WAIT.fullmatch(wait):
+            raise BadRequest(f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.")
+        if request.method == "HEAD":
+            return _without_length(Response(headers=_HEADERS))
+        if services.streams.closed:
+            raise Unavailable("The worker is shutting down.", retry_after_s=1)
+        services.admission.enter(Scarce.STREAMS)
+        given = {kind for given in query.getlist("kinds") for kind in given.split(",") if kind}
+        kinds = frozenset(given) if "kinds" in query else None
+        return _EventStream(
+            services.streams,
+            relay.reading(request, kinds),
+            kinds=kinds,
+            wait_s=None if wait is None else int(wait) / 1000,
+            last_id=request.headers.get("last-event-id"),
+            to_worker=HOP in query,
+        )
+
+    return [stream]
 
 
 class _EventStream(Response):
@@ -104,21 +115,25 @@ class _EventStream(Response):
     def __init__(
         self,
         streams: Broadcaster,
+        relayed: AbstractContextManager[None],
         *,
         kinds: frozenset[str] | None,
         wait_s: float | None,
         last_id: str | None,
+        to_worker: bool,
     ) -> None:
         super().__init__(headers=_HEADERS)
         _without_length(self)
         self._streams = streams
+        self._relayed = relayed
         self._kinds = kinds
         self._wait_s = wait_s
         self._last_id = last_id
+        self._to_worker = to_worker
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._streams.reading(abort_of(scope)) as reader:
+        with self._relayed, self._streams.reading(abort_of(scope)) as reader:
             client = _Client(receive, reader)
             watch = asyncio.create_task(client.watch())
             try:
@@ -183,7 +198,7 @@ class _EventStream(Response):
         if found is None:
             yield self._event("reset", {"seq": seq}, seq)
             return
-        groups = list(_by_names(found, self._kinds))
+        groups = list(_by_names(told(found, self._kinds, to_worker=self._to_worker)))
         for number, (names, kinds) in enumerate(groups, start=1):
             listed = None if names is None else sorted(names)
             data = {"seq": seq, "connectors": listed, "kinds": kinds}
@@ -210,12 +225,11 @@ class _Client:
         self.reader.woken.set()
 
 
-def _by_names(changes: Changes, kinds: frozenset[str] | None) -> Iterator[tuple[Names, list[str]]]:
-    """Yield the kinds that concern the same connectors, of those that were asked for."""
+def _by_names(changes: Changes) -> Iterator[tuple[Names, list[str]]]:
+    """Yield the kinds that concern the same connectors."""
     groups: dict[Names, list[str]] = {}
     for kind in sorted(changes):
-        if kinds is None or kind in kinds:
-            groups.setdefault(changes[kind], []).append(kind)
+        groups.setdefault(changes[kind], []).append(kind)
     yield from groups.items()
 
 

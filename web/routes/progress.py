@@ -1,7 +1,7 @@
 """Numbers of tasks over all workers: `expand=progress`, and `GET /connectors/{c}/series`. Kraal's own.
 
 Only the worker that runs a task has its numbers, so a request asks the others. Requests of the same second share one
-answer.
+answer, unless readers of `GET /changes` were told in between that numbers changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kraal.metrics.series import COLUMNS, RECENT, SAMPLES, STEP_MS, Samples, Val
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import NUMBER
 from web.rendering import json_answer
-from web.requests.ask_workers import ask_workers, asks_others, workers_of
+from web.requests.ask_workers import all_workers, ask_workers, asks_others, workers_of
 from web.requests.forward import HOP
 from web.requests.paths import connector_of, whole_number
 from web.resource import endpoint, live_snapshot
@@ -72,7 +72,7 @@ async def progress_of_all(
             own = await _own(reports, snapshot)
             here = {name for name, found in statuses.items() if me in workers_of(found)} | own.keys()
             return {name: merged([own.get(name, ConnectorProgress())], ()) for name in here}
-        others = _all_workers(snapshot) - {me}
+        others = all_workers(snapshot) - {me}
         answers, _ = await ask_workers(services, request, others, _QUERY, _progress_of_each)
         own, told = await _own(reports, snapshot), dict(answers)
         return {
@@ -104,10 +104,6 @@ def _of_one(
     told = {worker: answer[name] for worker, answer in answers.items() if name in answer}
     silent = sorted(workers - told.keys() - {me})
     return merged([own.get(name, ConnectorProgress()), *told.values()], silent)
-
-
-def _all_workers(snapshot: Snapshot) -> set[WorkerId]:
-    return {worker for statuses in snapshot.status.statuses.values() for worker in workers_of(statuses)}
 
 
 @endpoint(
@@ -143,7 +139,7 @@ async def _gathered_series(
 ) -> dict[str, Any]:
     """Return the samples of a connector, merged with those of all workers: any of them may have run its tasks."""
     assert services.progress is not None  # noqa: S101 - otherwise there is no such endpoint
-    others = _all_workers(snapshot) - {snapshot.worker_id} if asks_others(services, request) else set()
+    others = all_workers(snapshot) - {snapshot.worker_id} if asks_others(services, request) else set()
     query = "" if since_ms is None else f"since_ms={since_ms}"
     answers, silent = await ask_workers(services, request, others, query, _samples)
     found = Samples.merged(services.progress.series.of(name, since_ms), [answer for _, answer in answers])
@@ -168,9 +164,9 @@ ENDPOINTS = (_series,)
 async def shared_answer(
     services: Services, request: Request, key: tuple[object, ...], make: Callable[[], Coroutine[Any, Any, T]]
 ) -> T:
-    """Return an answer that requests with the same credentials share."""
+    """Return an answer that requests with the same credentials share, until readers are told of other numbers."""
     caller = (HOP in request.query_params, request.headers.get("authorization"))
-    return await services.shared.get((key, caller), make)
+    return await services.shared.get((key, caller, services.streams.numbers_seq), make)
 
 
 async def _java_measured(reports: ProgressReports) -> None:

@@ -113,6 +113,12 @@ STEPS = family(
     ask("who may run what", "GET /admin/assignments", None, whole("assignments", 404, 200)),
     ask("what happened", "GET /events", None, whole("events", 404, 200)),
     ask("what changes", "GET /changes?wait_ms=0", None, whole("changes", 404, 200)),
+    ask(
+        "what numbers change, as a worker asks",
+        "GET /changes?forward=false&kinds=numbers&wait_ms=0",
+        None,
+        whole("changes", 404, 200),
+    ),
     ask("the API's description", "GET /openapi.json", None, whole("openapi", 404, 200)),
     ask(
         "several types, JSON among them",

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 UPDATE_S = 1.0
 """How long after the fact an update may be on the screen."""
+LINES: Final = 500
+HIGH_RATE: Final = 5
+"""Records per second that `LINES` are, over the minute that is measured, and that fewer are not."""
 
 
 def row(page: Page, name: str) -> Locator:
@@ -85,6 +88,35 @@ def test_a_change_is_on_the_screen_within_a_second(scene: Scene, visitor: Visito
             assert time.monotonic() - begun < UPDATE_S
     finally:
         scene.cluster.resume(SOURCE)
+
+
+ONLY_NUMBERS_OF_THE_SINK: Final = f"""
+delete window.SharedWorker;
+const listen = EventSource.prototype.addEventListener;
+EventSource.prototype.addEventListener = function (kind, hear) {{
+  return listen.call(this, kind, (event) => {{
+    const {{ kinds, names }} = JSON.parse(event.data);
+    const isOfTheSink = kind === "changed" && kinds.includes("numbers") && names && names.includes("{SINK}");
+    if (kind === "hello" || isOfTheSink) hear(event);
+  }});
+}};"""
+"""Has a page pass over other changes, at which a list shows all numbers that there are."""
+
+
+def test_records_that_flow_on_another_worker_are_counted_in_the_list(scene: Scene, visitor: Visitor) -> None:
+    (task,) = scene.get(f"/connectors/{SINK}/status")["tasks"]
+    other = next(each for each in scene.cluster.workers if not each.url.endswith(task["worker_id"]))
+    page = visitor.open("about:blank")
+    page.add_init_script(ONLY_NUMBERS_OF_THE_SINK)
+    with page.expect_response(lambda answer: "part=list" in answer.url):
+        page.goto(page_url(other.url))
+    rate = row(page, SINK).locator("td[data-label='Records/s']")
+    assert float(rate.inner_text()) < HIGH_RATE
+    before = len(scene.orders_in_kafka())
+    lines = [f"order {before + number}" for number in range(LINES)]
+    scene.write_orders(*lines)
+    scene.wait_until("the orders were through", lambda: scene.orders_out()[-LINES:] == lines)
+    expect(rate).to_have_text(re.compile(r"^([5-9]|[1-9]\d{1,2})(\.\d+)?$"))
 
 
 def test_a_created_and_a_deleted_connector_appear_and_disappear_by_themselves(

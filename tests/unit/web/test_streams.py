@@ -12,9 +12,10 @@ import pytest
 import web.streams
 from kraal.cluster.views.changes import Changes, Names, add, changes
 from kraal.cluster.views.snapshot import Published, Snapshot
-from kraal.core.ids import WorkerId
+from kraal.core.ids import ConnectorName, WorkerId
 from tests.unit.web.api import FakeHerder
-from web.streams import KEPT, Broadcaster, Reader
+from web.streams import KEPT, NUMBERS, NUMBERS_ELSEWHERE, Broadcaster, Reader
+from web.streams import told as shown_to
 
 
 class Herder(FakeHerder):
@@ -254,3 +255,33 @@ def test_the_herder_lives_on_when_the_event_loop_has_ended() -> None:
     herder.streams.note("logs", "b")
     herder.streams.close()
     assert herder.streams.open == 0
+
+
+@pytest.mark.parametrize(
+    ("kinds", "to_worker", "expected"),
+    [
+        (None, False, {"states": {"s"}, "numbers": {"own", "theirs"}}),
+        (None, True, {"states": {"s"}, "numbers": {"own"}}),
+        (frozenset({"numbers"}), False, {"numbers": {"own", "theirs"}}),
+        (frozenset({"numbers"}), True, {"numbers": {"own"}}),
+        (frozenset({"states", NUMBERS_ELSEWHERE}), False, {"states": {"s"}}),
+    ],
+)
+def test_workers_are_told_of_own_numbers_and_clients_of_all(
+    kinds: frozenset[str] | None, expected: dict[str, object], *, to_worker: bool
+) -> None:
+    kind_of = {"s": "states", "own": NUMBERS, "theirs": NUMBERS_ELSEWHERE}
+    found: Changes = {kind: frozenset({ConnectorName(name)}) for name, kind in kind_of.items()}
+    assert shown_to(found, kinds, to_worker=to_worker) == expected
+
+
+def test_the_latest_change_of_numbers_is_known() -> None:
+    async def story(herder: Herder) -> None:
+        with herder.streams.reading(nothing) as reader:
+            for kind, seq in ((NUMBERS, 1), ("logs", 1), (NUMBERS_ELSEWHERE, 3), ("logs", 3)):
+                herder.streams.note(kind)
+                await heard(herder, reader)
+                assert herder.streams.numbers_seq == seq
+            assert herder.streams.seq == 4
+
+    told(story)

@@ -71,7 +71,10 @@ def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings:
         served(make, tls) as url,
         httpx2.Client(base_url=url, trust_env=False, timeout=30, verify=trusts) as client,
     ):
-        yield Worker(url, apis[0], client)
+        try:
+            yield Worker(url, apis[0], client)
+        finally:
+            apis[0].apps.streams.close()
 
 
 def follow(one: Worker, url: str | None) -> None:

@@ -5,7 +5,6 @@
 (() => {
   const body = document.body;
   const SPACING_MS = 500;
-  const NUMBERS_MS = 5000;
   document.documentElement.classList.add("scripted");
 
   // --- changes -----------------------------------------------------------------------------------------------------
@@ -100,11 +99,6 @@
     if (stream) stream.close();
     stream = null;
   }
-
-  // A worker tells of the numbers of its own tasks only; a connector's page asks for those of other workers' tasks.
-  setInterval(() => {
-    if (stream && !awaySince && body.dataset.connector) changed(["numbers"]);
-  }, NUMBERS_MS);
 
   function away(reason) {
     const banner = document.getElementById("away");

@@ -6,20 +6,26 @@ import base64
 import ssl
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
+from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.config.values import Password
 from kraal.config.worker.basic_auth import BasicAuth
 from kraal.config.worker.rest_tls import LISTENERS, listener_context, peer_context
 from kraal.core.errors import ConfigInvalid
-from kraal.core.ids import ConnectorName
+from kraal.core.ids import ConnectorName, State, WorkerId
 from kraal.peers import PeerFailed, send_task_configs
 from tests.fakes.kafka.certificates import make_authority
+from tests.unit.web.api import status
+from tests.unit.web.event_stream import wait_until
 from tests.unit.web.workers import Stranger, Worker, follow, stranger, worker
+from web.streams import NUMBERS
 
 ROOT = make_authority("root")
 ME = ROOT.vouch_for("me", address="127.0.0.1")
@@ -75,6 +81,22 @@ def test_credentials_are_forwarded_with_the_request(scratch: Path) -> None:
         answer = one.ask("DELETE", "/connectors/a", Authorization=ANN)
         assert (answer.status_code, answer.json()["message"]) == (404, "Connector a not found")
         assert len(other.api.herder.asked) == 1
+
+
+def test_changes_of_numbers_come_by_https_with_the_reader_s_credentials(scratch: Path) -> None:
+    auth = BasicAuth({"ann": Password("secret")})
+    with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
+        place = WorkerId(urlsplit(other.url).netloc)
+        statuses = ConnectorStatuses(tasks={0: replace(status(State.RUNNING), worker_id=place)})
+        one.api.herder.put("a", {}, statuses=statuses)
+        with one.client.stream(
+            "GET", "/changes", params={"kinds": NUMBERS}, headers={"Authorization": ANN}
+        ) as stream:
+            pieces = stream.iter_text()
+            assert "hello" in next(pieces)
+            wait_until(lambda: other.api.apps.streams.open == 1)
+            other.api.apps.streams.note(NUMBERS, "a")
+            assert '"connectors":["a"],"kinds":["numbers"]' in next(pieces)
 
 
 @pytest.mark.parametrize("by_https", [True, False])

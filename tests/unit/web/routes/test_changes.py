@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from kraal.cluster.views.changes import Changes
 from tests.unit.web.api import Api
+from tests.unit.web.event_stream import EventStream, wait_until
 from web.middleware.admission import Admission, Limits
 from web.routes import changes
 from web.server import HttpServer, Listener
@@ -23,7 +22,6 @@ from web.streams import Broadcaster, Reader
 SETTINGS = Settings(advertised_url="http://worker:8083/")
 OPENED: list[Stream] = []
 """Clients of the current server."""
-Event = dict[str, Any]
 
 
 @contextmanager
@@ -45,46 +43,12 @@ def server(api: Api) -> Iterator[HttpServer]:
         yield running
 
 
-class Stream:
-    """A client that reads events as they come."""
+class Stream(EventStream):
+    """A client of the current server."""
 
     def __init__(self, server: HttpServer, query: str = "", **headers: str) -> None:
-        self._client = http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._client.request("GET", f"/changes{query}", headers=sent)
-        self.answer = self._client.getresponse()
+        super().__init__(server.bound[0].port, query, **headers)
         OPENED.append(self)
-
-    def lines(self) -> list[str]:
-        """Return the lines up to the next empty one; none at the end."""
-        found = []
-        while line := self.answer.readline().decode().rstrip("\n"):
-            found.append(line)
-        return found
-
-    def next(self) -> Event:
-        """Return the next event that is no ping, with its name and id."""
-        while (lines := self.lines())[0].startswith(":"):
-            pass
-        fields = dict(line.split(": ", 1) for line in lines)
-        return {"event": fields["event"], "id": fields.get("id"), **json.loads(fields["data"])}
-
-    def rest(self) -> list[Event]:
-        """Return the events up to the end of the stream."""
-        text = self.answer.read().decode()
-        events = [dict(line.split(": ", 1) for line in each.splitlines()) for each in text.split("\n\n")[:-1]]
-        return [{"event": each["event"], **json.loads(each["data"])} for each in events]
-
-    def close(self) -> None:
-        self.answer.close()
-        self._client.close()
-
-
-def wait_until(true: Callable[[], bool], pause_s: float = 0.01) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        threading.Event().wait(pause_s)
 
 
 def wait_for_readers(api: Api, count: int) -> None:

@@ -1,0 +1,53 @@
+"""A client of `GET /changes`."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+Event = dict[str, Any]
+
+
+class EventStream:
+    """A client that reads the changes of a worker at a port of this machine as they come."""
+
+    def __init__(self, port: int, query: str = "", **headers: str) -> None:
+        self._client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._client.request("GET", f"/changes{query}", headers=sent)
+        self.answer = self._client.getresponse()
+
+    def lines(self) -> list[str]:
+        """Return the lines up to the next empty one; none at the end."""
+        found = []
+        while line := self.answer.readline().decode().rstrip("\n"):
+            found.append(line)
+        return found
+
+    def next(self) -> Event:
+        """Return the next event that is no ping, with its name and id."""
+        while (lines := self.lines())[0].startswith(":"):
+            pass
+        fields = dict(line.split(": ", 1) for line in lines)
+        return {"event": fields["event"], "id": fields.get("id"), **json.loads(fields["data"])}
+
+    def rest(self) -> list[Event]:
+        """Return the events up to the end of the stream."""
+        text = self.answer.read().decode()
+        events = [dict(line.split(": ", 1) for line in each.splitlines()) for each in text.split("\n\n")[:-1]]
+        return [{"event": each["event"], **json.loads(each["data"])} for each in events]
+
+    def close(self) -> None:
+        self.answer.close()
+        self._client.close()
+
+
+def wait_until(true: Callable[[], bool], pause_s: float = 0.01) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        threading.Event().wait(pause_s)
