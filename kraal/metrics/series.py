@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from kraal.core.ids import ConnectorName, State, TaskId
+from kraal.metrics.stall_detection import progress_of
 from kraal.metrics.task import NO_PHASE, Phase
 
 if TYPE_CHECKING:
@@ -76,18 +77,23 @@ def _fill(into: list[float | None], values: Values, later: int) -> None:
 class _Ring:
     """The samples of one task, and its numbers at the latest one."""
 
-    __slots__ = ("_commit", "_numbers", "_poll", "_records", "_write", "active", "gap", "seen", "values")
+    __slots__ = (
+        "_commit", "_numbers", "_poll", "_records", "_stalled", "_write", "active", "gap", "seen", "values"
+    )  # fmt: skip
 
     def __init__(self, number: int) -> None:
         self.values = array("f", [math.nan]) * (SAMPLES * len(COLUMNS))
         """The columns one after the other."""
         self.seen = self.active = self.gap = number
         """The latest samples: of the task, with other numbers than before, and without the task."""
+        self._stalled = False
         self._numbers: TaskNumbers | None = None
         self._records = 0
         self._poll = self._write = self._commit = NO_PHASE
 
-    def take(self, number: int, numbers: TaskNumbers, backlog: int | None, elapsed_s: float) -> None:
+    def take(
+        self, number: int, numbers: TaskNumbers, backlog: int | None, elapsed_s: float, *, stalled: bool
+    ) -> None:
         """Take one sample."""
         if numbers is not self._numbers:  # the task has started again, and counts from zero
             self._numbers = numbers
@@ -102,8 +108,15 @@ class _Ring:
         values[at + 3 * SAMPLES] = math.nan if commit is self._commit else _mean(commit, self._commit)
         before = values[(number - 1) % SAMPLES + 4 * SAMPLES]
         values[at + 4 * SAMPLES] = math.nan if backlog is None else backlog
-        if total != records or write is not self._write or _differ(values[at + 4 * SAMPLES], before):
+        if (
+            total != records
+            or write is not self._write
+            or _differ(values[at + 4 * SAMPLES], before)
+            or stalled
+            or self._stalled
+        ):
             self.active = number
+        self._stalled = stalled
         self._records, self._poll, self._write, self._commit = total, poll, write, commit
         self.seen = number
 
@@ -168,9 +181,13 @@ class Series:
             for task, numbers in current.tasks.items():
                 ring = self._rings.get(task) or self._made(task, number, gone)
                 if ring is not None:
-                    backlog = current.backlogs.get(task)
-                    is_known = backlog is not None and numbers.states.state is State.RUNNING
-                    ring.take(number, numbers, backlog if is_known else None, elapsed_s)
+                    runs = numbers.states.state is State.RUNNING
+                    backlog = current.backlogs.get(task) if runs else None
+                    stalled = (
+                        runs
+                        and progress_of(current, task, State.RUNNING, now_s, self._metrics.stall_s).stalled
+                    )
+                    ring.take(number, numbers, backlog, elapsed_s, stalled=stalled)
             changed = self._changed() if self._listeners else frozenset()
         for listener in self._listeners if changed else ():
             listener(changed)

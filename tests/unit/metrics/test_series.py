@@ -282,6 +282,26 @@ def test_listeners_hear_of_connectors_whose_recent_numbers_differ() -> None:
     assert heard == []
 
 
+def test_listeners_hear_that_a_task_stalls_and_that_it_goes_on() -> None:
+    story = Story()
+    story.task(A0)
+    work = story.metrics.follow(A0)
+    story.step()
+    heard: list[frozenset[ConnectorName]] = []
+    story.series.listen(heard.append)
+    story.step(RECENT + 2)
+    work(busy=True)
+    story.step(int(story.metrics.stall_s / STEP_S))
+    assert heard == []
+    story.step()
+    assert heard == [{A}]
+    work(busy=False)
+    story.step(RECENT + 2)
+    assert heard == [{A}] * 2, "it goes on"
+    story.step(RECENT + 2)
+    assert len(heard) == 2
+
+
 def test_the_samples_are_bounded_in_bytes(caplog: pytest.LogCaptureFixture) -> None:
     most = 200
     story = Story(max_bytes=most * TASK_BYTES)
