@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 CLAIM_S: Final = 15.0
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 """Java's default."""
+_SOCKET_TIMEOUT_MS: Final = 60_000
+"""librdkafka's default; it takes 300,000 at most, and transactions may last longer."""
 _DEFAULTS: Final[Mapping[str, str]] = {
     "acks": "all",
     "linger.ms": "5",
@@ -191,8 +193,8 @@ def producer_settings(
     wanted.setdefault("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
     options: Settings = dict(librdkafka_options(wanted))
     most = int(options["transaction.timeout.ms"])
-    for wait in ("delivery.timeout.ms", "socket.timeout.ms"):
-        options[wait] = str(min(int(options.get(wait, most)) or most, most))
+    for wait, usual in (("delivery.timeout.ms", most), ("socket.timeout.ms", _SOCKET_TIMEOUT_MS)):
+        options[wait] = str(min(int(options.get(wait, usual)) or most, most))
     options["linger.ms"] = str(min(int(options["linger.ms"]), most // 2))
     options["max.in.flight.requests.per.connection"] = str(
         min(int(options.get("max.in.flight.requests.per.connection", 5)), 5)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kraal.core.errors import Fenced, StoreAway, StoreError
 from kraal.core.ids import ConnectorName, TaskId
@@ -281,6 +281,13 @@ def test_a_producer_is_idempotent_and_no_wait_is_longer_than_its_transaction() -
         "compression.type": "lz4",
     }
     assert {name: settings[name] for name in wanted} == wanted
+
+
+def test_a_transaction_may_last_longer_than_librdkafka_waits_for_an_answer() -> None:
+    worker = {"bootstrap.servers": "127.0.0.1:1", "producer.transaction.timeout.ms": "900000"}
+    settings = producer_settings(worker, {}, TASK, "g", LastClientError())
+    assert settings["transaction.timeout.ms"] == "900000"
+    assert len(Producer({**settings, "log_level": 0})) == 0, "librdkafka takes the settings"
 
 
 def written(one: TaskProducer) -> None:
