@@ -10,17 +10,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from kraal.cluster.decisions.offsets import NOTHING_GIVEN
 from kraal.config.connector.files import parse_initial_state
+from kraal.config.connector.json_fields import (
+    Number,
+    check_surrogates,
+    kind_of,
+    object_of,
+    offset_pairs,
+    record_of,
+)
 from kraal.core.errors import BadRequest, Unavailable
-from kraal.core.ids import Config, ConnectorName, Json, TargetState
+from kraal.core.ids import Config, ConnectorName, TargetState
 from kraal.core.offsets import Pair
 from web.errors import TooLarge, UnsupportedMediaType, library_text
 from web.settings import Services
@@ -36,24 +41,12 @@ _REPLAY_FIELDS = ("limit", "dry_run", "from")
 _FROM = "Field from"
 _LONGEST_OFFSET = 18
 _OFFSETS_FIELDS = ("offsets",)
-_OFFSET_FIELDS = ("partition", "offset")
-_DEEPEST = 100
-"""Maximum nesting of partition and offset values; Python's own limit depends on the call stack."""
-_LONGEST_NUMBER = 1000
-"""In digits; Python refuses to parse very long numbers."""
 
 _PASSED_OVER = 16
 """A body of up to this multiple of the limit is read to its end and discarded."""
 _PATIENCE_S = 5.0
 
 NOT_SCALAR = "must be a string, number, boolean or null, but is"
-_HALF_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class _Number(str):
-    """A JSON number as written."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +133,7 @@ def parse_config(body: bytes) -> Config:
 
 def parse_create_request(body: bytes) -> CreateRequest:
     """Parse the body of `POST /connectors`; its name is trimmed. Raises BadRequest."""
-    fields = _record(parse_json(body), "the request body", _CREATE_FIELDS)
+    fields = record_of(parse_json(body), "the request body", _CREATE_FIELDS)
     if fields.get("config") is None:
         raise BadRequest("Field config is missing in the request body; it must be an object")
     name = _text(fields.get("name"), "Field name") or ""
@@ -150,91 +143,39 @@ def parse_create_request(body: bytes) -> CreateRequest:
         name=ConnectorName(name.strip(_TRIMMED)),
         config=config_map(fields["config"], "Field config"),
         initial_state=None if state is None else parse_initial_state(state),
-        initial_offsets=None if offsets is None else _pairs(offsets, "initial_offsets"),
+        initial_offsets=None if offsets is None else offset_pairs(offsets, "initial_offsets"),
     )
 
 
 def parse_offsets(body: bytes) -> list[Pair]:
     """Parse the body of `PATCH /connectors/{c}/offsets`: at least one pair. Raises BadRequest."""
-    offsets = _record(parse_json(body), "the request body", _OFFSETS_FIELDS).get("offsets")
-    return _pairs([] if offsets is None else offsets, "offsets")
-
-
-def _pairs(offsets: Any, field: str) -> list[Pair]:
-    """Return at least one pair. Raises BadRequest."""
-    if not isinstance(offsets, list):
-        raise BadRequest(f"Field {field} must be a JSON array, but is {_kind(offsets)}")
-    if not offsets:
-        raise BadRequest(NOTHING_GIVEN)
-    pairs: list[Pair] = []
-    for number, each in enumerate(offsets):
-        what = f"{field}[{number}]"
-        found = _record(each, what, _OFFSET_FIELDS)
-        pairs.append((_fields(found, "partition", what), _fields(found, "offset", what)))
-    return pairs
+    offsets = record_of(parse_json(body), "the request body", _OFFSETS_FIELDS).get("offsets")
+    return offset_pairs([] if offsets is None else offsets, "offsets")
 
 
 def parse_replay(body: bytes, *, most: int) -> ReplayRequest:
     """Parse the body of `POST /connectors/{c}/dead-letters/replay`. Raises BadRequest."""
-    fields = _record(parse_json(body), "the request body", _REPLAY_FIELDS)
-    limit, dry_run = fields.get("limit", _Number(most)), fields.get("dry_run", False)
+    fields = record_of(parse_json(body), "the request body", _REPLAY_FIELDS)
+    limit, dry_run = fields.get("limit", Number(most)), fields.get("dry_run", False)
     if not isinstance(dry_run, bool):
-        raise BadRequest(f"Field dry_run must be a boolean, but is {_kind(dry_run)}")
-    number = float(limit) if isinstance(limit, _Number) else 0.0
+        raise BadRequest(f"Field dry_run must be a boolean, but is {kind_of(dry_run)}")
+    number = float(limit) if isinstance(limit, Number) else 0.0
     if not 1 <= number <= most or not number.is_integer():
         raise BadRequest(f"Field limit must be a whole number from 1 to {most}")
     start = (
         None
         if "from" not in fields
-        else dict(_place(*each) for each in _object(fields["from"], _FROM).items())
+        else dict(_place(*each) for each in object_of(fields["from"], _FROM).items())
     )
     return ReplayRequest(limit=int(number), dry_run=dry_run, start=start)
 
 
 def _place(partition: str, offset: Any) -> tuple[int, int]:
-    number = Decimal(offset) if isinstance(offset, _Number) else Decimal(-1)
+    number = Decimal(offset) if isinstance(offset, Number) else Decimal(-1)
     plain = partition.isascii() and partition.isdecimal() and len(partition) <= _LONGEST_OFFSET
     if not plain or not 0 <= number < 10**_LONGEST_OFFSET or number % 1:
         raise BadRequest(f'{_FROM} must contain partitions and their offsets, such as {{"0": 17}}')
     return int(partition), int(number)
-
-
-def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
-    """Return a partition or an offset; None when it is null or missing. Raises BadRequest."""
-    value = found.get(name)
-    if value is None:
-        return None
-    fields = _object(value, f"Field {name} of {what}")
-    return {check_surrogates(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
-
-
-def _plain(value: Any, what: str, depth: int = 0) -> Json:
-    """Return a value of a partition or an offset with numbers converted. Raises BadRequest."""
-    if depth > _DEEPEST:
-        raise BadRequest(f"A value in {what} is nested too deeply: more than {_DEEPEST} levels")
-    match value:
-        case _Number():
-            text = str(value)
-            if len(text) > _LONGEST_NUMBER:
-                raise BadRequest(f"A number in {what} is too long: it has {len(text)} characters")
-            if not any(sign in text for sign in ".eE"):
-                return int(text)
-            number = float(text)
-            if not math.isfinite(number):
-                raise BadRequest(f"A number in {what} is too large: {text}")
-            return number
-        case str():
-            return check_surrogates(value, f"A string in {what}")
-        case list():
-            return [_plain(each, what, depth + 1) for each in value]
-        case dict():
-            return {
-                check_surrogates(key, f"A key in {what}"): _plain(each, what, depth + 1)
-                for key, each in value.items()
-            }
-        case _:
-            plain: Json = value
-            return plain
 
 
 def parse_json(body: bytes) -> Any:
@@ -246,7 +187,7 @@ def parse_json(body: bytes) -> Any:
     if not text.strip():
         raise BadRequest("The request body is empty; it must be a JSON object")
     try:
-        return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant)
+        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse_constant)
     except json.JSONDecodeError as exc:
         where = f"line {exc.lineno}, column {exc.colno}"
         raise BadRequest(f"The request body is not JSON: {exc.msg} ({where})") from exc
@@ -258,23 +199,8 @@ def config_map(value: Any, what: str) -> Config:
     """Return `value` as a config; `what` names it in errors. Raises BadRequest."""
     return {
         check_surrogates(key, "A key"): _text(each, f"Value of config key {key}")
-        for key, each in _object(value, what).items()
+        for key, each in object_of(value, what).items()
     }
-
-
-def _record(value: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return an object that has only known fields. Raises BadRequest for others."""
-    fields = _object(value, what[0].upper() + what[1:])
-    for name in fields:
-        if name not in known:
-            raise BadRequest(f"Unknown field {json.dumps(name)} in {what}; its fields are {', '.join(known)}")
-    return fields
-
-
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BadRequest(f"{what} must be a JSON object, but is {_kind(value)}")
-    return value
 
 
 def _text(value: Any, what: str) -> str | None:
@@ -286,25 +212,7 @@ def _text(value: Any, what: str) -> str | None:
         case str():
             return check_surrogates(str(value), what)
         case _:
-            raise BadRequest(f"{what} {NOT_SCALAR} {_kind(value)}")
-
-
-def check_surrogates(text: str, what: str) -> str:
-    """Return `text` if it can be encoded as UTF-8. Raises BadRequest."""
-    if _HALF_SURROGATE.search(text):
-        raise BadRequest(f"{what} contains an unpaired surrogate: {json.dumps(text)}")
-    return text
-
-
-def _kind(value: Any) -> str:
-    kinds: list[tuple[type, str]] = [
-        (dict, "an object"),
-        (list, "an array"),
-        (bool, "a boolean"),
-        (_Number, "a number"),
-        (str, "a string"),
-    ]
-    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
+            raise BadRequest(f"{what} {NOT_SCALAR} {kind_of(value)}")
 
 
 def _refuse_constant(name: str) -> Callable[[], None]:

@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
+from kraal.config.connector.json_fields import check_surrogates
 from kraal.core.errors import BadRequest
 from kraal.core.ids import Config
-from web.requests.body import NOT_SCALAR, check_surrogates
+from web.requests.body import NOT_SCALAR
 
 MOST_CONFIGS: Final = 100_000
 MOST_SETTINGS: Final = 1_000_000

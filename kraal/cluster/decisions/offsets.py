@@ -24,7 +24,6 @@ TOPIC: Final = "kafka_topic"
 PARTITION: Final = "kafka_partition"
 OFFSET: Final = "kafka_offset"
 
-NOTHING_GIVEN: Final = "Partitions / offsets need to be provided for an alter offsets request"
 CONFIG_UNREAD: Final = "Failed to read to end of config topic before modifying connector offsets"
 NOT_FENCED: Final = "Failed to perform zombie fencing for source connector prior to modifying offsets"
 

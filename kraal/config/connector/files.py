@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kraal.config.connector.json_fields import Number, offset_pairs
 from kraal.config.connector.keys import NAME
 from kraal.config.properties_file import parse_properties, read_text
 from kraal.core.errors import BadRequest
@@ -57,7 +58,7 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
     broken = ""
     try:
         # Java keeps numbers as they are written, so 1.50 stays 1.50.
-        content = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+        content = json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number)
     except ValueError as exc:
         content, broken = None, f" (it looks like JSON, but is none: {exc})"
     except RecursionError:
@@ -67,7 +68,7 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
         if flat is not None:
             return _named(flat, path, "")
         if "config" in content:
-            return _create_request(content, path, json.loads(text).get("initial_offsets"))
+            return _create_request(content, path)
         nested = next(key for key, value in content.items() if isinstance(value, (dict, list)))
         raise BadRequest(
             f"Connector configuration at '{path}' is neither an object of texts, because '{nested}' is none, "
@@ -99,8 +100,8 @@ def _named(config: Mapping[str, str | None], path: str | Path, remark: str) -> C
     return ConnectorFile(name=ConnectorName(name), config=dict(config), initial_state=None)
 
 
-def _create_request(content: Mapping[str, object], path: str | Path, offsets: object) -> ConnectorFile:
-    """Read the body of `POST /connectors`; fields that nobody knows are passed over. `offsets` are with numbers."""
+def _create_request(content: Mapping[str, object], path: str | Path) -> ConnectorFile:
+    """Read the body of `POST /connectors`; fields that nobody knows are passed over."""
     given = content["config"]
     config = _flat(given) if isinstance(given, dict) else None
     if config is None:
@@ -112,10 +113,10 @@ def _create_request(content: Mapping[str, object], path: str | Path, offsets: ob
         raise BadRequest(
             f"Connector name configuration in 'config' doesn't match the one specified in 'name' at '{path}'"
         )
-    state = content.get("initial_state")
+    state, offsets = content.get("initial_state"), content.get("initial_offsets")
     try:
         initial_state = None if state is None else parse_initial_state(str(state).strip())
-        initial_offsets = None if offsets is None else _initial_offsets(offsets)
+        initial_offsets = None if offsets is None else offset_pairs(offsets, "initial_offsets")
     except BadRequest as exc:
         raise BadRequest(f"Connector configuration at '{path}': {exc}") from exc
     return ConnectorFile(
@@ -124,20 +125,3 @@ def _create_request(content: Mapping[str, object], path: str | Path, offsets: ob
         initial_state=initial_state,
         initial_offsets=initial_offsets,
     )
-
-
-def _initial_offsets(value: object) -> list[Pair]:
-    """Return the offsets of a create request (KIP-995). Raises BadRequest."""
-    if not isinstance(value, list) or not value:
-        raise BadRequest("Invalid initial_offsets: expected a list of objects with partition and offset.")
-    return [_pair(each) for each in value]
-
-
-def _pair(value: object) -> Pair:
-    match value:
-        case {"partition": dict() as partition, "offset": dict() | None as offset, **rest} if not rest:
-            return partition, offset
-        case _:
-            raise BadRequest(
-                f"Invalid entry {json.dumps(value)} of initial_offsets: expected an object with partition and offset."
-            )

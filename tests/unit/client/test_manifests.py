@@ -99,9 +99,18 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
         (
             "a.json",
             '{"name": "a", "config": {}, "initial_offsets": []}',
-            "Invalid initial_offsets: expected a list",
+            "Partitions / offsets need to be provided",
         ),
-        ("a.yaml", "name: a\nconfig: {}\ninitial_offsets: [{partition: {}}]\n", "Invalid entry"),
+        (
+            "a.yaml",
+            "name: a\nconfig: {}\ninitial_offsets: [{partition: 1}]\n",
+            r"Field partition of initial_offsets\[0\] must be a JSON object, but is a number",
+        ),
+        (
+            "a.json",
+            '{"name": "a", "config": {}, "initial_offsets": [{"partition": {}, "offset": {"n": NaN}}]}',
+            r"A number in initial_offsets\[0\] is too large: NaN",
+        ),
     ],
 )
 def test_an_error_names_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:

@@ -1,0 +1,116 @@
+"""Fields of JSON objects that users send, over REST or in a file: offsets, and errors that name a field and its value.
+
+Numbers are kept as they are written until it is known what they are for: parse JSON with `Number` for numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Final
+
+from kraal.core.errors import BadRequest
+from kraal.core.ids import Json
+from kraal.core.offsets import Pair
+
+_NOTHING_GIVEN: Final = "Partitions / offsets need to be provided for an alter offsets request"
+_OFFSET_FIELDS: Final = ("partition", "offset")
+_DEEPEST: Final = 100
+"""Maximum nesting of partition and offset values; Python's own limit depends on the call stack."""
+_LONGEST_NUMBER: Final = 1000
+"""In digits; Python refuses to parse very long numbers."""
+_HALF_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class Number(str):
+    """A JSON number as written."""
+
+    __slots__ = ()
+
+
+def offset_pairs(offsets: Any, field: str) -> list[Pair]:
+    """Return the partitions and offsets in a field, at least one pair. Raises BadRequest."""
+    if not isinstance(offsets, list):
+        raise BadRequest(f"Field {field} must be a JSON array, but is {kind_of(offsets)}")
+    if not offsets:
+        raise BadRequest(_NOTHING_GIVEN)
+    pairs: list[Pair] = []
+    for number, each in enumerate(offsets):
+        what = f"{field}[{number}]"
+        found = record_of(each, what, _OFFSET_FIELDS)
+        pairs.append((_fields(found, "partition", what), _fields(found, "offset", what)))
+    return pairs
+
+
+def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
+    """Return a partition or an offset; None when it is null or missing. Raises BadRequest."""
+    value = found.get(name)
+    if value is None:
+        return None
+    fields = object_of(value, f"Field {name} of {what}")
+    return {check_surrogates(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
+
+
+def _plain(value: Any, what: str, depth: int = 0) -> Json:
+    """Return a value of a partition or an offset with numbers converted. Raises BadRequest."""
+    if depth > _DEEPEST:
+        raise BadRequest(f"A value in {what} is nested too deeply: more than {_DEEPEST} levels")
+    match value:
+        case Number():
+            text = str(value)
+            if len(text) > _LONGEST_NUMBER:
+                raise BadRequest(f"A number in {what} is too long: it has {len(text)} characters")
+            if text.removeprefix("-").isdecimal():
+                return int(text)
+            number = float(text)
+            if not math.isfinite(number):
+                raise BadRequest(f"A number in {what} is too large: {text}")
+            return number
+        case str():
+            return check_surrogates(value, f"A string in {what}")
+        case list():
+            return [_plain(each, what, depth + 1) for each in value]
+        case dict():
+            return {
+                check_surrogates(key, f"A key in {what}"): _plain(each, what, depth + 1)
+                for key, each in value.items()
+            }
+        case _:
+            plain: Json = value
+            return plain
+
+
+def record_of(value: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return an object that has only known fields. Raises BadRequest for others."""
+    fields = object_of(value, what[0].upper() + what[1:])
+    for name in fields:
+        if name not in known:
+            raise BadRequest(f"Unknown field {json.dumps(name)} in {what}; its fields are {', '.join(known)}")
+    return fields
+
+
+def object_of(value: Any, what: str) -> dict[str, Any]:
+    """Return an object. Raises BadRequest for anything else."""
+    if not isinstance(value, dict):
+        raise BadRequest(f"{what} must be a JSON object, but is {kind_of(value)}")
+    return value
+
+
+def check_surrogates(text: str, what: str) -> str:
+    """Return `text` if it can be encoded as UTF-8. Raises BadRequest."""
+    if _HALF_SURROGATE.search(text):
+        raise BadRequest(f"{what} contains an unpaired surrogate: {json.dumps(text)}")
+    return text
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value of JSON is, for errors."""
+    kinds: list[tuple[type, str]] = [
+        (dict, "an object"),
+        (list, "an array"),
+        (bool, "a boolean"),
+        (Number, "a number"),
+        (str, "a string"),
+    ]
+    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
