@@ -108,12 +108,10 @@ class EmbeddedCluster:
         self.transactions = FakeTransactions("cluster", self.offsets) if exactly_once else None
         self.transactional = transactional or exactly_once
         self.plugins = plugins or {}
-        self.installed = Registry.load()
-        """Installed plugins, looked up once for all workers."""
+        self.installed = Registry.load()  # once for all workers
         self.on_fence: Fence = self.transactions.fence if self.transactions is not None else lambda _: None
         """Called when producers are fenced. Raises StoreError to reject the request."""
-        self.stop_s = stop_s
-        self.read_s = read_s
+        self.stop_s, self.read_s = stop_s, read_s
         self.properties = {**DEFAULTS, **(properties or {})}
         self.workers: list[ClusterWorker] = []  # including dead ones
         self.bugs: list[str] = []  # unexpected deaths of actors

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import itertools
+from itertools import pairwise
 
 from scripts.bench.control.cluster1000 import cases, measured
 from scripts.bench.control.simulated import READ_S, SimulatedCluster
@@ -64,7 +64,7 @@ def test_figures_have_every_size_and_the_growth_from_a_tenth_of_the_workers() ->
     found = cases(figures)
     assert figures[3].keys() == figures[30].keys()
     assert len(found) == 2 * len(figures[3]) + 8
-    grown = {before.name: case for before, case in itertools.pairwise(found) if case.unit == "x"}
+    grown = {before.name: case for before, case in pairwise(found) if case.unit == "x"}
     reports = grown["metadata of the group, sent to the leader: 30 workers"].kraal[0]
     assert 5 < reports < 15
     assert figures[30]["metadata of one worker's join, all protocols", "KB"] < 1
