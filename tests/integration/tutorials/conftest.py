@@ -26,6 +26,8 @@ fi
 """Environments see what Kraal depends on, as if pip had installed it: PySpark alone would take minutes."""
 _ALONE: Final = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 """Ports are free, nothing comes from a network, and nothing outlives the page."""
+_DOWNLOADS: Final = ("broker", "compiler", "connect", "debezium", "plugins", "spark")
+"""Groups of jars."""
 
 Follow = Callable[..., str]
 
@@ -72,6 +74,7 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
             timeout=900,
             check=False,
         )
+        sys.stdout.write(done.stdout)  # `pytest -rP` shows it, with the time of each step
         assert done.returncode == 0, done.stdout
         return done.stdout
 
@@ -79,8 +82,9 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
 
 
 def _repository(directory: Path) -> Path:
-    """Write settings by which `kraal plugins add` takes what was downloaded for other tests; return their file."""
-    ensure("debezium")
+    """Download what pages need; return a file of settings by which `kraal plugins add` finds it."""
+    for group in _DOWNLOADS:
+        ensure(group)
     files = cache_dir() / "jars" / "[organisation]__[artifact]__[revision](-[classifier]).[ext]"
     path = directory / "ivysettings.xml"
     path.write_text(

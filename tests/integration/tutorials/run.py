@@ -23,7 +23,7 @@ from tests.integration.tutorials.page import FIRST, Command, File, Interrupt, pa
 
 STEP_S: Final = 180.0
 LOOK_S: Final = 0.5
-SHOWN_S: Final = 90.0
+SHOWN_S: Final = 180.0
 """How long a terminal may take to show what the page says."""
 MARK: Final = "the step has ended with"
 PROGRESS: Final = re.compile(r"^[A-Z][a-z]+ing .*(?:: |, | took )\d+ s\n", re.MULTILINE)
