@@ -31,7 +31,7 @@ from actors.messages.instances import (
 from actors.runtime.system import Begin
 from kraal.cluster.decisions.task_configs import too_many_tasks, with_task_class
 from kraal.config.variables import Resolved
-from kraal.core.errors import PluginFailed
+from kraal.core.errors import PluginFailed, Unavailable
 from kraal.core.ids import ConnectorName, State, TargetState
 from kraal.core.secrets import secrets
 from kraal.plugins.api import task_class_name
@@ -233,7 +233,8 @@ class Connector:
                 configs = [dict(c) for c in plugin.task_configs(most)]
         except PluginFailed as error:
             delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
-            log.warning("%s; retrying in %g s", error, delay)
+            level = logging.INFO if isinstance(error.__cause__, Unavailable) else logging.WARNING
+            log.log(level, "%s; retrying in %g s", error, delay)
             self._clock.after(delay, self._address, Reconfigure(attempt + 1))
             if attempt == 0:  # replies to a pending create request
                 self._worker.tell(

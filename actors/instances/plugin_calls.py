@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from actors.runtime.shared_threads import blocking
-from kraal.core.errors import PluginFailed
+from kraal.core.errors import PluginFailed, Unavailable
 from kraal.core.secrets import secrets
 
 if TYPE_CHECKING:
@@ -37,5 +37,5 @@ def plugin_code(doing: str) -> Iterator[None]:
     except PluginFailed as exc:  # a plugin in Java, whose own trace this is
         raise PluginFailed(secrets.scrub(f"{doing}: {exc}"), secrets.scrub(exc.trace)[:TRACE_LIMIT]) from exc
     except BaseException as exc:
-        message = secrets.scrub(f"{doing}: {exc!r}")
+        message = secrets.scrub(f"{doing}: {exc if isinstance(exc, Unavailable) else repr(exc)}")
         raise PluginFailed(message, trace_of(exc)) from exc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -25,6 +26,7 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
     For Java plugins, also download Kafka's runtime and compile the classes that run it. With WORKER.properties whose
     plugin.path is set, also list the plugins in it. Run it once per machine, and again when plugins change.
     """
+    properties = {} if worker is None else read_properties(worker, WHAT)
     _archive()
     if mirror:
         from kraal.worker.mirror import mirror_plugins  # noqa: PLC0415 - only if it is needed
@@ -37,7 +39,7 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
             compiled = java_class_path()[0]
         click.echo(f"Compiled the classes for Java plugins into {compiled}")
     if worker is not None:
-        _list_plugins(worker)
+        _list_plugins(worker, properties)
 
 
 def _archive() -> None:
@@ -50,11 +52,10 @@ def _archive() -> None:
     click.echo(f"Archived Spark's classes in {archive}")
 
 
-def _list_plugins(file: Path) -> None:
+def _list_plugins(file: Path, worker: Mapping[str, str]) -> None:
     from kraal.java_plugins.discovery import plugin_path  # noqa: PLC0415 - as above
     from kraal.java_plugins.parts import prepare_plugins  # noqa: PLC0415 - as above
 
-    worker = read_properties(file, WHAT)
     lock = lock_of(worker)
     if lock is not None:
         load_plugins(lock)
@@ -63,4 +64,6 @@ def _list_plugins(file: Path) -> None:
         return
     with Progress("Looking for Java plugins"):
         found = prepare_plugins(worker)
-    click.echo(f"Found {found} Java plugins in {worker[PATH]}")
+    click.echo(
+        f"Listed the Java plugins in {worker[PATH]}: {found} connectors, transforms, converters and others"
+    )

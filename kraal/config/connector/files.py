@@ -60,7 +60,7 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
         # Java keeps numbers as they are written, so 1.50 stays 1.50.
         content = json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number)
     except ValueError as exc:
-        content, broken = None, f" (it looks like JSON, but is none: {exc})"
+        content, broken = None, f" (it looks like JSON, but is not valid JSON: {exc})"
     except RecursionError:
         content, broken = None, " (it looks like JSON, but is nested too deeply)"
     if isinstance(content, dict):

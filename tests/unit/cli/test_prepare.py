@@ -95,7 +95,7 @@ def test_plugins_of_a_worker_are_listed_once(tmp_path: Path) -> None:
     worker.write_text(
         f"kraal.plugins.lock={lock}\nplugin.path={plugin_path(lock)}\nplugins.jvm.options=-Xmx64M\n"
     )
-    assert f"Found 1 Java plugins in {plugin_path(lock)}" in prepare(str(worker)).stdout
+    assert f"Listed the Java plugins in {plugin_path(lock)}: 1 connectors" in prepare(str(worker)).stdout
     prepare(str(worker))
     [plugins] = FakeJvm.started
     assert plugins == {"plugin.path": str(plugin_path(lock).resolve()), "plugin.discovery": "hybrid_warn"}
@@ -107,3 +107,11 @@ def test_a_worker_without_plugins_has_nothing_to_prepare(tmp_path: Path) -> None
     worker.write_text("group.id=x\n")
     assert "has no plugin.path" in prepare(str(worker)).stdout
     assert FakeJvm.started == []
+
+
+def test_a_missing_properties_file_is_an_error_before_anything_is_prepared(
+    tmp_path: Path, compiled: list[str]
+) -> None:
+    result = CliRunner().invoke(main, ["prepare", str(tmp_path / "none.properties")])
+    assert (result.exit_code, compiled) == (1, [])
+    assert "none.properties': there is no such file." in result.stderr

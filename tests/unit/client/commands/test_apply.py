@@ -164,3 +164,10 @@ def test_a_worker_that_does_not_know_the_path_is_not_an_empty_worker(
 def test_a_connector_may_come_from_standard_input(kraal: Kraal, worker: Connect) -> None:
     assert kraal.out("apply", "-f", "-", stdin=flat("a")) == "a created\n"
     assert worker.names == ["a"]
+
+
+def test_a_file_that_is_broken_is_one_error(kraal: Kraal, write: Files) -> None:
+    path = write("a.json", '{"name": ')
+    error = kraal.error("apply", "-f", path)
+    assert f"at '{path}'" in error
+    assert "is not valid JSON" in error

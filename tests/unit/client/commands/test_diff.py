@@ -65,3 +65,7 @@ def test_formats_have_the_keys_that_differ_and_no_secret(kraal: Kraal, worker: C
     assert found["b"]["keys"]["name"] == {"before": None, "after": "b"}
     kraal.out("apply", "-f", folder, "--prune")
     assert kraal.out("diff", "-f", folder, "-o", "yaml") == "[]\n"
+
+
+def test_a_file_that_is_broken_is_one_error(kraal: Kraal, write: Files) -> None:
+    assert "is not valid JSON" in kraal.error("diff", "-f", write("a.json", '{"name": '), code=2)

@@ -99,7 +99,7 @@ def test_an_error_names_the_path(tmp_path: Path, text: str, message: str) -> Non
 
 def test_broken_json_is_called_so(tmp_path: Path) -> None:
     with pytest.raises(
-        BadRequest, match=r"missing the mandatory 'name' configuration.*looks like JSON.*line 1"
+        BadRequest, match=r"missing the mandatory 'name' configuration.*is not valid JSON: .*line 1"
     ):
         read(tmp_path, '{"name": "x" "file": "y"}')
 
