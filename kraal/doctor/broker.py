@@ -43,7 +43,9 @@ def check_kafka(subject: Subject) -> Iterator[Finding]:
             yield check_times(admin, _topics(subject.distributed))
         finally:
             admin.close()
-        reader = PermissionsReader(options, client_id="kraal-doctor", timeout_s=_ANSWER_S)
+        reader = PermissionsReader(
+            options, subject.distributed.group_client, client_id="kraal-doctor", timeout_s=_ANSWER_S
+        )
         yield from check_permissions(reader, subject.distributed)
 
 

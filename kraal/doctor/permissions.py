@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from kraal.config.worker.distributed import DistributedConfig, ExactlyOnce, InternalTopic
-from kraal.core.errors import StoreError
+from kraal.core.errors import KraalError, StoreError
 from kraal.doctor.finding import Finding, Level, ok
 from kraal.kafka.permissions import Permissions
 
@@ -44,7 +44,7 @@ def check_permissions(reader: Reader, config: DistributedConfig) -> Iterator[Fin
             yield from of_topic(topic, found)
     try:
         yield of_group(config.group_id, reader.of_group(config.group_id))
-    except StoreError as exc:
+    except KraalError as exc:
         yield Finding("acls.group", Level.SKIPPED, str(exc))
     if missing:
         try:

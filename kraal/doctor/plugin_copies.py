@@ -78,7 +78,9 @@ def _duplicate(where: Sequence[Copy], classes: Sequence[str]) -> Finding:
         )
         return Finding("plugins.classes", Level.WARNING, what, fix)
     if len({each.version for each in where}) == len(where):
-        fix = "Nothing, if connectors choose one with connector.plugin.version; the newest is used otherwise."
+        fix = (
+            "Nothing, if the newest shall be used; configs choose with keys such as connector.plugin.version."
+        )
         return Finding("plugins.classes", Level.HINT, what, fix)
     fix = "Remove all but one: which of them is used is accidental."
     return Finding("plugins.classes", Level.WARNING, what, fix)
@@ -88,5 +90,5 @@ def libraries(contents: Contents) -> Iterator[Finding]:
     """Yield a finding for each plugin that brings libraries of which workers always use their own."""
     for place, found in contents.libraries.items():
         what = f"{place} brings {', '.join(sorted({*found}))}, which workers do not use: they use their own"
-        fix = "Remove these jars, unless they are part of the connector's own; nothing has to be done if it runs."
+        fix = "Nothing, if the plugin runs; a NoSuchMethodError means that it needs other versions than the worker has."
         yield Finding("plugins.libraries", Level.HINT, what, fix)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
+from kafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError
 
 from kraal.config.worker.distributed import DistributedConfig, parse_distributed
 from kraal.core.errors import StoreError
@@ -141,6 +143,10 @@ def test_transactional_ids_are_named_only_with_exactly_once_support() -> None:
 # -- what is asked of the brokers ----------------------------------------------------------------------------
 
 
+SETTINGS = {"bootstrap.servers": "b:9092"}
+GROUP_SETTINGS = {"bootstrap.servers": "b:9092", "client.id": "g-1"}
+
+
 class Described:
     """A description with operations, of a topic, a group or the cluster."""
 
@@ -194,13 +200,72 @@ def test_answers_of_brokers(
 ) -> None:
     monkeypatch.setattr(permissions, "AdminClient", FakeAdmin)
     monkeypatch.setattr(FakeAdmin, "answer", answer)
-    reader = PermissionsReader({"bootstrap.servers": "b:9092"}, client_id="c", timeout_s=2.0)
+    reader = PermissionsReader(SETTINGS, GROUP_SETTINGS, client_id="c", timeout_s=2.0)
     assert [reader.of_cluster(), reader.of_topic("t"), reader.of_group("g")] == [found] * 3
 
 
 def test_another_error_names_the_resource(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permissions, "AdminClient", FakeAdmin)
     monkeypatch.setattr(FakeAdmin, "answer", KafkaError(KafkaError._TRANSPORT))
-    reader = PermissionsReader({"bootstrap.servers": "b:9092"}, client_id="c", timeout_s=2.0)
+    reader = PermissionsReader(SETTINGS, GROUP_SETTINGS, client_id="c", timeout_s=2.0)
     with pytest.raises(StoreError, match="Cannot look up the group 'g'"):
         reader.of_group("g")
+
+
+class FakeGroups(permissions.WorkerGroups):
+    """kafka-python's admin client, answered by a broker with one error and the bits of operations."""
+
+    answer: tuple[int, int] | Exception = (0, 0)
+    closed = 0
+
+    def __init__(self, **options: Any) -> None:
+        assert (options["bootstrap_servers"], options["client_id"]) == (["b:9092"], "g-1")
+        assert (options["request_timeout_ms"], options["bootstrap_timeout_ms"]) == (2000, 2000)
+
+    def describe_groups(self, groups: list[str]) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        code, bits = self.answer
+        groups_told = [
+            SimpleNamespace(group_id=each, error_code=code, authorized_operations=bits) for each in groups
+        ]
+        return self._describe_groups_process_response(SimpleNamespace(groups=groups_told))
+
+    def close(self) -> None:
+        FakeGroups.closed += 1
+
+
+@pytest.fixture
+def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
+    """Return a reader of a group that librdkafka refuses to describe, because it is one of workers."""
+    monkeypatch.setattr(permissions, "AdminClient", FakeAdmin)
+    monkeypatch.setattr(FakeAdmin, "answer", KafkaError(KafkaError._INVALID_ARG))  # noqa: SLF001 - its name there
+    monkeypatch.setattr(permissions, "WorkerGroups", FakeGroups)
+    monkeypatch.setattr(FakeGroups, "closed", 0)
+    return PermissionsReader(SETTINGS, GROUP_SETTINGS, client_id="c", timeout_s=2.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ((0, 1 << 3 | 1 << 8), Permissions(frozenset({"READ", "DESCRIBE"}))),
+        ((0, -(2**31)), Permissions()),
+        ((30, -(2**31)), Permissions(refused=True)),
+        ((69, -(2**31)), MISSING),
+        (GroupAuthorizationFailedError(), Permissions(refused=True)),
+    ],
+)
+def test_a_group_that_workers_use_is_asked_for_in_another_way(
+    monkeypatch: pytest.MonkeyPatch,
+    in_use: PermissionsReader,
+    answer: tuple[int, int] | Exception,
+    found: Permissions,
+) -> None:
+    monkeypatch.setattr(FakeGroups, "answer", answer)
+    assert (in_use.of_group("g"), FakeGroups.closed) == (found, 1)
+
+
+def test_that_way_may_fail_too(monkeypatch: pytest.MonkeyPatch, in_use: PermissionsReader) -> None:
+    monkeypatch.setattr(FakeGroups, "answer", KafkaTimeoutError("too late"))
+    with pytest.raises(StoreError, match=r"Cannot look up the group 'g': .*too late"):
+        in_use.of_group("g")
