@@ -89,8 +89,8 @@
     const box = label && label.querySelector("input");
     if (!box || box.value !== filtered) filtered = null;
     if (filtered !== null) shown.forEach((each) => selected.add(each.value));
+    if (label) label.hidden = !shown.length || !shown.every((each) => selected.has(each.value));
     if (!box) return null;
-    label.hidden = !shown.length || !shown.every((each) => selected.has(each.value));
     box.checked = filtered !== null;
     return box.checked ? box.dataset.count : null;
   }

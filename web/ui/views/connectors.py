@@ -107,6 +107,11 @@ class Listing:
         """Whether those that match do not fit on the page, and one action can still be for all of them."""
         return len(self.rows) < self.found <= MOST_AT_ONCE
 
+    @property
+    def too_many(self) -> bool:
+        """Whether more match than one action can be for."""
+        return self.found > MOST_AT_ONCE
+
 
 SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
     "name": lambda row: row.name,

@@ -220,6 +220,10 @@ def test_odd_filters_are_refused(many: Browser, query: str, said: str) -> None:
 
 def test_more_than_a_thousand_are_refused(browser: Browser) -> None:
     browser.worker.connectors.update({f"c{number}": Connector(config={}) for number in range(1_000)})
+    page = browser.get("/ui/connectors").plain
+    assert "All 1002 that match are too many for one action" in page
+    assert "Select all" in page
+    assert "connectors that match" not in page
     found = all_question(browser, "pause", "state=")
     assert (found.status, "at most 1,000 connectors at once; these are 1,002" in found.plain) == (400, True)
 
