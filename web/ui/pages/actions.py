@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
-from kraal.core.errors import BadRequest, Forbidden
+from kraal.core.errors import BadRequest, Conflict, Forbidden
 from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.connectors import asked_rows
@@ -67,7 +67,10 @@ async def _confirm(visit: Visit) -> Model:
 async def _ask_all(visit: Visit, action: Action, filtered: str, back: str, *, lost: str = "") -> Model:
     """Ask before an action on all connectors that match; the form names each of them. `lost` tells why it is again."""
     choice = _filter(filtered)
-    names = _names(await _matching(visit, choice))
+    matches = await _matching(visit, choice)
+    if not matches:
+        raise Conflict(lost) if lost else BadRequest("No connector matches.")
+    names = _names(matches)
     found = confirmation(action, await _subjects(visit, names))
     which = (
         f"These are all connectors {choice.told}."

@@ -196,6 +196,14 @@ def test_an_action_on_all_that_match_is_refused_when_one_of_them_matches_no_long
     assert list(many.worker.connectors) == ["orders", "copy-07"]
 
 
+def test_an_action_on_all_that_match_is_refused_when_none_matches_any_more(many: Browser) -> None:
+    form = all_question(many, "stop", "q=copy-07").form(action="/ui/actions")
+    del many.worker.connectors["copy-07"]
+    refused = many.send("/ui/actions", form.fields)
+    assert (refused.status, "1 connector no longer matches (copy-07)." in refused.plain) == (409, True)
+    assert many.worker.asked == []
+
+
 def test_a_connector_that_matches_only_since_the_question_is_left_alone(many: Browser) -> None:
     form = all_question(many, "stop", "q=copy-").form(action="/ui/actions")
     many.worker.connectors["copy-99"] = Connector(config={"connector.class": "org.example.FileSource"})
@@ -207,14 +215,14 @@ def test_a_connector_that_matches_only_since_the_question_is_left_alone(many: Br
     ("query", "said"),
     [
         ("status=failed", "The list has no filter 'status'"),
-        ("q=nobody-is-called-so", "Select at least one connector."),
+        ("q=nobody-is-called-so", "No connector matches."),
     ],
 )
 def test_odd_filters_are_refused(many: Browser, query: str, said: str) -> None:
     found = all_question(many, "stop", query)
     assert (found.status, said in found.plain) == (400, True)
     posted = many.send("/ui/actions", [("action", "stop"), ("name", "copy-00"), ("matching", query)])
-    assert posted.status == 400
+    assert posted.status in (400, 409)
     assert many.worker.asked == []
 
 
