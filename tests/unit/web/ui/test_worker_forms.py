@@ -7,6 +7,7 @@ import json
 import pytest
 from typing_extensions import override
 
+from actors.messages.herder import CreateConnector
 from kraal.core.errors import Momentary
 from kraal.core.ids import Config, TargetState
 from kraal.plugins.validation.infos import ConfigInfos
@@ -94,6 +95,24 @@ def test_a_connector_is_created(api: Api, browser: Browser) -> None:
     done = browser.submit(form_of(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED")
     assert "new: created, to be PAUSED" in done.plain
     assert api.published.latest.config.connectors["new"].config["topic"] == "t"  # type: ignore[index]
+
+
+def test_a_connector_is_created_with_initial_offsets(api: Api, browser: Browser) -> None:
+    fields = form_of(browser.get(f"/ui/create/{SOURCE_CLASS}")).filled(name="new", topic="t")
+    kept = [(name, value) for name, value in fields if not name.startswith("at.")]
+    typed = [("at.partition", '{"filename": "/data/x"}'), ("at.offset", '{"position": 7}'), ("do", "save")]
+    done = browser.post(f"/ui/create/{SOURCE_CLASS}", *kept, *typed)
+    assert "new: created, to be RUNNING (answered 201) altered" in done.plain
+    (sent,) = [each for each in api.herder.asked if isinstance(each, CreateConnector)]
+    assert sent.initial_offsets == [({"filename": "/data/x"}, {"position": 7})]
+
+
+def test_recommended_values_are_offered_at_their_field(browser: Browser) -> None:
+    page = browser.get(f"/ui/create/{SOURCE_CLASS}").text
+    number = page.partition(' name="v.value.converter"')[0].rpartition('id="')[2].rstrip('"')
+    offered = page.partition(f'<datalist id="{number}-list">')[2].partition("</datalist>")[0]
+    assert '<option value="org.apache.kafka.connect.json.JsonConverter"></option>' in offered
+    assert f'list="{number}-list"' in page
 
 
 def test_plugins_are_documented_from_the_worker(browser: Browser) -> None:
