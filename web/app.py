@@ -5,6 +5,7 @@ From the outside in: CORS, response headers, authentication and caching, route t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -50,7 +51,8 @@ from web.routes.dead_letters import OpenKafka
 from web.routes.openapi import openapi_endpoint
 from web.settings import Services, Settings, Validate
 from web.streams import Broadcaster
-from web.ui.app import DashboardApp, DashboardMount
+from web.ui.late import LateDashboard
+from web.ui.mount import DashboardMount
 from web.ui.options import PREFIX, DashboardOptions
 from web.ui.sources.in_process import InProcess
 
@@ -175,19 +177,23 @@ def _apps(services: Services, main: Sequence[Endpoint], relay: NumbersRelay) -> 
     return apps
 
 
-def _dashboard(settings: Settings, source: InProcess) -> DashboardApp:
+def _dashboard(settings: Settings, source: InProcess) -> LateDashboard:
     worker = settings.advertised_url.partition("://")[2].rstrip("/")
     options = DashboardOptions(worker=worker, read_only=settings.ui_read_only, version=settings.version)
-    return DashboardApp(source, options)
+    return LateDashboard(source, options)
 
 
-def _lifespan(services: Services, dashboard: DashboardApp | None, relay: NumbersRelay) -> Lifespan[Starlette]:
+def _lifespan(
+    services: Services, dashboard: LateDashboard | None, relay: NumbersRelay
+) -> Lifespan[Starlette]:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        preparing = None if dashboard is None else asyncio.create_task(dashboard.prepare())
         try:
             yield
         finally:
-            if dashboard is not None:
+            if dashboard is not None and preparing is not None:
+                await asyncio.wait([preparing])
                 await dashboard.close()
             await relay.close()
             await services.peers.close()

@@ -14,10 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse
-from starlette.routing import BaseRoute, Match, Mount, Route
-from typing_extensions import override
+from starlette.routing import BaseRoute, Route
 
 from kraal.core.raw_paths import routed_path
+from web.ui.mount import DashboardMount
 from web.ui.options import PREFIX, DashboardOptions
 from web.ui.pages import PAGES
 from web.ui.rendering import Rendering
@@ -102,20 +102,6 @@ class DashboardApp:
     async def close(self) -> None:
         """End all streams and close the source."""
         await self.source.close()
-
-
-class DashboardMount(Mount):
-    """The route by which a worker serves the dashboard. Unlike other mounts it also serves `/ui` itself."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        super().__init__(PREFIX, app)
-
-    @override
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if scope["type"] != "http" or scope["path"] != PREFIX:
-            return super().matches(scope)
-        match, child = super().matches({**scope, "path": f"{PREFIX}/"})
-        return match, {**child, "path": f"{PREFIX}/"}
 
 
 def standalone(app: DashboardApp) -> Starlette:

@@ -15,7 +15,7 @@ from kraal.plugins.registry import Registry
 from tests.unit.web.api import Api, document
 from web.resource import Resource
 from web.settings import Settings
-from web.ui.app import DashboardMount
+from web.ui.mount import DashboardMount
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

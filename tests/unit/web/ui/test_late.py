@@ -1,0 +1,71 @@
+"""A worker's dashboard, which is imported when the server runs or a page is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+
+from tests.unit.web.ui.fake_source import FakeSource
+from web.ui import late
+from web.ui.app import DashboardApp
+from web.ui.late import LateDashboard
+from web.ui.mount import DashboardMount
+from web.ui.options import DashboardOptions
+
+
+@pytest.fixture
+def imports(monkeypatch: pytest.MonkeyPatch) -> list[type[DashboardApp]]:
+    """Return what has been imported so far."""
+    found: list[type[DashboardApp]] = []
+
+    def imported() -> type[DashboardApp]:
+        found.append(DashboardApp)
+        return DashboardApp
+
+    monkeypatch.setattr(late, "_class", imported)
+    return found
+
+
+async def pages(dashboard: LateDashboard, count: int) -> list[Any]:
+    """Ask for a page several times at once."""
+    app = Starlette(routes=[DashboardMount(dashboard)])
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://testserver") as client:
+        return await asyncio.gather(*(client.get("/ui/help") for _ in range(count)))
+
+
+def test_the_first_requests_import_it_once(imports: list[type[DashboardApp]]) -> None:
+    dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
+    assert imports == []
+    answers = asyncio.run(pages(dashboard, 3))
+    assert {answer.headers["content-type"] for answer in answers} == {"text/html; charset=utf-8"}
+    assert len(imports) == 1
+
+
+def test_no_request_waits_for_the_import_after_it_was_prepared(imports: list[type[DashboardApp]]) -> None:
+    async def prepared() -> None:
+        dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
+        await dashboard.prepare()
+        assert len(imports) == 1
+        await pages(dashboard, 1)
+        assert len(imports) == 1
+
+    asyncio.run(prepared())
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_its_end_closes_the_source(used: bool) -> None:  # noqa: FBT001 - a parameter of a test
+    source = FakeSource()
+
+    async def closed() -> None:
+        dashboard = LateDashboard(source, DashboardOptions(worker="w:1"))
+        if used:
+            await dashboard.prepare()
+        await dashboard.close()
+
+    asyncio.run(closed())
+    assert source.closed
