@@ -1,0 +1,228 @@
+"""What the image keeps of Spark: every format of SparkSource and SparkSink in a container, and what Spark documents."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Producer
+
+from kraal.broker.broker import Broker, free_port
+from kraal.broker.records import read_topic
+from kraal.jars.jars import ensure
+from scripts.harness.postgresql import PostgreSQL, postgresql
+from scripts.harness.processes import wait_until
+from scripts.harness.rest import Rest
+from tests.fakes.servers.s3_server import S3Server, s3_server
+from tests.fakes.spark import data_sources
+from tests.fakes.spark.pipe import create_topic
+from tests.tools.image import spark_check
+from tests.tools.image.build import built, environment
+from tests.tools.image.container import container
+from tests.tools.image.worker import STRING, copied, properties, writable
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first test builds the image
+
+UP_S: Final = 240.0
+READ_S: Final = 30.0
+CHECK_S: Final = 1500.0
+COUNT: Final = 200
+BUCKET: Final = "image"
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+ROWS: Final = [{"id": number, "name": f"n{number}"} for number in range(COUNT)]
+SCHEMA: Final = {"spark.schema": "id BIGINT, name STRING"}
+SOURCE: Final = {
+    "connector.class": "SparkSource",
+    "spark.poll.interval.ms": "200",
+    "jdbc.poll.interval.ms": "200",
+    "value.converter": JSON,
+    "value.converter.schemas.enable": "false",
+}
+SINK: Final = {
+    "connector.class": "SparkSink",
+    "consumer.override.auto.offset.reset": "earliest",
+}
+EXAMPLES: Final = 500
+"""Spark 4.2 has some more."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A worker in a container, with what its connectors reach."""
+
+    rest: Rest
+    kafka: Broker
+    data: Path
+    """In the container it is /data."""
+    store: S3Server
+    database: PostgreSQL
+
+    def produce(self, topic: str, values: Sequence[object]) -> None:
+        """Make a topic of JSON values."""
+        create_topic(self.kafka.bootstrap, topic)
+        producer = Producer({"bootstrap.servers": self.kafka.bootstrap})
+        for value in values:
+            producer.produce(topic, json.dumps(value))
+        assert producer.flush(READ_S) == 0
+
+    def values(self, topic: str) -> list[Any]:
+        """Return the JSON values of a topic."""
+        found = read_topic(self.kafka.bootstrap, topic, timeout_s=READ_S)
+        return [json.loads(record.value or b"null") for record in found]
+
+    def wait(self, name: str, done: Callable[[], bool]) -> None:
+        """Wait until something is done by a connector. Raises ScriptFailed when it fails."""
+        wait_until(f"{name} had worked", lambda: self.rest.is_running(name) and done(), timeout_s=UP_S)
+
+    def round_trip(self, name: str, sink: Mapping[str, str], source: Mapping[str, str]) -> list[Any]:
+        """Write `ROWS` by one connector and return what another has read of it, in the order of `id`."""
+        there, back = f"{name}-there", f"{name}-back"
+        self.produce(there, ROWS)
+        create_topic(self.kafka.bootstrap, back)
+        self.rest.create(there, {**SINK, "topics": there, **sink})
+        self.wait(there, lambda: sum(self.rest.metrics(SENT.format(there))) == COUNT)
+        self.rest.create(back, {**SOURCE, "topic": back, **source})
+        self.wait(back, lambda: len(self.values(back)) >= COUNT)
+        for each in (there, back):
+            self.rest.delete(each)
+        return sorted(self.values(back), key=lambda value: int(value["id"]))
+
+
+SENT: Final = 'kafka_connect_sink_task_metrics_sink_record_send_total{{connector="{}",task="0"}}'
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    """Return the name of the image."""
+    return built()
+
+
+@pytest.fixture(scope="module")
+def scene(image: str, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Run a worker of the image, an S3 server and PostgreSQL."""
+    home, port = tmp_path_factory.mktemp("image"), free_port()
+    data = writable(home / "data")
+    with (
+        s3_server(home) as store,
+        postgresql() as database,
+        container(image, home) as plain,
+        closing(Rest(port)) as rest,
+    ):
+        store.make_bucket(BUCKET)
+        jars = copied([*ensure("s3a"), *ensure("postgresql")], home / "jars")
+        python = copied([Path(inspect.getfile(data_sources))], home / "python")
+        settings = {**store.worker, "spark.jars": ",".join(f"/jars/{jar.name}" for jar in jars.iterdir())}
+        mounts = {data: "/data", jars: "/jars", python: "/python"}
+        etc = properties(home / "etc", kafka, port, settings)
+        config = {**plain.config, "Env": [*plain.config["Env"], "PYTHONPATH=/python"]}
+        with replace(plain, config=config).started({**mounts, etc: "/etc/kraal"}):
+            wait_until("the worker is healthy", rest.is_healthy, timeout_s=UP_S)
+            yield Scene(rest, kafka, data, store, database)
+
+
+@pytest.mark.parametrize(
+    ("spark_format", "codec"),
+    [("json", "gzip"), ("csv", "bzip2"), ("parquet", "zstd"), ("orc", "zlib"), ("orc", "zstd")],
+)
+def test_files_of_each_format(scene: Scene, spark_format: str, codec: str) -> None:
+    name = f"{spark_format}-{codec}"
+    files = {"spark.format": spark_format, "path": f"/data/{name}", "spark.option.compression": codec}
+    reading = files if spark_format in {"parquet", "orc"} else {**files, **SCHEMA}
+    assert scene.round_trip(name, {**files, **SCHEMA}, reading) == ROWS
+
+
+def test_files_of_text(scene: Scene) -> None:
+    files = {"spark.format": "text", "path": "/data/text", "spark.option.compression": "gzip"}
+    assert scene.round_trip("text", files, {**files, "value.converter": STRING}) == ROWS
+
+
+def test_objects_of_a_store(scene: Scene) -> None:
+    objects = {"spark.format": "parquet", "path": f"s3a://{BUCKET}/rows"}
+    assert scene.round_trip("objects", {**objects, **SCHEMA}, objects) == ROWS
+    assert scene.store.names(BUCKET, "rows/") != []
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_tables_of_postgresql(scene: Scene, guarantee: str) -> None:
+    table = f"rows_{guarantee}"
+    scene.database.ask(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, name TEXT)")
+    common = {"spark.format": "jdbc", **scene.database.options}
+    sink = {**common, **SCHEMA, "jdbc.table": table, "delivery.guarantee": guarantee}
+    source = {**common, "jdbc.tables": table, "jdbc.incrementing.column": "id"}
+    assert scene.round_trip(guarantee.replace("_", "-"), sink, source) == ROWS
+
+
+def test_python_data_sources(scene: Scene) -> None:
+    limit, folder = scene.data / "limit", writable(scene.data / "folder")
+    limit.write_text(str(COUNT), encoding="ascii")
+    sink = {
+        **SCHEMA,
+        "spark.format": "python",
+        "spark.python.datasource": "data_sources:Folder",
+        "spark.option.folder": "/data/folder",
+    }
+    source = {
+        "spark.format": "python",
+        "spark.python.datasource": "data_sources:Numbers",
+        "spark.option.limit": "/data/limit",
+        "transforms": "sql",
+        "transforms.sql.type": "SQL",
+        "transforms.sql.expressions": "n AS id, concat('n', CAST(n AS STRING)) AS name",
+    }
+    found = scene.round_trip("python", sink, source)
+    assert [{"id": value["id"], "name": value["name"]} for value in found] == ROWS
+    lines = [line for file in folder.iterdir() for line in file.read_text("utf-8").splitlines()]
+    assert sorted(lines) == sorted(str((row["id"], row["name"])) for row in ROWS)
+
+
+def test_a_stream_with_a_checkpoint(scene: Scene) -> None:
+    topic = "ticks"
+    create_topic(scene.kafka.bootstrap, topic)
+    stream = {
+        "spark.format": "rate-micro-batch",
+        "spark.option.rowsPerBatch": "50",
+        "spark.option.numPartitions": "1",
+        "checkpoint.location": "/data/ticks",
+    }
+    scene.rest.create(topic, {**SOURCE, "topic": topic, **stream})
+    scene.wait(topic, lambda: len(scene.values(topic)) >= COUNT)
+    assert [value["value"] for value in scene.values(topic)[:COUNT]] == list(range(COUNT))
+    scene.rest.delete(topic)
+    assert any((scene.data / "ticks" / "commits").iterdir())
+
+
+def test_nothing_that_spark_documents_is_missing(image: str, tmp_path: Path) -> None:
+    check = copied([Path(inspect.getfile(spark_check))], tmp_path / "check")
+    home = tmp_path / "container"
+    home.mkdir()
+    mounts = {check: "/check", writable(tmp_path / "data"): "/data"}
+    with container(image, home) as made:
+        done = subprocess.run(
+            made.command(["python3", "/check/spark_check.py", "/data"], mounts, entry=False),
+            env=environment(), capture_output=True, text=True, check=False, timeout=CHECK_S,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-5000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (found["missing"], found["failed"]) == ([], [])
+    assert found["examples"] > EXAMPLES
+
+
+def test_everything_of_the_packages_that_is_kept_can_be_imported(image: str, tmp_path: Path) -> None:
+    """Shared libraries, also those that were stripped of their symbols."""
+    names = (
+        "pyarrow.parquet", "pyarrow.parquet.encryption", "pyarrow.orc", "pyarrow.csv", "pyarrow.json",
+        "pyarrow.compute", "pyarrow.dataset", "pyarrow.feather", "pyarrow.fs", "pyarrow.acero", "pyarrow.substrait",
+        "numpy.random", "numpy.linalg", "numpy.fft", "uvloop", "httptools", "regex", "rpds", "yaml.cyaml",
+        "cryptography.x509", "confluent_kafka.schema_registry", "psutil", "pyspark.sql.functions",
+        "pyspark.sql.streaming", "pyspark.sql.datasource", "pyspark.sql.avro.functions", "pyspark.pipelines.api",
+    )  # fmt: skip
+    with container(image, tmp_path) as made:
+        done = made.run("python3", "-c", f"import {', '.join(names)}")
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,199 @@
+"""What Spark offers, tried out where an image has left out a part of it: `python spark_check.py DIRECTORY`.
+
+The examples in the documentation of all SQL functions, files of each format and compression, tables, Python functions,
+state stores, the web interface and settings that choose other classes. Prints one JSON object: how many examples ran,
+and what is missing or failed. The image has no other packages of tests, so this imports only what a worker has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+EXAMPLE: Final = re.compile(r"^\s+> (.+);$", re.MULTILINE)
+MISSING: Final = re.compile(
+    r"ClassNotFound|NoClassDefFound|NoSuchMethod|NoSuchField|UnsatisfiedLink|ServiceConfig"
+)
+"""Errors of what is not there; examples also show errors that are meant."""
+ROWS: Final = 1000
+TEXT_CODECS: Final = ("none", "gzip", "bzip2", "deflate", "lz4", "snappy")
+CODECS: Final[Mapping[str, tuple[str, ...]]] = {
+    "parquet": ("none", "snappy", "gzip", "lz4_raw", "zstd"),
+    "orc": ("none", "snappy", "zlib", "lz4", "zstd"),
+    "json": TEXT_CODECS,
+    "csv": TEXT_CODECS,
+    "xml": TEXT_CODECS,
+    "text": TEXT_CODECS,
+}
+STORES: Final = ("HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider")
+STATE: Final = "org.apache.spark.sql.execution.streaming.state"
+STATEMENTS: Final = (
+    "CREATE TABLE t USING parquet PARTITIONED BY (part) AS SELECT id, id % 3 AS part FROM range(100)",
+    "INSERT INTO t SELECT id, 7 FROM range(10)",
+    "SELECT part, count(DISTINCT id), rank() OVER (ORDER BY part) FROM t GROUP BY CUBE (part)",
+    "SELECT a.id FROM t a JOIN t b ON a.id = b.id LEFT ANTI JOIN t c ON c.id > a.id",
+    "SELECT 'Ä' COLLATE UNICODE_CI = 'ä', upper('straße' COLLATE DE), date_format(current_date(), 'EEEE d. MMMM')",
+    "SELECT * FROM t PIVOT (count(*) FOR part IN (0, 1))",
+    "ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS",
+    "EXPLAIN CODEGEN SELECT id + 1 FROM t",
+    "DROP TABLE t",
+)
+INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""For examples: compiling them takes most of their time."""
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.io.encryption.enabled": "true",
+    "spark.io.compression.codec": "zstd",
+    "spark.eventLog.enabled": "true",
+    "spark.ui.enabled": "true",
+    "spark.ui.port": "0",
+}
+"""Of a second session; the first one is a worker's."""
+
+
+def session(directory: Path, **settings: str) -> SparkSession:
+    """Start Spark with its files in a directory."""
+    given = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        **settings,
+    }
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the name of a container need not be known to it
+    return SparkSession.builder.master("local[2]").config(map=dict(given)).getOrCreate()
+
+
+def examples(spark: SparkSession) -> list[str]:
+    """Return the examples of all built-in functions, each once."""
+    inner: Any = spark
+    registry = inner._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001 - Python has no other way
+    listed = registry.listFunction()
+    found: dict[str, None] = {}
+    for number in range(listed.size()):
+        described = registry.lookupFunction(listed.apply(number)).get()
+        found |= dict.fromkeys(EXAMPLE.findall(described.getExamples()))
+    return list(found)
+
+
+def problem(what: str, action: Callable[[], object]) -> str | None:
+    """Run an action; return what it is and its error, None if there was none."""
+    try:
+        action()
+    except Exception as error:  # noqa: BLE001 - whatever Spark, Java or Python raise is reported
+        return f"{what}: {type(error).__name__}: {str(error)[:2000]}"
+    return None
+
+
+def missing(spark: SparkSession, found: list[str]) -> Iterator[str]:
+    """Run examples; yield the errors of those that miss something."""
+    apart = spark.newSession()
+    for key, value in INTERPRETED.items():
+        apart.conf.set(key, value)
+    with ThreadPoolExecutor(2) as pool:
+        for error in pool.map(lambda each: problem(each, partial(query, apart, each)), found):
+            if error is not None and MISSING.search(error):
+                yield error
+
+
+def attempts(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield what a worker's session must do."""
+    for kind, codecs in CODECS.items():
+        for codec in codecs:
+            yield f"{kind} with {codec}", partial(files, spark, directory, kind, codec)
+    for statement in STATEMENTS:
+        yield statement, partial(query, spark, statement)
+    yield "Python functions", partial(python_functions, spark)
+    for store in STORES:
+        yield store, partial(stateful, spark, directory, store)
+
+
+def query(spark: SparkSession, statement: str) -> None:
+    """Run a statement."""
+    spark.sql(statement).collect()
+
+
+def files(spark: SparkSession, directory: Path, kind: str, codec: str) -> None:
+    """Write files and read them."""
+    path = str(directory / f"{kind}-{codec}")
+    columns = ["cast(id AS string) AS value"] if kind == "text" else ["id", "cast(id AS string) AS name"]
+    spark.range(ROWS).selectExpr(*columns).write.format(kind).options(rowTag="r", compression=codec).save(
+        path
+    )
+    reader = spark.read.format(kind).option("rowTag", "r")
+    schemas = {"csv": "id BIGINT, name STRING"}
+    count = (reader.schema(schemas[kind]) if kind in schemas else reader).load(path).count()
+    assert count == ROWS, count
+
+
+def python_functions(spark: SparkSession) -> None:
+    """Move rows from Python to Spark, to Python processes, and back."""
+    table = pa.table({"n": list(range(ROWS))})
+    double = udf(lambda n: n * 2, "bigint")
+    assert spark.createDataFrame(table).select(double("n")).toArrow().num_rows == ROWS
+    assert spark.sparkContext.parallelize(range(ROWS)).map(lambda n: n * 2).sum() == ROWS * (ROWS - 1)
+
+
+def stateful(spark: SparkSession, directory: Path, store: str) -> None:
+    """Run a stream with state, continue it from its checkpoint, and read its state."""
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{STATE}.{store}")
+    source, checkpoint = directory / f"{store}-in", str(directory / store)
+    for number in (1, 2):
+        spark.range(ROWS * number).write.mode("append").parquet(str(source))
+        stream = spark.readStream.schema("id BIGINT").parquet(str(source))
+        counted = stream.dropDuplicates(["id"]).groupBy("id").count()
+        writer = counted.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+        writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+        count = spark.read.format("statestore").load(checkpoint).count()
+        assert count == ROWS * number, count
+
+
+def shown(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield what the second session must do."""
+    yield "Kryo, encryption, zstd", lambda: spark.range(ROWS).repartition(4).rdd.map(tuple).distinct().count()
+    for path in ("/jobs/", "/SQL/", "/api/v1/applications"):
+        yield path, partial(page, f"{spark.sparkContext.uiWebUrl}{path}")
+    yield "the log of events", lambda: next(directory.rglob("*.zstd*"))
+
+
+def page(url: str) -> None:
+    """Read a page."""
+    httpx2.get(url, trust_env=False).raise_for_status()
+
+
+def main(directory: Path) -> None:
+    """Try everything and print the result."""
+    spark = session(directory)
+    ran = examples(spark)
+    absent = list(missing(spark, ran))
+    failed = [each for what in attempts(spark, directory) if (each := problem(*what))]
+    spark.stop()
+    logs = directory / "events"
+    logs.mkdir()
+    spark = session(directory, **SETTINGS, **{"spark.eventLog.dir": logs.as_uri()})
+    failed += [each for what in shown(spark, logs) if (each := problem(*what))]
+    spark.stop()
+    sys.stdout.write(json.dumps({"examples": len(ran), "missing": absent, "failed": failed}) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
