@@ -14,6 +14,7 @@ from kraal.client.command import output_option
 from kraal.client.output import emit, say
 from kraal.client.target import Target, parse_target
 from kraal.client.terminal.colors import painted
+from kraal.core.progress import Progress
 from kraal.core.secrets import secrets
 from kraal.doctor.finding import Finding, Level
 
@@ -41,7 +42,9 @@ def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: 
 
     Exit codes: 0 no errors, though perhaps warnings; 1 at least one error.
     """
-    found = _findings(worker, None if url is None else _target(url, cacert))
+    target = None if url is None else _target(url, cacert)
+    with Progress("Checking what a worker needs"):
+        found = _findings(worker, target)
     if style == "table":
         _print(found)
     else:

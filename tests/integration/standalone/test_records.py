@@ -206,7 +206,7 @@ def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -
         env = {"KRAAL_URL": worker.url, "KRAAL_BOOTSTRAP_SERVERS": kafka.bootstrap}
         done = CliRunner().invoke(main, ["dlq", *arguments], env=env)
         assert done.exit_code == 0, done.output
-        return done.output
+        return done.stdout
 
     (row,) = [each for each in json.loads(dlq("ls", "-o", "json")) if each["connector"] == name]
     assert row == {"connector": name, "topic": dead, "letters": 1, "left_to_replay": 1}

@@ -12,6 +12,8 @@ from kraal.cli import kafka, prepare
 from kraal.cli.main import main
 from kraal.core.progress import Progress
 from kraal.dead_letters import kafka as dead_letters
+from kraal.doctor import run as doctor
+from kraal.doctor.finding import Finding, Level
 from kraal.engine.session import class_archive
 from kraal.jars import ivy, jars
 from kraal.jars.ivy import Coordinates
@@ -85,6 +87,12 @@ def test_the_start_of_a_broker(shown: Shown, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(kafka, "_show", lambda *_, **__: None)
     run("kafka", "start")
     assert shown == [("Starting Kafka", None, 0)]
+
+
+def test_the_checks_of_a_machine(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda _: [Finding("java.version", Level.OK, "Java runs")])
+    run("doctor")
+    assert shown == [("Checking what a worker needs", None, 0)]
 
 
 def test_waiting_counts_connectors(shown: Shown) -> None:
