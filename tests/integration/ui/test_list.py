@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
-from kraal.core.ids import TargetState
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.core.ids import ConnectorName, State, TargetState, TaskId, WorkerId
+from kraal.metrics.task import TaskMeter
+from kraal.metrics.windows import Windows
+from scripts.harness.processes import wait_until
 from tests.integration.ui.stage.scene import (
     CAUSE,
     FAILING,
@@ -21,7 +27,9 @@ from tests.integration.ui.stage.scene import (
     Scene,
     page_url,
 )
-from tests.unit.web.api import Api
+from tests.unit.web.api import Api, status
+from tests.unit.web.workers import worker as group_worker
+from web.streams import NUMBERS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -117,6 +125,33 @@ def test_records_that_flow_on_another_worker_are_counted_in_the_list(scene: Scen
     scene.write_orders(*lines)
     scene.wait_until("the orders were through", lambda: scene.orders_out()[-LINES:] == lines)
     expect(rate).to_have_text(re.compile(r"^([5-9]|[1-9]\d{1,2})(\.\d+)?$"))
+
+
+@pytest.mark.ci
+def test_the_list_and_a_connectors_page_follow_numbers_of_another_worker(visitor: Visitor) -> None:
+    with group_worker() as one, group_worker() as other:
+        places = [WorkerId(urlsplit(each.url).netloc) for each in (one, other)]
+        runs = replace(status(State.RUNNING), worker_id=places[1])
+        for each, place in zip((one, other), places, strict=True):
+            each.api.herder.publish(worker_id=place)
+            each.api.herder.put(
+                "orders", {}, tasks=1, statuses=ConnectorStatuses(connector=runs, tasks={0: runs})
+            )
+        task = TaskId(ConnectorName("orders"), 0)
+        meter = TaskMeter(
+            task, is_source=False, time=other.api.clock, windows=Windows(), publish=other.api.metrics.publish
+        )
+        other.api.metrics.started(task)
+        meter.state(State.RUNNING)
+        listed = visitor.open(page_url(one.url.rstrip("/")))
+        own = visitor.open(page_url(one.url.rstrip("/"), "connectors", "orders"), beside=listed)
+        wait_until("the other worker was read", lambda: other.api.apps.streams.open > 0, timeout_s=10)
+        for backlog in (2345, 17):
+            other.api.metrics.has_backlog(task, backlog)
+            other.api.apps.streams.note_all(NUMBERS, ["orders"])
+            for page in (listed, own):
+                shown = page.locator("td[data-label='Backlog']").first
+                expect(shown).to_have_text(str(backlog), timeout=UPDATE_S * 1000)
 
 
 def test_a_created_and_a_deleted_connector_appear_and_disappear_by_themselves(
