@@ -115,6 +115,7 @@ class NumbersRelay:
         self._until_s = 0.0
         """When the streams end after the last reader left: when its changes are forgotten."""
         self._running: asyncio.Task[None] | None = None
+        self._streams: dict[WorkerId, asyncio.Task[None]] = {}
         self._changed: dict[str, Names] = {}
         """What readers are not told yet."""
         self._told_s = -math.inf
@@ -147,12 +148,12 @@ class NumbersRelay:
             self._timer.cancel()
         if self._running is not None:
             self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+            await asyncio.gather(self._running, *self._streams.values(), return_exceptions=True)
 
     async def _run(self) -> None:
         """Keep one stream for each of the workers that there are."""
-        now_s = asyncio.get_running_loop().time
-        streams: dict[WorkerId, asyncio.Task[None]] = {}
+        now_s, streams = asyncio.get_running_loop().time, self._streams
+        streams.clear()
         seen: Snapshot | None = None
         try:
             while self._readers or now_s() < self._until_s:
@@ -164,10 +165,9 @@ class NumbersRelay:
                     for worker in workers - streams.keys():
                         streams[worker] = asyncio.create_task(self._follow(worker))
                 await asyncio.sleep(LOOK_S)
-        finally:
+        finally:  # without a wait: a reader that comes from now on finds that this is over
             for each in streams.values():
                 each.cancel()
-            await asyncio.gather(*streams.values(), return_exceptions=True)
 
     async def _follow(self, worker: WorkerId) -> None:
         """Read one worker's changes, again and again."""
