@@ -169,7 +169,7 @@ value.serializer Java class that serializes values.
 _NOT_JAVA: Final = "these clients are not Java"
 _CHECKED_ELSEWHERE: Final = "brokers verify tokens, clients do not"
 _SPARK_OLDER: Final = "Spark's clients are of Kafka 3.9, which does not support it"
-_NO_TRANSACTIONS: Final = "there are no transactions yet"
+_TASKS_OWN: Final = "transactions are those of exactly-once support, with transactional ids of tasks"
 _BYTES: Final = "records are bytes, which converters read and write"
 _OURS: Final = "offsets are committed after each batch"
 _RANGE: Final = "the group member uses the classic protocol and the range assignor"
@@ -201,7 +201,8 @@ _NOTHING: Final = (
     ("A", "ssl.trustmanager.algorithm", _NOT_JAVA),
     ("P", "key.serializer", _BYTES),
     ("P", "value.serializer", _BYTES),
-    ("P", "transaction", _NO_TRANSACTIONS),
+    ("P", "transactional.id", _TASKS_OWN),
+    ("P", "transaction.two.phase.commit.enable", _TASKS_OWN),
     ("P", "metadata.recovery.rebootstrap.trigger.ms", _SPARK_OLDER),
     ("C", "key.deserializer", _BYTES),
     ("C", "value.deserializer", _BYTES),
