@@ -316,3 +316,21 @@ def test_the_cluster_page_shows_the_latest_rebalances_and_why() -> None:
     assert [number for number in range(13) if f">generation {number}<" in text] == list(range(2, 12))
     assert text.index(">generation 11<") < text.index(">generation 2<")
     assert 'href="/ui/events?kind=rebalance"' in text
+
+
+@pytest.mark.parametrize(("leader", "told"), [("worker:8083", False), ("other:8083", True)])
+def test_another_worker_than_the_leader_says_who_knows_the_reasons_of_rebalances(
+    leader: str, *, told: bool
+) -> None:
+    source = FakeSource(
+        {
+            "/connectors?expand=status&traces=causes": {},
+            "/admin/assignments": {"leader": f"http://{leader}/", "workers": []},
+            "/events": {
+                "events": [{"seq": 1, "ms": 1, "kind": "rebalance", "text": "generation 1", "by": ""}]
+            },
+        },
+        Features(kraal=True, events=True, assignments=True),
+    )
+    text = TestClient(dashboard(source)).get("/ui/cluster").text
+    assert (f"Only the leader, {leader}, knows the reasons" in text) is told
