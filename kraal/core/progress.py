@@ -14,10 +14,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any, Final, Self
 
 import click
+
+from kraal.core.printable import printable
 
 AFTER_S: Final = 2.0
 """Time after which work is shown."""
@@ -27,9 +29,11 @@ LINE_S: Final = 10.0
 """Time between two lines elsewhere."""
 _ERASE: Final = "\r\x1b[2K\x1b[?25h"
 """Removes the line and shows the cursor, which click's bar hides."""
-_FIGURES: Final = 40
-"""Columns that the numbers behind a bar need at most."""
-_BAR: Final = 20
+_BAR: Final = 16
+_RATE: Final = 9
+"""Columns of a rate, which has its place if there is no detail."""
+_OTHERS: Final = 36
+"""Columns of a line besides the text, the bar and the numbers of steps: times, rate, and what is between them."""
 
 _lock: Final = threading.RLock()
 """Held while something is written, and while `_shown` changes."""
@@ -75,6 +79,8 @@ class Progress:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._draw_until_ended, name="progress", daemon=True)
         self._bar: Any = None
+        self._room = 0
+        """Columns that a detail may have on a terminal."""
 
     def __enter__(self) -> Self:
         """Begin to count the time."""
@@ -93,12 +99,13 @@ class Progress:
             self.erase()
             _shown.remove(self)
             if self._was_drawn and not self._in_place and exc[0] is None:
-                self._print(f"{self.what} took {self._seconds():.0f} s")
+                with suppress(OSError):
+                    self._print(f"{self.what} took {self._seconds():.0f} s")
 
     def at(self, done: int, detail: str = "") -> None:
-        """Note how many steps are done; `detail` is shown behind them."""
+        """Note how many steps are done; `detail` is shown behind them, with control characters escaped."""
         self.done = done
-        self._detail = detail
+        self._detail = printable(detail)
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         """Note that further steps are done."""
@@ -107,14 +114,18 @@ class Progress:
     def erase(self) -> None:
         """Take the line in place away until it is drawn again; call it with nothing else being written."""
         if self._in_place and self._was_drawn:
-            self._file.write(_ERASE)
-            self._file.flush()
+            with suppress(OSError):
+                self._file.write(_ERASE)
+                self._file.flush()
 
     def _draw_until_ended(self) -> None:
         pause_s = self._after_s
         while not self._ended.wait(pause_s):
             pause_s = self._every_s
-            with _lock:
+            with (
+                _lock,
+                suppress(OSError),
+            ):  # nobody reads standard error any more, which must not end the work
                 if _shown[-1] is self:
                     self._was_drawn = True
                     self._draw()
@@ -129,13 +140,16 @@ class Progress:
 
     def _made_bar(self) -> Any:
         """Return click's bar; without a total only its text, because there is nothing to fill."""
-        columns = shutil.get_terminal_size().columns
+        steps = _BAR + 2 * len(str(self.total)) if self.total else 0
+        room = shutil.get_terminal_size().columns - _OTHERS - steps
+        label = _cut(self.what, room)
+        self._room = room - len(label) + _RATE
         template = "%(label)s  [%(bar)s]  %(info)s" if self.total else "%(label)s  %(info)s"
         nothing: list[object] = []
         bar = click.progressbar(
             (step for step in nothing),  # unlike the list it has no length
             length=self.total,
-            label=_cut(self.what, columns - _FIGURES - (_BAR if self.total else 0)),
+            label=label,
             bar_template=template,
             width=_BAR,
             show_pos=bool(self.total),
@@ -147,10 +161,12 @@ class Progress:
         return bar
 
     def _figures(self) -> str:
-        """Return what is behind the numbers of steps: rate, detail and time."""
+        """Return what is behind the numbers of steps: the detail or else the rate, and the time."""
         seconds = self._seconds()
-        rate = f"{self.done / seconds:,.1f}/s" if self.total and self.done else ""
-        return "  ".join(filter(None, (rate, self._detail, f"{seconds:.0f} s")))
+        detail = _cut(self._detail, self._room)
+        if not detail and self.total and self.done:
+            detail = f"{self.done / seconds:,.1f}/s"
+        return "  ".join(filter(None, (detail, f"{seconds:.0f} s")))
 
     def _line(self) -> str:
         of_total = f"{self.done:,} of {self.total:,}" if self.total else ""
@@ -173,4 +189,4 @@ def aside() -> Iterator[None]:
 
 
 def _cut(text: str, columns: int) -> str:
-    return text if len(text) <= columns else f"{text[: max(columns - 1, 0)]}…"
+    return text if len(text) <= columns else f"{text[: columns - 1]}…" if columns > 0 else ""

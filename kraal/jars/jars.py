@@ -26,7 +26,7 @@ import click
 from typing_extensions import override
 
 from kraal.core.private_files import SHARED_DIRECTORY, SHARED_FILE, make_directory
-from kraal.core.progress import Progress
+from kraal.core.progress import Progress, aside
 from kraal.jars import ivy
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
@@ -144,7 +144,8 @@ def _alone(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            click.echo(f"Waiting for another process that is downloading jars into {directory}", err=True)
+            with aside():
+                click.echo(f"Waiting for another process that is downloading jars into {directory}", err=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

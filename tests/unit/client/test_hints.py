@@ -134,12 +134,10 @@ def test_a_broker_that_is_not_running_says_how_to_start_it(
     kraal: Kraal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stopped:
-        data_dir = "kafka"
+        data_dir, port, pid, answers = "kafka", 9092, None, False
 
         def status(self) -> Stopped:
             return self
-
-        pid = None
 
     monkeypatch.setattr(kafka, "_broker", lambda *_: Stopped())
     assert "`kraal kafka start`" in kraal.hint("kafka", "status")

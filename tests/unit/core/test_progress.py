@@ -98,7 +98,7 @@ def test_a_terminal_has_one_line_with_a_bar_that_goes_away(terminal: Paper) -> N
         progress.at(1, "orders")
         terminal.wait_for("1/4")
         assert "\n" not in terminal.getvalue()
-        assert re.search(r"Waiting  \[#{5}-{15}\]  1/4", click.unstyle(terminal.getvalue()))
+        assert re.search(r"Waiting  \[#{4}-{12}\]  1/4", click.unstyle(terminal.getvalue()))
         assert "orders" in terminal.getvalue()
     assert seen(terminal) == ""
     assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l"), "cursor"
@@ -150,10 +150,30 @@ def test_standard_error_is_where_it_is_shown(monkeypatch: pytest.MonkeyPatch, fi
         file.wait_for("Working: ")
 
 
-def test_a_long_text_stays_on_one_line(terminal: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["Working", "W" * 200])
+def test_a_long_text_stays_on_one_line(terminal: Paper, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    with Progress("W" * 200, 10_000, file=terminal, after_s=0.001, every_s=0.001) as progress:
-        progress.at(9_999)
+    with Progress(what, 10_000, file=terminal, after_s=0.001, every_s=0.001) as progress:
+        progress.at(9_999, "d" * 200)
         terminal.wait_for("9999/10000")
         drawn = click.unstyle(terminal.getvalue()).split("\r")
     assert max(map(len, drawn)) <= 80
+
+
+def test_a_name_cannot_bring_control_characters(file: Paper) -> None:
+    with Progress("Migrating", 2, file=file, after_s=0.001, every_s=0.001) as progress:
+        progress.at(1, "a\x1b[2J")
+        file.wait_for(r"1 of 2, a\x1b[2J, 0 s")
+
+
+def test_work_goes_on_if_nobody_reads(file: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = threading.Event()
+
+    def fail(_: str) -> int:
+        tried.set()
+        raise BrokenPipeError
+
+    monkeypatch.setattr(file, "write", fail)
+    with Progress("Working", file=file, after_s=0.001, every_s=0.001):
+        assert tried.wait(LIMIT_S)
+    assert file.getvalue() == ""
