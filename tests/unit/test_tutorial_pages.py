@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.tutorials.page import Command, File, Interrupt, PageFault, pattern, steps
+from tests.integration.tutorials.run import PROGRESS
 
 PAGE = """# A page
 Text with `code`.
@@ -84,3 +85,15 @@ def test_only_commands_that_look_are_entered_again(text: str, *, looks: bool) ->
 )
 def test_dots_stand_for_any_text(shown: str, text: str, *, same: bool) -> None:
     assert (pattern(shown).fullmatch(text) is not None) is same
+
+
+def test_progress_is_no_part_of_what_a_page_shows() -> None:
+    text = (
+        "Starting Kafka: 2 s\n"
+        "Waiting for 1 connector: 0 of 1, 12 s\n"
+        "Downloading 4 jars for spark: 0 of 4, 4 resolved, 2 s\n"
+        "Archiving Spark's classes (150 MB): 1 of 3, running small jobs, 12 s\n"
+        "Starting Kafka took 14 s\n"
+        "Kafka is ready on 127.0.0.1:9092\n"
+    )
+    assert PROGRESS.sub("", text) == "Kafka is ready on 127.0.0.1:9092\n"
