@@ -1,0 +1,62 @@
+"""A source with exactly-once support on a Spark cluster: whoever reads committed sees each line once, in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.testing.process import WorkerProcess
+from tests.integration.spark_cluster.place import Place, kill_executors
+
+pytestmark = pytest.mark.slow  # a minute together
+
+COUNT = 20_000
+SOON = {
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "2000",
+    "scheduled.rebalance.max.delay.ms": "0",
+}
+
+
+@pytest.fixture(scope="module")
+def worker(place: Place) -> WorkerProcess:
+    """The module's worker."""
+    made = place.worker("once", {"exactly.once.source.support": "enabled", **SOON}, group="once")
+    made.start()
+    return made
+
+
+def lines(letter: str) -> list[bytes]:
+    return [f"{letter}{number:08d} and some more text".encode() for number in range(COUNT)]
+
+
+def write(folder: Path, letter: str) -> None:
+    """Let lines come, as a whole file."""
+    hidden = folder / f".{letter}"
+    hidden.write_bytes(b"".join(line + b"\n" for line in lines(letter)))
+    hidden.rename(folder / letter)
+
+
+def source(folder: Path, topic: str, **more: str) -> dict[str, str]:
+    return {
+        "connector.class": "SparkSource",
+        "spark.format": "text",
+        "path": str(folder),
+        "topic": topic,
+        **more,
+    }
+
+
+def test_lines_come_once_although_executors_are_killed(place: Place, worker: WorkerProcess) -> None:
+    folder = place.shared("killed")
+    write(folder, "a")
+    config = source(folder, "killed", **{"file.batch.bytes": "50000"})
+    worker.create("killed", config)
+    place.wait_for_values(worker, "killed", COUNT // 10)
+    kill_executors(place.cluster)
+    assert len(place.values("killed")) < COUNT, "they were killed before the end"
+    worker.wait_until("all lines were committed", lambda: len(place.values("killed")) >= COUNT)
+    assert place.values("killed") == lines("a")
+    worker.wait_for_states("killed", ["RUNNING", "RUNNING"])
+    worker.ask("DELETE", "/connectors/killed")
