@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kraal.testing.process import WorkerProcess
-from tests.integration.spark_cluster.place import Place, kill_executors
+from tests.integration.spark_cluster.place import Place, end_of, kill_executors
 
-pytestmark = pytest.mark.slow  # a minute together
+pytestmark = pytest.mark.slow  # four minutes together on a busy machine
 
 COUNT = 20_000
 SOON = {
@@ -60,3 +60,33 @@ def test_lines_come_once_although_executors_are_killed(place: Place, worker: Wor
     assert place.values("killed") == lines("a")
     worker.wait_for_states("killed", ["RUNNING", "RUNNING"])
     worker.ask("DELETE", "/connectors/killed")
+
+
+def test_lines_come_once_although_the_worker_dies_in_a_transaction(
+    place: Place, worker: WorkerProcess
+) -> None:
+    folder, bootstrap = place.shared("open"), place.broker.bootstrap
+    write(folder, "b")
+    long = {
+        "transaction.boundary": "interval",
+        "transaction.boundary.interval.ms": "600000",
+        "producer.override.transaction.timeout.ms": "600000",
+    }
+    config = source(folder, "open", **long)
+    worker.create("open", config)
+    worker.wait_until(
+        "all lines were sent", lambda: end_of(bootstrap, "open", level="read_uncommitted") == COUNT
+    )
+    assert place.values("open") == [], "the transaction is open"
+    worker.kill()
+    worker.start()
+    worker.wait_until(
+        "all lines were sent again",
+        lambda: (
+            end_of(bootstrap, "open", level="read_uncommitted") > 2 * COUNT
+        ),  # and one end of a transaction
+    )
+    assert place.values("open") == [], "only the second transaction is open"
+    assert worker.ask("PUT", "/connectors/open/pause").status == 202
+    worker.wait_until("the lines were committed", lambda: len(place.values("open")) > 0)
+    assert place.values("open") == lines("b")
