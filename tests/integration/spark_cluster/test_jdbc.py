@@ -1,0 +1,70 @@
+"""Tables of PostgreSQL, which a Spark cluster's executors read and write with the driver that the worker sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kraal.jars.jars import ensure
+from scripts.harness.postgresql import PostgreSQL, postgresql
+from tests.integration.spark_cluster.place import Place, kill_executors
+
+pytestmark = pytest.mark.slow  # three minutes on a busy machine
+
+COUNT = 20_000
+JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgreSQL]:
+    with postgresql() as server:
+        yield server
+
+
+def test_rows_go_through_a_topic_into_a_table_once_although_executors_are_killed(
+    place: Place, database: PostgreSQL
+) -> None:
+    worker = place.worker("jdbc", {"spark.jars": ",".join(map(str, ensure("postgresql")))})
+    worker.start()
+    database.ask(
+        "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, name TEXT); CREATE TABLE got (id BIGINT, name TEXT)"
+    )
+    database.ask(f"INSERT INTO orders (name) SELECT 'n' || n FROM generate_series(1, {COUNT}) n")  # noqa: S608 - a number
+    jdbc = {"spark.format": "jdbc", **database.options}
+    source = {
+        "connector.class": "SparkSource",
+        "jdbc.tables": "orders",
+        "jdbc.mode": "incrementing",
+        "jdbc.incrementing.column": "id",
+        "topic.prefix": "shop-",
+        **jdbc,
+        **JSON,
+    }
+    worker.create("orders-in", source)
+    place.wait_for_values(worker, "shop-orders", COUNT)
+    sink = {
+        "connector.class": "SparkSink",
+        "topics": "shop-orders",
+        "spark.schema": "id BIGINT, name STRING",
+        "jdbc.table": "got",
+        "delivery.guarantee": "exactly_once",
+        "max.records.per.batch": "500",
+        **jdbc,
+    }
+    worker.create("orders-out", sink)
+
+    def written() -> int:
+        return int(database.ask("SELECT count(*) FROM got")[0])
+
+    worker.wait_until("some rows were in the table", lambda: written() > 0)
+    kill_executors(place.cluster)
+    assert written() < COUNT, "they were killed before the end"
+    worker.wait_until("all rows were in the table", lambda: written() >= COUNT)
+    same = "SELECT count(*), count(DISTINCT id) FROM got JOIN orders USING (id, name)"
+    worker.wait_for_states("orders-out", ["RUNNING", "RUNNING"])
+    assert database.ask(same) == [f"{COUNT}|{COUNT}"]
+    assert written() == COUNT
