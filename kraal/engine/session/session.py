@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kraal.config.spark_master import MASTER, is_local
+from kraal.core.errors import KraalError
 from kraal.core.private_files import private_opener
 from kraal.core.scratch import starts_directory
 from kraal.engine.api import EngineReady, EngineStarting, EngineState
-from kraal.engine.failure_trace import root_cause
+from kraal.engine.failure_trace import one_line, root_cause
 from kraal.engine.session import executors, settings
 from kraal.engine.session.callbacks import require_token
 from kraal.engine.session.gateway import Starting
@@ -164,7 +165,7 @@ class Session:
             except BaseException as error:
                 if not self._closing.is_set():
                     log.warning("Failed to start Spark", exc_info=error)
-                starting = EngineStarting(f"Failed to start Spark: {root_cause(error)}; it is tried again")
+                starting = EngineStarting(f"Failed to start Spark: {start_failure(error)}; it is tried again")
                 self._distrust_archive()
                 failures += 1
                 self._clean_up()
@@ -291,6 +292,11 @@ def opened(
     server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
     server.handle_error = lambda *_: None
     return SparkSession(context)
+
+
+def start_failure(error: BaseException) -> str:
+    """Return why Spark did not start: Kraal's own words if there are any, else the innermost cause."""
+    return one_line(str(error)) if isinstance(error, KraalError) else root_cause(error)
 
 
 def _waiting(changed: Callable[[EngineState], None], why: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from kraal.engine.session import code_archive, executors
 from kraal.engine.session.cluster import cluster_settings, executor_options, executor_python
+from kraal.engine.session.session import start_failure
 from kraal.engine.session.settings import prepare_environment, spark_settings
 from tests.fakes.spark.bare_python import INSTALLED, bare_python
 
@@ -165,6 +166,13 @@ def test_kraals_own_code_is_among_what_is_sent() -> None:
 def test_what_is_wrong_with_an_executors_python_is_said(text: str, says: str) -> None:
     assert (executors.unfit(text, "/p") or "").startswith(says)
     assert executors.unfit("a full disk", "/p") is None
+
+
+def test_what_is_wrong_with_executors_is_why_spark_does_not_start() -> None:
+    unfit = executors.ExecutorsUnfit("Executors have no /p; set spark.pyspark.python")
+    unfit.__cause__ = OSError("error=2, No such file or directory")
+    assert start_failure(unfit) == "Executors have no /p; set spark.pyspark.python"
+    assert start_failure(OSError("a full disk")) == "OSError: a full disk"
 
 
 class Context:
