@@ -153,13 +153,3 @@ def test_a_worker_without_the_clusters_secret_does_not_start(place: Place) -> No
     refused.launch()
     assert refused.wait() == 2
     assert "spark.authenticate.secret is missing" in refused.log_text()
-
-
-@pytest.mark.slow  # another start of Spark
-def test_executors_with_an_unfit_python_are_told(place: Place) -> None:
-    unfit = place.worker("unfit", {"spark.pyspark.python": "/nowhere/python"})
-    unfit.start()
-    source = {"connector.class": "FileStreamSource", "file": str(unfit.directory / "none"), "topic": "none"}
-    unfit.create("waits", source)
-    unfit.wait_until("the reason was logged", lambda: "Executors have no /nowhere/python" in unfit.log_text())
-    assert unfit.end() == 0

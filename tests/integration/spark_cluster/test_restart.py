@@ -1,4 +1,4 @@
-"""Spark starts again, with all that a cluster needs, when its driver has died."""
+"""Spark starts again, with all that a cluster needs, when its driver has died or its executors are unfit."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ import pytest
 from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
+from tests.fakes.spark.bare_python import bare_python
 from tests.integration.spark_cluster.place import end_of
 
-pytestmark = pytest.mark.slow  # a minute
+pytestmark = pytest.mark.slow  # two minutes together
+
+CLUSTER = {"spark.master": "local-cluster[1,1,512]", "spark.executor.memory": "512m"}
+
+
+def source(lines: Path, topic: str) -> dict[str, str]:
+    return {"connector.class": "FileStreamSource", "file": str(lines), "topic": topic}
 
 
 def test_lines_flow_on_after_the_drivers_death(kafka: Broker, tmp_path: Path) -> None:
-    cluster = {"spark.master": "local-cluster[1,1,512]", "spark.executor.memory": "512m"}
-    worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=cluster)
+    worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=CLUSTER)
     lines = tmp_path / "lines"
     lines.write_text("first\n")
     try:
         worker.start()
-        source = {"connector.class": "FileStreamSource", "file": str(lines), "topic": "local-cluster"}
-        worker.create("lines", source)
+        worker.create("lines", source(lines, "local-cluster"))
         worker.wait_until("the first was there", lambda: end_of(kafka.bootstrap, "local-cluster") == 1)
         driver = worker.jvm()
         assert driver is not None
@@ -36,6 +41,29 @@ def test_lines_flow_on_after_the_drivers_death(kafka: Broker, tmp_path: Path) ->
 
         worker.wait_until("the second was there", lambda: values()[-1] == b"second")
         assert set(values()) == {b"first", b"second"}, "the first may come twice"
+        assert worker.end() == 0
+    finally:
+        worker.close()
+
+
+def test_executors_with_an_unfit_python_are_told_until_they_have_another(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    python, lines = tmp_path / "executor" / "bin" / "python", tmp_path / "lines"
+    properties = {**CLUSTER, "spark.pyspark.python": str(python)}
+    worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=properties)
+    lines.write_text("first\n")
+    why = f"Executors have no {python}; set spark.pyspark.python"
+    try:
+        worker.start()
+        worker.create("lines", source(lines, "unfit"))
+        worker.wait_until("the reason was logged", lambda: why in worker.log_text())
+        worker.wait_until("the task said it", lambda: any(why in each for each in worker.traces("lines")))
+        assert worker.states("lines") == ["RUNNING", "UNASSIGNED"]
+        assert end_of(kafka.bootstrap, "unfit") == 0
+        assert bare_python(tmp_path / "executor") == python
+        worker.wait_for_states("lines", ["RUNNING", "RUNNING"])
+        worker.wait_until("the line was there", lambda: end_of(kafka.bootstrap, "unfit") == 1)
         assert worker.end() == 0
     finally:
         worker.close()
