@@ -1,24 +1,28 @@
-"""`kraal doctor` on worker files whose brokers answer, hold unfit topics, or are away. About 8 s."""
+"""`kraal doctor` on worker files whose brokers answer, hold unfit topics, refuse the user, or are away. About 12 s."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # documented there
 
 from kraal.broker.broker import Broker, free_port
 from kraal.cli.main import main
+from tests.fakes.kafka.secured_kafka import SecuredKafka
 
 pytestmark = pytest.mark.ci
 
 
-def examined(tmp_path: Path, bootstrap: str, tag: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return the exit code and the findings for a distributed worker with topics of its own."""
+def examined(tmp_path: Path, bootstrap: str, tag: str, **more: str) -> tuple[int, list[dict[str, Any]]]:
+    """Return the exit code and the findings for a distributed worker with topics of its own; `more`: its login."""
     converter = "org.apache.kafka.connect.json.JsonConverter"
     lines = [
         f"bootstrap.servers={bootstrap}",
@@ -26,6 +30,7 @@ def examined(tmp_path: Path, bootstrap: str, tag: str) -> tuple[int, list[dict[s
         *(f"{each}.storage.topic={each}-{tag}" for each in ("config", "offset", "status")),
         *(f"{each}.converter={converter}" for each in ("key", "value")),
         f"listeners=http://127.0.0.1:{free_port()}",
+        *(f"{key}={value}" for key, value in more.items()),
     ]
     file = tmp_path / "worker.properties"
     file.write_text("\n".join(lines))
@@ -42,6 +47,17 @@ def create(bootstrap: str, name: str, partitions: int, policy: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config={"cleanup.policy": policy})
     admin.create_topics([new])[name].result(20)
+    deadline_s = time.monotonic() + 20
+    while not is_known(admin, name):  # the controller answers before the broker knows the topic
+        assert time.monotonic() < deadline_s, f"the broker does not know {name}"
+
+
+def is_known(admin: AdminClient, name: str) -> bool:
+    try:
+        admin.describe_topics(TopicCollection([name]))[name].result(20)
+    except KafkaException:
+        return False
+    return True
 
 
 def test_a_sound_worker_whose_topics_are_still_to_be_created(kafka: Broker, tmp_path: Path) -> None:
@@ -76,3 +92,59 @@ def test_a_broker_that_is_away(tmp_path: Path) -> None:
     [away] = [each for each in found if each["id"] == "broker.reachable"]
     assert "Connection refused" in away["what"]
     assert "security.protocol" in away["fix"]
+
+
+def test_permissions_of_the_workers_user(kafka_with_logins: SecuredKafka, tmp_path: Path) -> None:
+    kafka, tag = kafka_with_logins, uuid4().hex
+    login = kafka.certificate()
+    bootstrap = login.pop("bootstrap.servers")
+    create(kafka.plain, f"config-{tag}", 1, "compact")
+
+    def acls() -> list[tuple[str, str]]:
+        found = examined(tmp_path, bootstrap, tag, **login)[1]
+        return [(each["id"], each["level"]) for each in found if each["area"] == "acls"]
+
+    assert acls() == [*[("acls.topics", "error")] * 3, ("acls.group", "error")]
+
+    kafka.allow("TOPIC", f"config-{tag}", "READ")
+    kafka.allow("GROUP", f"doctor-{tag}", "READ")
+    eventually(acls, [*[("acls.topics", "error")] * 3, ("acls.group", "ok")])
+
+    for each in ("config", "offset", "status"):
+        kafka.allow("TOPIC", f"{each}-{tag}", "READ", "WRITE", "DESCRIBE_CONFIGS", "CREATE")
+    eventually(acls, [("acls.topics", "ok"), ("acls.group", "ok"), ("acls.cluster", "hint")])
+
+    for each in ("offset", "status"):
+        create(kafka.plain, f"{each}-{tag}", 1, "compact")
+    eventually(acls, [*[("acls.topics", "ok")] * 3, ("acls.group", "ok")])
+
+
+def test_a_broker_without_acls_allows_everything(kafka: Broker, tmp_path: Path) -> None:
+    tag = uuid4().hex
+    create(kafka.bootstrap, f"config-{tag}", 1, "compact")
+    produce(kafka.bootstrap, f"config-{tag}", ahead_ms=3_600_000)
+    found = examined(tmp_path, kafka.bootstrap, tag)[1]
+    assert [(each["id"], each["level"]) for each in found if each["area"] == "acls"] == [
+        ("acls.topics", "ok"),
+        ("acls.group", "ok"),
+        ("acls.cluster", "ok"),
+    ]
+    [clock] = [each for each in found if each["id"] == "clock.records"]
+    assert (clock["level"], f"config-{tag} is from 3,6" in clock["what"]) == ("warning", True), clock
+
+
+def produce(bootstrap: str, topic: str, *, ahead_ms: int) -> None:
+    """Write a record of now and one from the future."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    now_ms = round(time.time() * 1000)
+    for ms in (now_ms + ahead_ms, now_ms):
+        producer.produce(topic, b"value", b"key", timestamp=ms)
+    assert producer.flush(20) == 0
+
+
+def eventually(ask: Callable[[], list[tuple[str, str]]], expected: list[tuple[str, str]]) -> None:
+    """Ask until brokers apply an ACL that was just created."""
+    deadline_s = time.monotonic() + 20
+    while (found := ask()) != expected and time.monotonic() < deadline_s:
+        pass
+    assert found == expected
