@@ -5,7 +5,7 @@ A broker without an authorizer allows all of them. Source: KIP-430.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,12 +135,10 @@ def _of_workers(settings: Mapping[str, str], group: str, timeout_s: float) -> Pe
     return found
 
 
-def _decoded(error: int, operations: int) -> Permissions:
-    """Decode an answer; `operations` has a bit for each operation, and only the sign if the broker does not tell."""
+def _decoded(error: int, operations: Collection[int] | None) -> Permissions:
+    """Decode an answer; `operations` has their numbers in Kafka, and is None if the broker does not tell."""
     if error in _REFUSED:
         return Permissions(refused=True)
     if error in _UNKNOWN:
         return Permissions(missing=True)
-    return Permissions(
-        frozenset(each.name for each in AclOperation if each.value > 0 and operations >> each.value & 1)
-    )
+    return Permissions(frozenset(each.name for each in AclOperation if each.value in (operations or ())))

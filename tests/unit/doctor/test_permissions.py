@@ -213,9 +213,9 @@ def test_another_error_names_the_resource(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class FakeGroups(permissions.WorkerGroups):
-    """kafka-python's admin client, answered by a broker with one error and the bits of operations."""
+    """kafka-python's admin client, answered by a broker with one error and the numbers of operations."""
 
-    answer: tuple[int, int] | Exception = (0, 0)
+    answer: tuple[int, set[int] | None] | Exception = (0, None)
     closed = 0
 
     def __init__(self, **options: Any) -> None:
@@ -248,17 +248,17 @@ def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
 @pytest.mark.parametrize(
     ("answer", "found"),
     [
-        ((0, 1 << 3 | 1 << 8), Permissions(frozenset({"READ", "DESCRIBE"}))),
-        ((0, -(2**31)), Permissions()),
-        ((30, -(2**31)), Permissions(refused=True)),
-        ((69, -(2**31)), MISSING),
+        ((0, {3, 8}), Permissions(frozenset({"READ", "DESCRIBE"}))),
+        ((0, None), Permissions()),
+        ((30, None), Permissions(refused=True)),
+        ((69, None), MISSING),
         (GroupAuthorizationFailedError(), Permissions(refused=True)),
     ],
 )
 def test_a_group_that_workers_use_is_asked_for_in_another_way(
     monkeypatch: pytest.MonkeyPatch,
     in_use: PermissionsReader,
-    answer: tuple[int, int] | Exception,
+    answer: tuple[int, set[int] | None] | Exception,
     found: Permissions,
 ) -> None:
     monkeypatch.setattr(FakeGroups, "answer", answer)
