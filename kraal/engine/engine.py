@@ -27,10 +27,6 @@ from kraal.engine.pace import Pace
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Session, reason_of, scratch_directory
 from kraal.engine.session.slots import Slots
-from kraal.engine.sink.executor import SinkExecutor
-from kraal.engine.source.exactly_once import TransactionalSourceExecutor
-from kraal.engine.source.executor import SourceExecutor
-from kraal.engine.streaming.real_time_executor import StreamExecutor
 from kraal.engine.streaming.real_time_query import CHECKPOINTS
 from kraal.engine.task_plugins import Chains, Plugins, task_class
 from kraal.engine.task_run import TaskRun
@@ -250,6 +246,12 @@ class SparkEngine:
         Raises HeapExhausted for a task that must not run again, ConfigInvalid, and the registry's errors for unknown
         names.
         """
+        # Imported with the first task, because they import Arrow, for which REST's start need not wait.
+        from kraal.engine.sink.executor import SinkExecutor  # noqa: PLC0415 - see above
+        from kraal.engine.source.exactly_once import TransactionalSourceExecutor  # noqa: PLC0415 - see above
+        from kraal.engine.source.executor import SourceExecutor  # noqa: PLC0415 - see above
+        from kraal.engine.streaming.real_time_executor import StreamExecutor  # noqa: PLC0415 - see above
+
         self.quarantine.check(spec.task)
         check_urls(self._context.worker, spec.connector_config)
         context = replace(self._context, jobs=self._jobs.of(owner))

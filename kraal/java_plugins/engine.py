@@ -11,7 +11,6 @@ from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.core.errors import KraalError
 from kraal.core.ids import TaskId
 from kraal.engine.api import Failed
-from kraal.java_plugins.chains.run import ChainedRun
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
 from kraal.java_plugins.run import JavaRun
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from kraal.core.ids import Config, Instance
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, EngineState, Run, RunEvent, Stopped, TaskSpec
+    from kraal.java_plugins.chains.run import ChainedRun
     from kraal.java_plugins.host import PluginHost
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.metrics.thread_pools import PoolState
@@ -115,6 +115,9 @@ class JavaPluginEngine:
         kind = self._chained_kind(spec)
         if kind is None:
             return self._inner.open(spec, offsets, report)
+        # Imported late because it imports Arrow, for which REST's start need not wait.
+        from kraal.java_plugins.chains.run import ChainedRun  # noqa: PLC0415 - see above
+
         host = self._hosts.take(spec.task.connector, spec.connector_config)
         run = ChainedRun(
             host,

@@ -12,7 +12,7 @@ from kraal.cli.main import main
 from kraal.worker import process
 
 def start(*given, **others):
-    print(*{"jinja2", "kafka", "py4j", "pyspark.sql"} & {*sys.modules}, "REST", flush=True)
+    print(*{"jinja2", "kafka", "numpy", "py4j", "pyarrow", "pyspark.sql"} & {*sys.modules}, "REST", flush=True)
     os._exit(0)
 
 engine = process.spark_engine
