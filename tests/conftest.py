@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -19,10 +20,16 @@ _stderr = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep a descriptor of standard error: pytest captures the original one during tests."""
+    """Keep a descriptor of standard error: pytest captures the original one during tests.
+
+    A shell starts what it runs in the background with SIGINT ignored, and programs inherit that; those that tests start
+    must not.
+    """
     descriptor = os.dup(sys.stderr.fileno())
     config.stash[_stderr] = descriptor
     config.add_cleanup(lambda: os.close(descriptor))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
