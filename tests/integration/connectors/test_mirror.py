@@ -25,9 +25,11 @@ from kraal.connectors.mirror.topics import source_partition
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Opened, Stopped
 from kraal.plugins.api import RetriableError, TopicPartition
+from scripts.harness.processes import wait_until
 from tests.fakes.spark.stage import Opening, Stage
 from tests.fakes.workers.examples import example
 
+LIMIT_S = 20.0
 Message = tuple[int, bytes | None, bytes | None, Any, tuple[int, int]]
 """Partition, key, value, headers, kind of time and time."""
 
@@ -134,7 +136,7 @@ def test_offsets_that_are_gone_are_reset_and_the_gap_is_logged(
     stage.produce(topic, [str(n) for n in range(10)])
     admin = AdminClient({"bootstrap.servers": stage.address})
     for answer in admin.delete_records([ck.TopicPartition(topic, 0, 4)]).values():
-        answer.result(20)
+        answer.result(LIMIT_S)
     place = TopicPartition(topic, 0)
     late = {source_partition("west", place): {"offset": 77}}
     mirror = Mirror(stage, f"{topic}-0,{topic}-7", offsets=dict(late))
@@ -161,7 +163,7 @@ def test_the_target_gets_topics_as_the_source_has_them(bootstrap: str) -> None:
         1,
         config={"cleanup.policy": "compact", "min.insync.replicas": "1", "retention.ms": "86400000"},
     )
-    admin.create_topics([new])[name].result(20)
+    admin.create_topics([new])[name].result(LIMIT_S)
     config = config_of(bootstrap, {"topics": f"{name}.*"})
     clusters = Clusters(config, MIRROR.parse(config))
 
@@ -169,14 +171,21 @@ def test_the_target_gets_topics_as_the_source_has_them(bootstrap: str) -> None:
         """Return the partitions of the topic; other tests may have left a topic of heartbeats, which is copied too."""
         return [each for each in clusters.refresh() if each.topic == name]
 
-    assert refreshed() == [TopicPartition(name, 0), TopicPartition(name, 1)]
+    def copied() -> int:
+        """Return the number of the copy's partitions."""
+        return len(admin.list_topics(f"west.{name}").topics[f"west.{name}"].partitions)
+
+    # The controller answers before the broker knows what was created.
+    two = [TopicPartition(name, 0), TopicPartition(name, 1)]
+    wait_until("the source had the topic", lambda: refreshed() == two, timeout_s=LIMIT_S)
+    wait_until("the target had its copy", lambda: copied() == 2, timeout_s=LIMIT_S)
     copy = ConfigResource(ResourceType.TOPIC, f"west.{name}")
-    found = admin.describe_configs([copy])[copy].result(20)
+    found = admin.describe_configs([copy])[copy].result(LIMIT_S)
     own = {key for key, entry in found.items() if ConfigSource(entry.source).name == "DYNAMIC_TOPIC_CONFIG"}
     assert own == {"cleanup.policy", "retention.ms"}
-    admin.create_partitions([NewPartitions(name, 3)])[name].result(20)
-    assert len(refreshed()) == 3
-    assert len(admin.list_topics(f"west.{name}").topics[f"west.{name}"].partitions) == 3
+    admin.create_partitions([NewPartitions(name, 3)])[name].result(LIMIT_S)
+    wait_until("the source had a third partition", lambda: len(refreshed()) == 3, timeout_s=LIMIT_S)
+    wait_until("the target had it, too", lambda: copied() == 3, timeout_s=LIMIT_S)
     many = {**config, "replication.factor": "3", "source.cluster.alias": "far"}
     with pytest.raises(RetriableError, match="none could be created"):
         Clusters(many, MIRROR.parse(many)).refresh()
