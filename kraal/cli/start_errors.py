@@ -36,12 +36,9 @@ def run_and_exit(run: Callable[[], int], style: LogFormat, *, examined: Path | N
     try:
         code = run()
     except KraalError as exc:
-        if examined is not None and not isinstance(
-            exc, BadRequest
-        ):  # whose message names what is wrong in the file
-            exc.hint = (
-                exc.hint or f"`kraal doctor {shlex.quote(str(examined))}` checks what this worker needs."
-            )
+        is_in_file = isinstance(exc, BadRequest)  # the message names what is wrong
+        if examined is not None and not is_in_file and not exc.hint:
+            exc.hint = f"`kraal doctor {shlex.quote(str(examined))}` checks what this worker needs."
         print_start_error(exc, style)
         code = START_FAILED
     raise click.exceptions.Exit(code)

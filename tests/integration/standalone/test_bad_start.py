@@ -28,6 +28,14 @@ def ended(worker: WorkerProcess) -> tuple[int, str]:
     return code, text
 
 
+def with_hint(lines: str) -> tuple[str, bool]:
+    """Return the lines of an error without the last one, and whether that leads to `kraal doctor`."""
+    error, _, hint = lines.rstrip("\n").rpartition("\n")
+    return error, hint.startswith("Hint: `kraal doctor ") and hint.endswith(
+        "` checks what this worker needs."
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -83,25 +91,30 @@ def test_a_config_provider_that_is_nowhere_ends_the_worker_with_2(own_worker: Ma
 def test_worker_properties_that_are_not_there(own_worker: Make, tmp_path: Path) -> None:
     code, text = ended(own_worker(properties={"offset.storage.file.filename": str(tmp_path)}))
     assert code == 2
-    assert text.splitlines()[-1].startswith(f"Error: cannot read the offset file {tmp_path}: ")
+    error, leads_to_doctor = with_hint(text)
+    assert error.splitlines()[-1].startswith(f"Error: cannot read the offset file {tmp_path}: ")
+    assert leads_to_doctor
 
 
-def test_a_taken_port_is_one_sentence(own_worker: Make) -> None:
+def test_a_taken_port_is_one_sentence_and_a_hint(own_worker: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, text = ended(own_worker(properties={"listeners": f"http://127.0.0.1:{port}"}))
     assert code == 2
-    assert text == (
+    error, leads_to_doctor = with_hint(text)
+    assert error == (
         f"Error: Cannot listen on 127.0.0.1:{port}: the port is in use. "
-        "Stop the process that uses it, or change `listeners`.\n"
+        "Stop the process that uses it, or change `listeners`."
     )
+    assert leads_to_doctor
 
 
 def test_a_second_worker_with_the_same_files_is_refused(worker: WorkerProcess, own_worker: Make) -> None:
     second = own_worker(properties={"offset.storage.file.filename": str(worker.offset_file)})
     code, text = ended(second)
     assert code == 2
-    assert text.splitlines() == [
-        f"Error: the log at {worker.offset_file}.kraal/config is in use by another worker"
-    ]
+    assert with_hint(text) == (
+        f"Error: the log at {worker.offset_file}.kraal/config is in use by another worker",
+        True,
+    )
     assert worker.get("/health").status == 200
