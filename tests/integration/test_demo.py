@@ -93,7 +93,7 @@ def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) ->
     assert errors_of(done.stdout) == errors_of(readme), "the README shows what is printed"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> None:
     done = run(scratch, "--cluster", "3", "--once", "--lines", "6000", "--port", "0")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -104,6 +104,7 @@ def leads(worker: WorkerProcess) -> bool:
     return bool(urls) and urls[-1] == f"{worker.url}/"
 
 
+@pytest.mark.slow
 def test_lines_keep_flowing_when_leaders_of_either_kind_die(
     own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
 ) -> None:

@@ -124,13 +124,10 @@ def test_a_group_of_an_older_protocol_is_rolled_to_static(start: Start, protocol
     plan.roll()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "protocol",
-    [
-        "sessioned",
-        pytest.param("eager", marks=pytest.mark.slow),
-        pytest.param("compatible", marks=pytest.mark.slow),
-    ],
+    ["sessioned", "eager", "compatible"],
 )
 def test_the_test_plan_of_the_kip(start: Start, protocol: str) -> None:
     plan = start(protocol)

@@ -22,6 +22,7 @@ def mixed(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:
     cluster.close()
 
 
+@pytest.mark.slow
 def test_static_lists_take_effect_when_the_last_java_worker_leaves(
     mixed: MixedCluster, kafka: Broker, tmp_path: Path
 ) -> None:

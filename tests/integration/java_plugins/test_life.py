@@ -145,7 +145,7 @@ def test_levels_of_java_s_loggers_are_set_over_rest(cluster: ProcessCluster) -> 
         cluster.delete(name)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_distributed_worker_starts_spark_when_its_group_has_a_connector_in_python(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:

@@ -63,6 +63,7 @@ def test_when_the_broker_comes_every_line_arrives(pipe: Pipe, broker: Broker) ->
     pipe.worker.wait_until("it knew the cluster", lambda: bool(pipe.worker.get("/").body["kafka_cluster_id"]))
 
 
+@pytest.mark.slow
 def test_an_outage_in_the_middle_fails_nothing_and_loses_nothing(pipe: Pipe, broker: Broker) -> None:
     before = pipe.sink_size()
     pipe.write(2_000_000)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 FOUND = re.findall(
