@@ -101,6 +101,24 @@ def test_a_spark_worker_is_killed_with_its_executors(flow: Flow) -> None:
     cluster.start_worker("worker-0")
 
 
+def test_only_the_process_of_a_spark_worker_is_killed(flow: Flow) -> None:
+    flow.write()
+    flow.wait_until_flowing()
+    cluster = flow.place.cluster
+    executors = set(cluster.executors())
+    name = next(
+        each
+        for each in ("worker-0", "worker-1")
+        if executors & {process.pid for process in cluster.running(each).tree()}
+    )
+    killed = cluster.running(name)
+    killed.kill()
+    until(lambda: killed.tree() == [], "its executors ended, too", 60.0)
+    flow.write()
+    flow.wait_until_through()
+    cluster.start_worker(name)
+
+
 def test_the_master_is_killed_and_knows_nothing_when_it_is_back(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
