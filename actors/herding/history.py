@@ -22,6 +22,7 @@ from kraal.cluster.state.config_replay import (
 )
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.ids import TargetState, TaskId
+from kraal.core.printable import first_of
 from kraal.journal.authors import ConfigWritten, Deleted, LevelSet, OffsetsChanged, Restarted, TargetSet
 from kraal.journal.causes import Cause, Kind
 from kraal.journal.configs import Written, changed_keys
@@ -298,5 +299,4 @@ def _config_text(before: Config | None, after: Config) -> str:
     keys = changed_keys(before, after)
     if not keys:
         return "config written again without a change"
-    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
-    return f"config changed: {', '.join(keys[:_SHOWN_KEYS])}{more}"
+    return f"config changed: {first_of(keys, _SHOWN_KEYS)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 _NO_GLYPH = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -29,6 +30,12 @@ def _escaped(character: str) -> str:
 def one_line(text: str) -> str:
     """Return a text with its lines joined by spaces."""
     return printable(" ".join(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def first_of(texts: Sequence[str], most: int) -> str:
+    """Return the first `most` texts as a list, with the number of the others: `a, b and 3 more`."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def first_line(text: str | None) -> str:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from kraal.core.printable import first_of
 from kraal.core.traces import root_cause
 from kraal.doctor.finding import Finding, Level, ok
 
@@ -89,7 +90,7 @@ def plugins(url: str, found: Found, listed: Sequence[Mapping[str, Any]]) -> Iter
             if wanted not in known and "${" not in wanted:
                 users.setdefault(wanted, []).append(name)
     for wanted, names in users.items():
-        what = f"{url} lacks the plugin {wanted}, which is needed by {_some(names)}"
+        what = f"{url} lacks the plugin {wanted}, which is needed by {first_of(names, _SHOWN)}"
         fix = "Install the plugin on every worker, in a directory of plugin.path or with `kraal plugins add`."
         yield Finding("connectors.plugins", Level.WARNING, what, fix)
     if found and not users:
@@ -107,12 +108,7 @@ def _cause(part: Mapping[str, Any]) -> str:
 
 
 def _places(tasks: Sequence[Mapping[str, Any]]) -> str:
-    return _some([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks])
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more
+    return first_of([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks], _SHOWN)
 
 
 def _classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution, distributions
 from pathlib import Path
 
+from kraal.core.printable import first_of
 from kraal.doctor.finding import Finding, Level, ok
 
 _SHOWN = 3
@@ -37,16 +38,21 @@ def judged(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Find
     changed = [str(each) for each in recorded if str(each) not in missing and not _is_as_recorded(each)]
     if missing:
         yield Finding(
-            "install.files", Level.ERROR, f"Files of Kraal are missing: {_some(missing)}", _REINSTALL
+            "install.files",
+            Level.ERROR,
+            f"Files of Kraal are missing: {first_of(missing, _SHOWN)}",
+            _REINSTALL,
         )
     owners = _owners(changed, others)
     if owners:
         taken = [each for each in changed if each in owners]
-        what = f"{', '.join(sorted({*owners.values()}))} has replaced files of Kraal: {_some(taken)}"
+        what = (
+            f"{', '.join(sorted({*owners.values()}))} has replaced files of Kraal: {first_of(taken, _SHOWN)}"
+        )
         yield Finding("install.files", Level.ERROR, what, _REINSTALL)
     edited = [each for each in changed if each not in owners]
     if edited:
-        what = f"Files of Kraal are not those that were installed: {_some(edited)}"
+        what = f"Files of Kraal are not those that were installed: {first_of(edited, _SHOWN)}"
         yield Finding("install.files", Level.WARNING, what, _REINSTALL)
     if not recorded:
         yield Finding(
@@ -86,8 +92,3 @@ def _owners(changed: Collection[str], others: Iterable[Distribution]) -> dict[st
         for file in each.files or ()
         if str(file) in wanted
     }
-
-
-def _some(files: Collection[str]) -> str:
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return ", ".join([*files][:_SHOWN]) + more

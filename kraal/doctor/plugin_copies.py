@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from kraal.core.printable import first_of
 from kraal.doctor.finding import Finding, Level, ok
 from kraal.doctor.plugin_jars import Contents, Copy, places, read_places
 from kraal.java_plugins.catalog import JavaPlugin
@@ -68,10 +69,8 @@ def duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
 
 
 def _duplicate(where: Sequence[Copy], classes: Sequence[str]) -> Finding:
-    more = f" and {len(classes) - _SHOWN} more" if len(classes) > _SHOWN else ""
-    names = ", ".join(classes[:_SHOWN]) + more
     jars = ", ".join(f"{each.jar} ({each.version or 'unknown version'})" for each in where)
-    what = f"{names}: in {jars}"
+    what = f"{first_of(classes, _SHOWN)}: in {jars}"
     if len({each.place for each in where}) < len(where):
         fix = (
             "Remove all but one of the jars: they are one plugin, and which of them Java uses is accidental."

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from kraal.core.printable import first_of
+
 _MOST: Final = 10
 """Maximum number of owners of stuck calls in a message."""
 
@@ -42,10 +44,9 @@ def why_unhealthy(pools: Sequence[PoolState]) -> str | None:
         if pool.is_exhausted:
             since = datetime.fromtimestamp(min(call.since_s for call in pool.stuck), UTC)
             names = sorted({call.owner for call in pool.stuck})
-            more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
             return (
                 f"All {len(pool.stuck)} threads of the pool {pool.name} are held by calls that do not return, the "
-                f"first since {since.isoformat(timespec='seconds')}, by: {', '.join(names[:_MOST])}{more}. "
+                f"first since {since.isoformat(timespec='seconds')}, by: {first_of(names, _MOST)}. "
                 "Restart the worker."
             )
     return None

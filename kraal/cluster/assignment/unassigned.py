@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from kraal.cluster.assignment.rebalance import AssignorState, Round
+from kraal.core.printable import first_of
 from kraal.protocol.group import CONNECTOR, Job
 
 _SHOWN = 5
@@ -93,6 +94,4 @@ def why_rebalanced(
 
 def some_jobs(jobs: Iterable[Job]) -> str:
     """Return the first few jobs as text, with the number of the others."""
-    names = [job_text(job) for job in sorted(jobs)]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return first_of([job_text(job) for job in sorted(jobs)], _SHOWN)

@@ -41,7 +41,7 @@ _OF_THE_SIMULATION: Final = frozenset({"FollowOn", "_HeartbeatDue"})
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Neither collect garbage, for the heaps of all workers are one here, nor log what followers wait for."""
+    """Turn off the garbage collector, because all workers share one heap here, and the log of followers that wait."""
     gc.collect()
     gc.disable()
     actors = logging.getLogger("actors")
@@ -93,7 +93,7 @@ class SimulatedCluster:
         return self._cluster.now_s
 
     def watch(self, *, by_worker: bool = False) -> None:
-        """Measure anew; `by_worker` divides the time by workers, which takes longer."""
+        """Start a new measurement; with `by_worker`, also the time of each worker, which makes it slower."""
         self.longest = (0.0, "")
         self.spent.clear()
         self._owners = {} if by_worker else None

@@ -73,7 +73,7 @@ class Choice:
 
     @property
     def told(self) -> str:
-        """The restrictions, for a sentence; empty if there are none."""
+        """The filters in words, such as `in state failed, of type sink`; empty if there are none."""
         found = {
             "in state": self.state, "of type": self.type, "on worker": self.worker,
             "with a name or class that contains": self.q and f"“{self.q}”",
@@ -155,9 +155,12 @@ def choice_of(query: Mapping[str, str]) -> Choice:
 
 def matching(rows: Iterable[Row], choice: Choice) -> list[Row]:
     """Return all connectors that match, in the list's order."""
-    found = [
-        row for row in _in_any_state(rows, choice) if not choice.state or row.state.value == choice.state
-    ]
+    return _in_state(_in_any_state(rows, choice), choice)
+
+
+def _in_state(near: Iterable[Row], choice: Choice) -> list[Row]:
+    """Return those of the rows that are in the chosen state, in the list's order."""
+    found = [row for row in near if not choice.state or row.state.value == choice.state]
     found.sort(key=lambda row: (RANK[row.state], row.name))
     key = SORTS.get(choice.sort.removeprefix("-"))
     if key is not None:
@@ -180,7 +183,7 @@ def listing(rows: Iterable[Row], choice: Choice, *, numbers: bool) -> Listing:
     """Return the page that the reader chose."""
     everything = list(rows)
     near = _in_any_state(everything, choice)
-    found = matching(near, choice)
+    found = _in_state(near, choice)
     pages = max(1, -(-len(found) // PER_PAGE))
     page = min(max(choice.page, 1), pages)
     return Listing(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -118,10 +118,10 @@ def _checked(row: StartRow, *, sink: bool) -> StartRow:
     return replace(row, partition_error=partition, offset_error=offset)
 
 
-def _error(text: str, what: str, check: object) -> str:
+def _error(text: str, what: str, check: Callable[[str], None] | None) -> str:
     try:
         found = json_object(text, what, may_be_null=False)
-        if callable(check):
+        if check is not None:
             check(found)
     except ValueError as exc:
         return f"{exc}."
