@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kraal.cluster.state.wanted_work import Assignment
+from kraal.cluster.views.rebalances import rebalance_of, with_latest
 from kraal.core.errors import Momentary, NotLeader, NotOwner
 from kraal.core.ids import connector_of
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from actors.membership.single_node import Membership
     from actors.messages.herder import AssignmentReceived, WorkRevoked
     from kraal.cluster.assignment.leader import GroupPlan
+    from kraal.cluster.views.rebalances import Rebalance
+    from kraal.cluster.views.snapshot import Snapshot
     from kraal.core.ids import ConnectorName, Instance
 
 log = logging.getLogger(__name__)
@@ -108,11 +111,24 @@ class Rebalances:
             is_leader=message.is_leader,
             protocol=message.protocol,
             plan=message.plan,
-            planned_ms=state.clock.wall_ms(),
+            rebalances=self._latest(message),
         )
         if everything:
             names = state.told_names() | set(state.snapshot.config.connectors)
         state.apply_wanted(names)
+
+    def _latest(self, message: AssignmentReceived) -> tuple[Rebalance, ...]:
+        """Return the latest rebalances; a standalone worker has none, and a repeated assignment adds none."""
+        known = self._state.snapshot
+        if self._state.settings.standalone or _is_repeated(message, known):
+            return known.rebalances
+        latest = rebalance_of(
+            message.plan,
+            generation=message.generation,
+            leader_url=message.leader_url,
+            now_ms=self._state.clock.wall_ms(),
+        )
+        return with_latest(known.rebalances, latest)
 
     def lost(self, reason: str) -> None:
         """Handle the loss of the group: no leader is known."""
@@ -166,3 +182,12 @@ class Rebalances:
         self._state.history.closing(self._state.announced)
         self._state.assignment = Assignment()
         self._state.apply_wanted({connector_of(i) for i in self._state.announced})
+
+
+def _is_repeated(message: AssignmentReceived, known: Snapshot) -> bool:
+    """Return whether an assignment was received before: a new herder asks for it once more."""
+    if not known.rebalances:
+        return False
+    latest = known.rebalances[0]
+    same = (latest.generation, latest.leader_url) == (message.generation, message.leader_url)
+    return same and known.plan is message.plan

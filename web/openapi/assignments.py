@@ -17,6 +17,18 @@ def _about(schema: Schema, about: str) -> dict[str, Json]:
 
 _LISTED: Final[Schema] = {**_TEXTS, "type": ["array", "null"]}
 _REBALANCE: Final = object_of({"completed_ms": NUMBER, "reason": TEXT, "delay_ms": NUMBER}, maybe=True)
+_MAYBE_NUMBER: Final[Schema] = {"type": ["integer", "null"]}
+_LATEST: Final = object_of(
+    {
+        "generation": NUMBER,
+        "completed_ms": NUMBER,
+        "leader": MAYBE_TEXT,
+        "reason": _about(
+            MAYBE_TEXT, "Null: another worker led it, and this leader does not know its reason."
+        ),
+        "delay_ms": _about(_MAYBE_NUMBER, "Null: as with the reason."),
+    }
+)
 _WORKER: Final = object_of(
     {
         "url": MAYBE_TEXT,
@@ -32,7 +44,7 @@ _WORKER: Final = object_of(
 _WAITING: Final = object_of(
     {
         "connector": TEXT,
-        "task": _about({"type": ["integer", "null"]}, "Null: the connector itself."),
+        "task": _about(_MAYBE_NUMBER, "Null: the connector itself."),
         "state": {"type": "string", "enum": ["unlisted", "moving", "lost"]},
         "reason": TEXT,
     }
@@ -45,6 +57,10 @@ ASSIGNMENTS: Final[Schema] = object_of(
         "leader": MAYBE_TEXT,
         "note": _about(MAYBE_TEXT, "Why static assignments are ignored; null: they apply."),
         "rebalance": _about(_REBALANCE, "The latest rebalance and its reason."),
+        "rebalances": _about(
+            list_of(_LATEST),
+            "The last ten rebalances that the leader took part in since it started, the latest first.",
+        ),
         "workers": list_of(_WORKER),
         "waiting": _about(list_of(_WAITING), "Connectors and tasks that are assigned to no worker."),
     }

@@ -30,8 +30,8 @@ _MS = 1000
 def assignments(rest: Rest, *, style: str) -> None:
     """Show the workers of the cluster, their static assignments (KIP-987), and what they run.
 
-    Also shows unassigned connectors and tasks with the reason, and the last rebalance with its cause. Any worker
-    accepts the request and forwards it to the leader.
+    Also shows unassigned connectors and tasks with the reason, and the last ten rebalances with their causes, as far
+    as the leader knows them. Any worker accepts the request and forwards it to the leader.
     """
     try:
         found: dict[str, Any] = rest.get("admin", "assignments")
@@ -51,6 +51,9 @@ def assignments(rest: Rest, *, style: str) -> None:
         emit_table(("WAITING", "WHY"), _waiting_rows(found["waiting"]), "")
     for line in _closing(found):
         say(f"\n{line}")
+    if earlier := found.get("rebalances", [])[1:]:
+        say("")
+        emit_table(("EARLIER", "GENERATION", "LEADER", "WHY"), _earlier_rows(earlier), "")
 
 
 def _worker_rows(workers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
@@ -72,19 +75,32 @@ def _waiting_rows(waiting: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, .
         yield f"{each['connector']}{task}", each["reason"]
 
 
+def _earlier_rows(rebalances: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for each in rebalances:
+        yield (
+            _when(each["completed_ms"]),
+            str(each["generation"]),
+            each["leader"] or "-",
+            each["reason"] or "not known: another worker led",
+        )
+
+
+def _when(ms: int) -> str:
+    return datetime.fromtimestamp(ms / _MS, UTC).isoformat(" ", "seconds")
+
+
 def _closing(found: Mapping[str, Any]) -> Iterator[str]:
     if found["note"]:
         yield found["note"]
     last = found["rebalance"]
     if last is None:
         return
-    when = datetime.fromtimestamp(last["completed_ms"] / _MS, UTC).isoformat(" ", "seconds")
     delay = (
         f"; the next rebalance follows within {last['delay_ms'] / _MS:g} s to reassign lost work"
         if last["delay_ms"]
         else ""
     )
     yield (
-        f"Last rebalance: generation {found['generation']} of protocol {found['protocol']}, {when}, led by "
-        f"{found['leader']}\n{last['reason']}{delay}"
+        f"Last rebalance: generation {found['generation']} of protocol {found['protocol']}, "
+        f"{_when(last['completed_ms'])}, led by {found['leader']}\n{last['reason']}{delay}"
     )

@@ -23,8 +23,9 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
     """Return the leader's decisions; for a standalone worker, that it runs everything.
 
     Shape: protocol, generation, leader, note (text or null), rebalance {completed_ms, reason, delay_ms} or null,
-    workers [{url, kind, static_connectors, static_tasks, connectors, tasks}] by URL, waiting [{connector, task, state,
-    reason}]. Tasks are ids, as in `static.tasks`; a null `task` is the connector itself.
+    rebalances [{generation, completed_ms, leader, reason, delay_ms}] (the latest first; reason and delay_ms are null
+    if another worker led), workers [{url, kind, static_connectors, static_tasks, connectors, tasks}] by URL, waiting
+    [{connector, task, state, reason}]. Tasks are ids, as in `static.tasks`; a null `task` is the connector itself.
     """
     plan = snapshot.plan
     protocol = snapshot.protocol
@@ -34,15 +35,17 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
         "leader": snapshot.leader_url,
         "note": IGNORED if protocol is not None and not protocol.static else None,
         "rebalance": _rebalance(snapshot, plan),
+        "rebalances": [each.to_json() for each in snapshot.rebalances],
         "workers": _alone(snapshot) if plan is None else _workers(plan),
         "waiting": [] if plan is None else _waiting(plan),
     }
 
 
 def _rebalance(snapshot: Snapshot, plan: GroupPlan | None) -> Json:
-    if plan is None:
+    if plan is None or not snapshot.rebalances:
         return None
-    return {"completed_ms": snapshot.planned_ms, "reason": plan.why, "delay_ms": plan.delay_ms}
+    latest = snapshot.rebalances[0]
+    return {"completed_ms": latest.completed_ms, "reason": latest.reason, "delay_ms": latest.delay_ms}
 
 
 def _alone(snapshot: Snapshot) -> list[Json]:

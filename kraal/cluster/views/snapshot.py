@@ -9,6 +9,7 @@ from kraal.cluster.assignment.leader import GroupPlan
 from kraal.cluster.decisions.auto_restart import Watched
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.statuses import StatusState
+from kraal.cluster.views.rebalances import Rebalance
 from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.core.ids import Config, ConnectorName, Generation, Instance, WorkerId
 from kraal.protocol.group import GroupProtocol
@@ -42,8 +43,8 @@ class Snapshot:
     """Protocol of the group since the last rebalance; None in standalone mode and before the first one."""
     plan: GroupPlan | None = None
     """Plan that this worker made as leader in the last rebalance; None on other workers."""
-    planned_ms: int = 0
-    """Wall-clock time of `plan`."""
+    rebalances: tuple[Rebalance, ...] = ()
+    """The latest rebalances that this worker took part in, the newest first; if there is a `plan`, its own is first."""
     kafka_cluster_id: str | None = None
     generation: Generation = Generation(0)
     config: ClusterState = field(default_factory=ClusterState)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kraal.cluster.assignment.leader import GroupPlan, Joined, applied, plan_group
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.views.rebalances import Rebalance, rebalance_of, with_latest
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, Generation, WorkerId
 from kraal.protocol.group import GroupAssignment, GroupProtocol, WorkerMetadata
 from tests.fakes.cluster.static_story import FIVE_MINUTES_MS, jobs
+
+PLANNED_MS: Final = 1_700_000_000_000
+"""Wall-clock time of all rebalances."""
 
 
 def url_of(name: str) -> str:
@@ -31,6 +35,7 @@ class Leader:
         self.generation = 0
         self.now_ms = 1_000
         self.plan: GroupPlan | None = None
+        self.rebalances: tuple[Rebalance, ...] = ()
 
     def configure(self, **connectors: int) -> None:
         """Have these connectors, and no others."""
@@ -72,6 +77,10 @@ class Leader:
             former=self.plan,
         )
         self.plan, self.state = plan, plan.state
+        latest = rebalance_of(
+            plan, generation=Generation(self.generation), leader_url=url_of("w1"), now_ms=PLANNED_MS
+        )
+        self.rebalances = with_latest(self.rebalances, latest)
         for name, told in plan.assignments.items():
             listed, owned = self.workers[name]
             self.workers[name] = (listed, applied(owned, told))
@@ -87,7 +96,7 @@ class Leader:
         """Return what the last round changes in a snapshot."""
         return {
             "plan": self.plan,
-            "planned_ms": 1_700_000_000_000,
+            "rebalances": self.rebalances,
             "generation": Generation(self.generation),
             "protocol": self.protocol,
             "leader_url": url_of("w1"),

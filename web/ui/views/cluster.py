@@ -53,6 +53,18 @@ class Waiting:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """A rebalance that the leader took part in."""
+
+    generation: int | None
+    ms: int | None
+    leader: str
+    """The worker that led it, `host:port`; empty if not known."""
+    reason: str
+    """Empty: another worker led it, so this leader does not know."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """What the page shows."""
@@ -70,6 +82,8 @@ class Cluster:
     """Milliseconds until lost work is assigned again; None or 0: nothing is delayed."""
     workers: Sequence[Worker] = ()
     waiting: Sequence[Waiting] = ()
+    rebalances: Sequence[Rebalance] = ()
+    """The latest ones, the newest first; empty if the leader does not tell them."""
 
     @property
     def leader_id(self) -> str:
@@ -103,6 +117,15 @@ def cluster_of(assignments: object, statuses: Iterable[ConnectorStatus]) -> Clus
         waiting=[
             Waiting(text(each, "connector"), whole(each, "task"), text(each, "state"), text(each, "reason"))
             for each in maps(assignments.get("waiting"))
+        ],
+        rebalances=[
+            Rebalance(
+                whole(each, "generation"),
+                whole(each, "completed_ms"),
+                worker_id(text(each, "leader")),
+                text(each, "reason"),
+            )
+            for each in maps(assignments.get("rebalances"))
         ],
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 from kraal.cluster.views.assignments import group_assignments
+from kraal.cluster.views.rebalances import rebalance_of
+from kraal.core.ids import Generation
 from kraal.protocol.group import GroupProtocol
 from tests.fakes.cluster.static_plans import Leader
 from tests.fakes.workers.connect import Connect, Said
@@ -52,8 +54,39 @@ def test_that_lists_are_ignored_and_that_lost_work_waits(kraal: Kraal, worker: C
     assert lines[1] == "http://w1:8083/   wildcard   -       c1"
     assert lines[4].startswith("c2        Its worker has left the group.")
     assert lines[6].startswith("Static assignments are ignored: not every worker of the group has")
-    assert lines[-1] == (
+    assert lines[9] == (
         "left: http://w2:8083/; the next rebalance follows within 300 s to reassign lost work"
+    )
+
+
+def test_earlier_rebalances_and_why_and_that_another_worker_led(kraal: Kraal, worker: Connect) -> None:
+    leader = Leader(c1=0)
+    foreign = rebalance_of(None, generation=Generation(7), leader_url="http://w9:8083/", now_ms=0)
+    leader.rebalances = (foreign,)
+    for name in ("w1", "w2"):
+        leader.join(name)
+        leader.rebalance()
+    answer(worker, leader)
+    lines = kraal.out("assignments").splitlines()
+    assert lines[-3].split() == ["EARLIER", "GENERATION", "LEADER", "WHY"]
+    assert lines[-2].startswith(
+        "2023-11-14 22:13:20+00:00   1            http://w1:8083/   unknown: this is the"
+    )
+    assert (
+        lines[-1]
+        == "1970-01-01 00:00:00+00:00   7            http://w9:8083/   not known: another worker led"
+    )
+
+
+def test_an_older_worker_tells_the_last_rebalance_alone(kraal: Kraal, worker: Connect) -> None:
+    leader = Leader(c1=1)
+    leader.join("w1")
+    leader.rebalance()
+    found = group_assignments(leader.snapshot())
+    del found["rebalances"]
+    worker.script("GET", "/admin/assignments", Said(body=found))
+    assert (
+        kraal.out("assignments").splitlines()[-1].startswith("unknown: this is the leader's first rebalance")
     )
 
 

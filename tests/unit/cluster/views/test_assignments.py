@@ -29,6 +29,15 @@ def test_of_a_group_with_static_and_wildcard_workers() -> None:
         "leader": W1,
         "note": None,
         "rebalance": {"completed_ms": 1_700_000_000_000, "reason": UNKNOWN, "delay_ms": 0},
+        "rebalances": [
+            {
+                "generation": 1,
+                "completed_ms": 1_700_000_000_000,
+                "leader": W1,
+                "reason": UNKNOWN,
+                "delay_ms": 0,
+            }
+        ],
         "workers": [
             {
                 "url": W1,
@@ -49,6 +58,19 @@ def test_of_a_group_with_static_and_wildcard_workers() -> None:
         ],
         "waiting": [],
     }
+
+
+def test_earlier_rebalances_follow_the_last_one() -> None:
+    leader = Leader(c1=0)
+    for name in ("w1", "w2"):
+        leader.join(name)
+        leader.rebalance()
+    found = group_assignments(leader.snapshot())
+    assert isinstance(rows := found["rebalances"], list)
+    assert [isinstance(row, dict) and (row["generation"], row["reason"]) for row in rows] == [
+        (2, f"joined: {W2}"),
+        (1, UNKNOWN),
+    ]
 
 
 def waiting(leader: Leader) -> dict[tuple[object, object], tuple[object, object]]:
@@ -147,6 +169,7 @@ def test_of_a_standalone_worker() -> None:
     )
     found = group_assignments(snapshot)
     assert (found["protocol"], found["rebalance"], found["note"], found["waiting"]) == (None, None, None, [])
+    assert found["rebalances"] == []
     assert isinstance(workers := found["workers"], list)
     assert isinstance(worker := workers[0], dict)
     assert (worker["url"], worker["connectors"], worker["tasks"]) == (W1, ["c1"], ["c1-0"])

@@ -30,6 +30,15 @@ def test_the_leader_shows_what_it_decided() -> None:
     assert api.herder.asked == [], "nobody is asked"
 
 
+def test_the_rebalances_are_those_of_now_and_not_of_an_earlier_answer() -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/"))
+    leader = decided()
+    for count in (1, 2):
+        api.herder.publish(**leader.parts())
+        assert len(api.client.get(PATH).json()["rebalances"]) == count
+        leader.rebalance()
+
+
 def test_a_follower_has_the_leader_answer(follower: Worker, leader: Worker) -> None:
     leader.api.herder.publish(**decided().parts())
     follower.api.herder.publish(is_leader=False, leader_url=leader.url)

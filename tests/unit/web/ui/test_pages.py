@@ -318,6 +318,32 @@ def test_the_cluster_page_shows_the_latest_rebalances_and_why() -> None:
     assert 'href="/ui/events?kind=rebalance"' in text
 
 
+def told_rebalance(generation: int, leader: str, reason: str | None) -> dict[str, object]:
+    return {"generation": generation, "completed_ms": generation, "leader": leader, "reason": reason}
+
+
+@pytest.mark.parametrize("before", ["joined: http://other:8083/", None])
+def test_any_workers_cluster_page_shows_the_rebalances_that_the_leader_tells(before: str | None) -> None:
+    latest = told_rebalance(7, "http://other:8083/", "left: http://third:8083/")
+    earlier = told_rebalance(6, "http://third:8083/", before)
+    source = FakeSource(
+        {
+            "/connectors?expand=status&traces=causes": {},
+            "/admin/assignments": {
+                "leader": "http://other:8083/", "workers": [], "rebalances": [latest, earlier],
+            },
+        },
+        Features(kraal=True, events=True, assignments=True),
+    )  # fmt: skip
+    text = TestClient(dashboard(source)).get("/ui/cluster").text
+    assert text.count("<tr data-rebalance>") == 2
+    assert text.index("left: http://third:8083/") < text.index(before or "not known")
+    assert "that the leader, other:8083, took part in since it started" in text
+    assert ("It does not know the reasons of those that another worker led" in text) is (before is None)
+    assert "Only the leader" not in text
+    assert not [path for _, path in source.asked if path.startswith("/events")], "they would be shown twice"
+
+
 @pytest.mark.parametrize(("leader", "told"), [("worker:8083", False), ("other:8083", True)])
 def test_another_worker_than_the_leader_says_who_knows_the_reasons_of_rebalances(
     leader: str, *, told: bool

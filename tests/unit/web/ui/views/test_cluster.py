@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from web.ui.views.cluster import Cluster, cluster_of, worker_id
+from web.ui.views.cluster import Cluster, Rebalance, cluster_of, worker_id
 from web.ui.views.states import Shown
 from web.ui.views.statuses import connector_status
 
@@ -28,6 +28,16 @@ ASSIGNMENTS: dict[str, Any] = {
     "leader": f"http://{A}/",
     "note": None,
     "rebalance": {"completed_ms": 5, "reason": "a worker left", "delay_ms": 300_000},
+    "rebalances": [
+        {
+            "generation": 7,
+            "completed_ms": 5,
+            "leader": f"http://{A}/",
+            "reason": "a worker left",
+            "delay_ms": 1,
+        },
+        {"generation": 6, "completed_ms": 4, "leader": f"http://{B}/", "reason": None, "delay_ms": None},
+    ],
     "workers": [
         {"url": f"http://{A}/", "kind": "wildcard", "connectors": ["orders-1"], "tasks": []},
         {
@@ -66,6 +76,12 @@ def test_the_leader_tells_assignments_and_what_waits() -> None:
     assert found.waiting[0].task is None
 
 
+def test_the_leader_tells_the_latest_rebalances() -> None:
+    found = cluster_of(ASSIGNMENTS, ())
+    assert found.rebalances == [Rebalance(7, 5, A, "a worker left"), Rebalance(6, 4, B, "")]
+    assert not cluster_of({"leader": "x", "rebalances": None}, ()).rebalances, "an older worker"
+
+
 def test_a_standalone_worker_has_no_group() -> None:
     alone = {**ASSIGNMENTS, "protocol": None, "rebalance": None, "waiting": [], "workers": [{"url": None}]}
     found = cluster_of(alone, ())
@@ -73,7 +89,12 @@ def test_a_standalone_worker_has_no_group() -> None:
 
 
 def test_odd_answers_are_no_error() -> None:
-    assert cluster_of({"workers": 7, "waiting": [1], "rebalance": [], "leader": 3}, ()).workers == []
+    assert (
+        cluster_of(
+            {"workers": 7, "waiting": [1], "rebalance": [], "rebalances": [1], "leader": 3}, ()
+        ).workers
+        == []
+    )
 
 
 def test_a_workers_id_is_its_host_and_port() -> None:

@@ -1,0 +1,60 @@
+"""The latest rebalances of the group, as one worker saw them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.cluster.assignment.leader import GroupPlan
+from kraal.core.ids import Generation, Json
+
+KEPT: Final = 10
+"""How many rebalances a worker remembers."""
+LONGEST_REASON: Final = 1_000
+"""Maximum length of a reason, in characters: it may name all workers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """One rebalance that gave this worker an assignment."""
+
+    generation: Generation
+    completed_ms: int
+    """Wall-clock time at which this worker received its assignment."""
+    leader_url: str | None
+    reason: str | None
+    """The change that the leader saw; None: another worker led, and leaders do not tell others."""
+    delay_ms: int | None
+    """Delay until the next rebalance; None as with `reason`."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return its fields in the order in which REST shows them."""
+        return {
+            "generation": self.generation,
+            "completed_ms": self.completed_ms,
+            "leader": self.leader_url,
+            "reason": self.reason,
+            "delay_ms": self.delay_ms,
+        }
+
+
+def rebalance_of(
+    plan: GroupPlan | None, *, generation: Generation, leader_url: str | None, now_ms: int
+) -> Rebalance:
+    """Describe a rebalance that has just completed; `plan`: this worker's if it leads."""
+    return Rebalance(
+        generation=generation,
+        completed_ms=now_ms,
+        leader_url=leader_url,
+        reason=None if plan is None else _short(plan.why),
+        delay_ms=None if plan is None else plan.delay_ms,
+    )
+
+
+def with_latest(before: tuple[Rebalance, ...], latest: Rebalance) -> tuple[Rebalance, ...]:
+    """Return the rebalances with a new one, the latest first, at most `KEPT`."""
+    return (latest, *before)[:KEPT]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
