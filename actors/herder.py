@@ -281,6 +281,8 @@ class Herder:
         state.update_config(reduced)
         if state.live:
             self._events(reduced.events, known)
+        else:
+            state.set_missed_levels(reduced.events)
         state.waits.read(message.next_offset)
         if state.live:
             self._run_due()
@@ -293,7 +295,7 @@ class Herder:
             self._requests.go_on()
 
     def _events(self, events: Sequence[Event], known: Collection[ConnectorName]) -> None:
-        """React to config events; records present at startup arrive only as state."""
+        """React to config events; records present at startup arrive as state, but for levels that were missed."""
         rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:

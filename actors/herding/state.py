@@ -17,7 +17,7 @@ from actors.messages.stores import Append
 from actors.messages.worker import Assign
 from kraal.cluster.decisions.auto_restart import Watched
 from kraal.cluster.state.cluster_state import ClusterState
-from kraal.cluster.state.config_replay import ConnectorChanged, ConnectorRemoved
+from kraal.cluster.state.config_replay import ConnectorChanged, ConnectorRemoved, LoggerChanged
 from kraal.cluster.state.statuses import StatusState
 from kraal.cluster.state.wanted_work import Assignment, Wanted, changes, wanted_of
 from kraal.config.connector.auto_restart import AutoRestart
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from actors.messages.herder import InstanceChanged
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address, Reply
-    from kraal.cluster.state.config_replay import Reduced, Skipped
+    from kraal.cluster.state.config_replay import Event, Reduced, Skipped
     from kraal.cluster.state.status_replay import StatusesReduced
     from kraal.cluster.views.snapshot import Published, Snapshot
     from kraal.core.ids import Config
@@ -160,6 +160,8 @@ class HerderState:
         """Tokens of unanswered status writes."""
         self._published = published
         self._kind_of = kind_of
+        self._levels_from = published.latest.config.offset if published.latest.live else None
+        """Offset from which on no earlier herder of this process has read levels; None: there was none."""
         self._snapshot = replace(published.latest, config=ClusterState(), status=StatusState())
         self._wanted: dict[ConnectorName, dict[Instance, Wanted]] = {}
 
@@ -201,6 +203,13 @@ class HerderState:
                 types[name] = self._kind_of(entry.config)
         self.update(config=config, types=types)
         self.skip("config", reduced.skipped)
+
+    def set_missed_levels(self, events: Iterable[Event]) -> None:
+        """Set the cluster-wide levels that were written while no herder of this process read them."""
+        for event in events:
+            missed = self._levels_from is not None and event.offset >= self._levels_from
+            if missed and isinstance(event, LoggerChanged):
+                self.loggers.set_level(event.namespace, event.level)
 
     def update_status(self, reduced: StatusesReduced) -> None:
         """Set the state that status records lead to."""

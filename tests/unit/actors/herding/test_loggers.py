@@ -76,3 +76,14 @@ def test_a_standalone_worker_is_the_whole_cluster_and_writes_nothing() -> None:
     worker.ask(SetLoggerLevel(namespace="root", level="fatal"))
     assert worker.loggers.level("root") == LoggerLevel("FATAL", worker.scheduler.clock.wall_ms())
     assert records(worker.config_log) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_level_that_is_set_while_a_herder_begins_again_is_not_lost(seed: int) -> None:
+    cluster = EmbeddedCluster(2, seed=seed)
+    cluster.settle()
+    crashed, other = cluster.alive
+    cluster.crash(crashed, "herder")
+    cluster.ask(other, SetLoggerLevel(namespace="org.example", level="DEBUG"))
+    cluster.settle()
+    assert level(crashed.loggers, "org.example") == "DEBUG"
