@@ -102,6 +102,7 @@ class Herder:
         self._keys = SessionKeys(state)
         self._start = Start(state, self._requests.command)
         self._closing: Reply[None] | None = None
+        self._missed: list[Event] = []
 
     def receive(self, message: Command | HerderMessage | Begin) -> object:
         """Handle one message."""
@@ -183,6 +184,7 @@ class Herder:
             self._book.begin(report)
             self._restarts.resume(report.values())
             self._rebalances.begin()
+            self._events(self._missed, self._state.snapshot.config.connectors)
 
     def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """Handle a worker report, sent at startup or after a restart of the worker or the status writer."""
@@ -282,7 +284,7 @@ class Herder:
         if state.live:
             self._events(reduced.events, known)
         else:
-            state.set_missed_levels(reduced.events)
+            self._missed += state.missed(reduced.events)
         state.waits.read(message.next_offset)
         if state.live:
             self._run_due()
@@ -295,7 +297,7 @@ class Herder:
             self._requests.go_on()
 
     def _events(self, events: Sequence[Event], known: Collection[ConnectorName]) -> None:
-        """React to config events; records present at startup arrive as state, but for levels that were missed."""
+        """React to config events; records present at startup arrive as state, but for commands that were missed."""
         rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:

@@ -16,7 +16,7 @@ from actors.messages.herder import HideRestarting
 from kraal.cluster.decisions.restart import RestartPlan, RestartRequest, plan_restart, widest
 from kraal.cluster.state.status_replay import newer_statuses
 from kraal.core.errors import NotFound
-from kraal.core.ids import ConnectorName, Instance, State, connector_of
+from kraal.core.ids import Instance, State, connector_of
 
 if TYPE_CHECKING:
     from actors.herding.state import HerderState
@@ -42,7 +42,6 @@ class Restarts:
     def __init__(self, state: HerderState, book: StatusBook) -> None:
         self._state = state
         self._book = book
-        self._due: dict[ConnectorName, RestartRequest] = {}
         self._watches: list[_Watch] = []
         self._announced: list[_Watch] = []
         """Watches for restarts that have been read but not carried out yet."""
@@ -64,8 +63,9 @@ class Restarts:
 
         Instances with a status newer than the record are not shown as RESTARTING: their restart is over.
         """
-        pending = self._due.get(request.name)
-        self._due[request.name] = request if pending is None else widest(pending, request)
+        due = self._state.restarts_due
+        pending = due.get(request.name)
+        due[request.name] = request if pending is None else widest(pending, request)
         planned = self._planned(request)
         instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
         self._state.history.restart_requested(request, planned, written_ms=written_ms)
@@ -76,8 +76,9 @@ class Restarts:
 
     def run_due(self) -> None:
         """Carry out requested restarts; called when no assignment change is under way."""
-        due, self._due = self._due, {}
-        for request in due.values():
+        due = list(self._state.restarts_due.values())
+        self._state.restarts_due.clear()
+        for request in due:
             self._restart(self._planned(request))
         announced, self._announced = self._announced, []
         for watch in announced:

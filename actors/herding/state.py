@@ -17,7 +17,12 @@ from actors.messages.stores import Append
 from actors.messages.worker import Assign
 from kraal.cluster.decisions.auto_restart import Watched
 from kraal.cluster.state.cluster_state import ClusterState
-from kraal.cluster.state.config_replay import ConnectorChanged, ConnectorRemoved, LoggerChanged
+from kraal.cluster.state.config_replay import (
+    ConnectorChanged,
+    ConnectorRemoved,
+    LoggerChanged,
+    RestartRequested,
+)
 from kraal.cluster.state.statuses import StatusState
 from kraal.cluster.state.wanted_work import Assignment, Wanted, changes, wanted_of
 from kraal.config.connector.auto_restart import AutoRestart
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from actors.messages.herder import InstanceChanged
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address, Reply
+    from kraal.cluster.decisions.restart import RestartRequest
     from kraal.cluster.state.config_replay import Event, Reduced, Skipped
     from kraal.cluster.state.status_replay import StatusesReduced
     from kraal.cluster.views.snapshot import Published, Snapshot
@@ -102,6 +108,8 @@ class RestartHistory:
     """Number of restarts of each instance, for whatever reason."""
     watched: dict[Instance, Watched] = field(default_factory=dict)
     """Failed instances of this worker, with their automatic restarts."""
+    due: dict[ConnectorName, RestartRequest] = field(default_factory=dict)
+    """Requests that were read and are carried out when no rebalance is under way."""
 
 
 _ADOPTED: Mapping[str, str] = {}
@@ -148,6 +156,7 @@ class HerderState:
         ledger = ledger or RestartHistory()
         self.restart_counts = ledger.restart_counts
         self.watched = ledger.watched
+        self.restarts_due = ledger.due
         self.live = False
         """Replay and report are complete: snapshots are published and the worker receives its work."""
         self.announced: set[Instance] = set()
@@ -160,8 +169,8 @@ class HerderState:
         """Tokens of unanswered status writes."""
         self._published = published
         self._kind_of = kind_of
-        self._levels_from = published.latest.config.offset if published.latest.live else None
-        """Offset from which on no earlier herder of this process has read levels; None: there was none."""
+        self._missed_from = published.latest.config.offset if published.latest.live else None
+        """Offset in the config log up to which earlier herders of this process have read; None: there was none."""
         self._snapshot = replace(published.latest, config=ClusterState(), status=StatusState())
         self._wanted: dict[ConnectorName, dict[Instance, Wanted]] = {}
 
@@ -204,12 +213,12 @@ class HerderState:
         self.update(config=config, types=types)
         self.skip("config", reduced.skipped)
 
-    def set_missed_levels(self, events: Iterable[Event]) -> None:
-        """Set the cluster-wide levels that were written while no herder of this process read them."""
-        for event in events:
-            missed = self._levels_from is not None and event.offset >= self._levels_from
-            if missed and isinstance(event, LoggerChanged):
-                self.loggers.set_level(event.namespace, event.level)
+    def missed(self, events: Iterable[Event]) -> list[Event]:
+        """Return the restart requests and levels that were written while this process had no herder."""
+        if self._missed_from is None:
+            return []
+        commands = (e for e in events if isinstance(e, RestartRequested | LoggerChanged))
+        return [e for e in commands if e.offset >= self._missed_from]
 
     def update_status(self, reduced: StatusesReduced) -> None:
         """Set the state that status records lead to."""

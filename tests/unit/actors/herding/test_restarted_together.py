@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from actors.messages.herder import RestartConnector
@@ -61,3 +63,52 @@ def test_two_requests_at_once_are_both_answered(seed: int) -> None:
     records = [record.key for record in worker.status_log.read(0, 1000)]
     assert records[-1] in {status_key(NAME), *(status_key(TaskId(NAME, n)) for n in range(3))}
     assert State.RESTARTING not in worker.states(NAME)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("steps", [0, 2, 5, 14, 40, 80])
+def test_a_worker_whose_herder_begins_again_carries_a_request_out_once(seed: int, steps: int) -> None:
+    cluster = EmbeddedCluster(2, seed=seed)
+    cluster.settle()
+    cluster.create(NAME, CONFIG)
+    cluster.settle()
+    opened = [task for worker in cluster.alive for task in worker.engine.opened]
+    other = next(worker for worker in cluster.alive if worker is not cluster.leader)
+    future = cluster.leader.assembly.herder.question(RESTART)
+    for _ in range(steps):
+        cluster.scheduler.step()
+    cluster.crash(other, "herder")
+    cluster.run_until(future.done, timeout_s=30)
+    cluster.advance(10)
+    cluster.settle()
+    assert future.done()
+    again = Counter(task for worker in cluster.alive for task in worker.engine.opened) - Counter(opened)
+    assert again == Counter(TaskId(NAME, number) for number in range(3))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_request_that_waits_for_the_end_of_a_rebalance_outlives_the_herder(seed: int) -> None:
+    cluster = EmbeddedCluster(3, seed=seed)
+    cluster.settle()
+    cluster.create(NAME, CONFIG)
+    cluster.settle()
+    for worker in cluster.alive:
+        for task in set(worker.engine.running):
+            worker.engine.fail(task, "Broken: a test broke it")
+    cluster.advance(2)
+    assert cluster.states(NAME).count("FAILED") == 3
+    other, slow = (worker for worker in cluster.alive if worker is not cluster.leader)
+    cluster.freeze(slow)
+    cluster.create("another", CONFIG)  # a rebalance begins, and waits for the frozen worker
+    cluster.advance(0.3)
+    failed = RestartConnector(name=NAME, include_tasks=True, only_failed=True)
+    future = cluster.leader.assembly.herder.question(failed)
+    cluster.advance(0.5)
+    assert NAME not in {task.connector for task in other.engine.running}, "it waits"
+    cluster.crash(other, "herder")
+    cluster.advance(1)
+    cluster.thaw(slow)
+    cluster.advance(10)
+    cluster.settle()
+    assert future.done()
+    assert cluster.states(NAME) == ["RUNNING"] * 4
