@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kraal.config.connector.json_fields import Number, offset_pairs
+from kraal.config.connector.json_fields import Number, config_text, offset_pairs
 from kraal.config.connector.keys import NAME
 from kraal.config.properties_file import parse_properties, read_text
 from kraal.core.errors import BadRequest
@@ -82,13 +82,7 @@ def _flat(content: Mapping[str, object]) -> dict[str, str | None] | None:
     """Return an object of texts, numbers, booleans and nulls as texts; None when it holds anything else."""
     if any(isinstance(value, (dict, list)) for value in content.values()):
         return None
-    return {key: _text(value) for key, value in content.items()}
-
-
-def _text(value: object) -> str | None:
-    if value is None:
-        return None
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return {key: config_text(value) for key, value in content.items()}
 
 
 def _named(config: Mapping[str, str | None], path: str | Path, remark: str) -> ConnectorFile:
@@ -106,7 +100,7 @@ def _create_request(content: Mapping[str, object], path: str | Path) -> Connecto
     config = _flat(given) if isinstance(given, dict) else None
     if config is None:
         raise BadRequest(f"Connector configuration at '{path}' has a 'config' that is no object of texts")
-    name = _text(content.get(NAME))
+    name = config_text(content.get(NAME))
     if name is None or isinstance(content.get(NAME), (dict, list)):
         raise BadRequest(f"Connector configuration at '{path}' is missing the mandatory 'name' configuration")
     if config.setdefault(NAME, name) != name:

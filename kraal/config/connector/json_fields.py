@@ -29,6 +29,13 @@ class Number(str):
     __slots__ = ()
 
 
+def config_text(value: object) -> str | None:
+    """Return a value of a connector's config, a text, number, boolean or null, as text; null stays None."""
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def offset_pairs(offsets: Any, field: str) -> list[Pair]:
     """Return the partitions and offsets in a field, at least one pair. Raises BadRequest."""
     if not isinstance(offsets, list):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
+from kraal.config.connector.json_fields import Number, config_text
 from kraal.config.hidden import HIDDEN, hide, shown
 from kraal.core.ids import Config
 from web.ui.views.form import DROP, MARK, VALUE, Marker
@@ -28,6 +29,7 @@ STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 """Initial states of a connector, the default first."""
 NO_START: Final = Start()
 _REQUEST: Final = {"name", "config", "initial_state", "initial_offsets"}
+_TOO_DEEP: Final = "The JSON is nested too deeply."
 _NOT_A_CONFIG: Final = "The JSON must be an object of texts, numbers, booleans and nulls"
 
 
@@ -89,10 +91,14 @@ def _from_browser(text: str) -> str:
 def _read_json(text: str) -> Posted:
     try:
         found = json.loads(
-            text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_without_duplicates
+            text,
+            parse_float=Number,
+            parse_int=Number,
+            parse_constant=Number,
+            object_pairs_hook=_without_duplicates,
         )
     except RecursionError:
-        return Posted(config={}, text=text, problem="The JSON is nested too deeply.")
+        return Posted(config={}, text=text, problem=_TOO_DEEP)
     except ValueError as exc:
         return Posted(config={}, text=text, problem=f"The JSON cannot be read: {exc}.")
     if not isinstance(found, dict):
@@ -102,18 +108,17 @@ def _read_json(text: str) -> Posted:
         state = str(found.get("initial_state") or "").upper()
         if state and state not in STATES:
             return Posted(config={}, text=text, problem=f"initial_state must be one of {', '.join(STATES)}.")
-        try:  # numbers of offsets stay numbers
-            start = pasted_start(json.loads(text).get("initial_offsets"))
+        try:
+            start = pasted_start(found.get("initial_offsets"))
+        except RecursionError:
+            return Posted(config={}, text=text, problem=_TOO_DEEP)
         except ValueError as exc:
             return Posted(config={}, text=text, problem=str(exc))
         found = {**({"name": found["name"]} if "name" in found else {}), **found["config"]}
     nested = next((key for key, value in found.items() if isinstance(value, dict | list)), None)
     if nested is not None:
         return Posted(config={}, text=text, problem=f"{_NOT_A_CONFIG}, but {nested!r} is none of these.")
-    config = {
-        key: ("true" if value else "false") if isinstance(value, bool) else value
-        for key, value in found.items()
-    }
+    config = {key: config_text(value) for key, value in found.items()}
     return Posted(config=config, text=text, initial_state=state, start=start)
 
 

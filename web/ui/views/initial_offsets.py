@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kraal.config.connector.json_fields import Number
 from kraal.core.ids import Json
 from web.ui.views.offsets import check_sink_offset, check_sink_partition, json_object, same_json
 
@@ -90,7 +91,10 @@ def typed_start(fields: Iterable[tuple[str, str]]) -> Start:
 
 
 def pasted_start(found: Json) -> Start:
-    """Read the value of `initial_offsets` in a pasted request. Raises ValueError with a sentence."""
+    """Read the value of `initial_offsets` in a pasted request, with each number as a `Number`.
+
+    Raises ValueError with a sentence, RecursionError.
+    """
     if found is None:
         return Start()
     if not isinstance(found, list) or not all(
@@ -141,4 +145,17 @@ def _twice(rows: Sequence[StartRow]) -> Iterable[StartRow]:
 
 
 def _text(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(_with_numbers(value), ensure_ascii=False)
+
+
+def _with_numbers(value: Json) -> Json:
+    match value:
+        case Number():
+            number: Json = json.loads(value)
+            return number
+        case list():
+            return [_with_numbers(each) for each in value]
+        case dict():
+            return {key: _with_numbers(each) for key, each in value.items()}
+        case _:
+            return value

@@ -80,6 +80,32 @@ def test_the_body_of_a_create_request_is_read_too() -> None:
     assert posted.config == {"name": "c", "a": "1"}
 
 
+def pasted(offset: str) -> str:
+    return '{"config": {"a": 1.50}, "initial_offsets": [{"partition": {"n": 1}, "offset": ' + offset + "}]}"
+
+
+def test_numbers_of_pasted_offsets_are_numbers_and_those_of_the_config_texts() -> None:
+    posted = read_post([(JSON, pasted('{"p": [12345678901234567890, "1", 1.50, 1e3, NaN, true]}'))])
+    assert posted.config == {"a": "1.50"}
+    assert {type(value) for value in posted.config.values()} == {str}
+    [row] = posted.start.rows
+    assert row.partition == '{"n": 1}'
+    assert row.offset == '{"p": [12345678901234567890, "1", 1.5, 1000.0, NaN, true]}'
+
+
+@pytest.mark.parametrize(
+    ("offset", "problem"),
+    [
+        ('{"p": ' + "1" * 5000 + "}", "4300"),
+        ('{"p": ' + "[" * 2000 + "]" * 2000 + "}", "too deeply"),
+    ],
+)
+def test_pasted_offsets_that_cannot_be_read_are_told(offset: str, problem: str) -> None:
+    posted = read_post([(JSON, pasted(offset))])
+    assert problem in posted.problem
+    assert (posted.text, posted.config) == (pasted(offset), {})
+
+
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
