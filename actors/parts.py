@@ -66,7 +66,8 @@ class Parts:
     config_log: Log
     status_log: Log
     offsets: OffsetStore
-    group_offsets: GroupOffsets
+    group_offsets: Callable[[], GroupOffsets]
+    """Makes access to the offsets of sinks, which a request asks for; any thread."""
     settings: HerderSettings
     leader_url: str
     graceful_s: float = 5.0

@@ -49,7 +49,8 @@ class RequestContext:
     clock: Clock
     keeper: Address
     """Keeper of the source offsets."""
-    groups: GroupOffsets
+    groups: Callable[[], GroupOffsets]
+    """Makes access to the offsets of sinks; may import what makes it, which takes a moment."""
     transactions: SourceTransactions | None = None
     """Access to the offsets of exactly-once sources; None: the keeper has them."""
     make_plugin: Callable[[Mapping[str, str]], Plugin]
@@ -179,7 +180,7 @@ class _Sink:
         return max(self._deadline_s - self._context.clock.now(), LEAST_S)
 
     def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
-        groups, name = self._context.groups, request.name
+        groups, name = self._context.groups(), request.name
         try:
             found = groups.read(name, config, timeout_s=self._left_s())
             ends = groups.ends(name, config, found, timeout_s=self._left_s()) if request.lagging else None
@@ -189,7 +190,7 @@ class _Sink:
         request.reply_to.tell(OffsetsFetched(token=request.token, pairs=words.sink_pairs(found), lags=lags))
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
-        groups, name = self._context.groups, request.name
+        groups, name = self._context.groups(), request.name
         found: Mapping[TopicPartition, int] = {}
         if request.reset or request.replace:
             try:

@@ -45,7 +45,6 @@ from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
-from kraal.stores.late import LateGroupOffsets
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import letters_kafka
 from kraal.worker.resources import keep_what_lives, open_as_many_as_allowed
@@ -131,7 +130,7 @@ class Process(ABC, Generic[C]):
             config_log=self._config_log,
             status_log=self._status_log,
             offsets=self._offsets,
-            group_offsets=self._group_offsets(),
+            group_offsets=self._group_offsets,
             settings=self._herder_settings(),
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,
@@ -263,15 +262,11 @@ class Process(ABC, Generic[C]):
         self._watchdog.handle_signals(self.end)
 
     def _group_offsets(self) -> GroupOffsets:
-        """Return the offsets of sinks."""
+        """Return access to the offsets of sinks, for one request: it has neither connections nor state. Any thread."""
+        # Imported late: importing kafka-python takes a tenth of the time until REST answers.
+        from kraal.kafka.sink_offset_requests import KafkaGroupOffsets  # noqa: PLC0415
 
-        def kafka() -> GroupOffsets:
-            # Imported late: importing kafka-python takes a tenth of the time until REST answers.
-            from kraal.kafka.sink_offset_requests import KafkaGroupOffsets  # noqa: PLC0415
-
-            return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
-
-        return LateGroupOffsets(kafka)
+        return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
 
     def _worker_settings(self) -> dict[str, str]:
         return {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}

@@ -79,7 +79,7 @@ class ClusterWorker:
             config_log=cluster.config_log,
             status_log=cluster.status_log,
             offsets=cluster.offsets,
-            group_offsets=cluster.group_offsets,
+            group_offsets=lambda: cluster.group_offsets,
             settings=HerderSettings(
                 worker_id=self.worker_id,
                 standalone=False,

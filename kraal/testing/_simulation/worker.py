@@ -109,7 +109,7 @@ class EmbeddedWorker:
             config_log=self.config_log,
             status_log=self.status_log,
             offsets=self.offsets,
-            group_offsets=self.group_offsets,
+            group_offsets=lambda: self.group_offsets,
             settings=_herder_settings(config, seed),
             stall_s=config.stall_timeout_s,
             leader_url=f"http://{WORKER_ID}/",

@@ -70,6 +70,7 @@ def rest_worker(
     url = f"http://{authority}/"
     outside = Outside()
     engine = FakeEngine(outside=outside)
+    groups = group_offsets or FakeGroupOffsets(outside.committed, lambda: engine.running)
     system, clock = ThreadSystem(), ThreadClock()
     loggers = loggers_of_its_own(clock.wall_ms)
     config, registry = parse_standalone(DEFAULTS), registry or fake_registry()
@@ -84,7 +85,7 @@ def rest_worker(
             config_log=config_log or MemoryLog("config"),
             status_log=MemoryLog("status"),
             offsets=MemoryOffsets(),
-            group_offsets=group_offsets or FakeGroupOffsets(outside.committed, lambda: engine.running),
+            group_offsets=lambda: groups,
             settings=HerderSettings(worker_id=WorkerId(authority), standalone=not distributed),
             leader_url=url,
             loggers=loggers,
