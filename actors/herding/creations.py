@@ -1,9 +1,10 @@
 """Creation of connectors with initial offsets (KIP-995). Part of the herder; runs on its thread only.
 
 The config is valid when a creation arrives here. Then the config log is read to its end, and a rebalance that is due or
-under way ends, which may stop the tasks of a deleted connector of that name. The plugin accepts the offsets, they
-replace all that are stored under the name, and only then the config is written: no task ever starts without them. If
-the config cannot be written, the former offsets are brought back before the client is answered.
+under way ends, which may stop the tasks of a deleted connector of that name. Tasks that may still run unnoticed, and
+write exactly once, are fenced. The plugin accepts the offsets, they replace all that are stored under the name, and
+only then the config is written: no task ever starts without them. If the config cannot be written, the former offsets
+are brought back before the client is answered.
 
 A leader that dies in between leaves the offsets behind; the next creation with initial offsets replaces them.
 """
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 UNDER_WAY = "Cannot complete request momentarily because connector {} is being created with initial offsets"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Creation:
     message: CreateConnector
     config: Config
@@ -42,6 +43,8 @@ class _Creation:
     reply: Reply[Any]
     created: Callable[[str], None]
     """Answers when the config is written, with a text about the offsets."""
+    fenced: bool = False
+    """Former tasks can no longer write."""
 
 
 class Creations:
@@ -83,6 +86,9 @@ class Creations:
         if self._group.unsettled:
             self.waiting.wait(creation)
             return
+        if creation.kind == "source" and self._state.settings.transactional and not creation.fenced:
+            self._fence(creation)
+            return
         pairs = creation.message.initial_offsets or ()
         replaced = self._offsets.replace(name, creation.kind, creation.config, pairs)
 
@@ -94,6 +100,13 @@ class Creations:
                 self._fail(creation, _as_exception(error))
 
         replaced.future.add_done_callback(lambda _: written())
+
+    def _fence(self, creation: _Creation) -> None:
+        def go_on() -> None:
+            creation.fenced = True
+            self.waiting.go_on_with(creation)
+
+        self._offsets.fence_former(creation.message.name, go_on, lambda error: self._fail(creation, error))
 
     def _write(self, creation: _Creation, made: OffsetsModified) -> None:
         """Write the config; bring the former offsets back if that fails."""

@@ -1,6 +1,7 @@
 """Fencing rounds, which workers with exactly-once support request from the leader before a source's tasks start.
 
 Part of the herder; runs on its thread only. Requests that arrive during a round of the connector share its result.
+A creation with initial offsets fences the tasks of a deleted connector of that name, without a round.
 Source: DistributedHerder.fenceZombieSourceTasks, ZombieFencing (Kafka 4.3.0); contract 6.7.
 """
 
@@ -12,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 from actors.messages.fencer import FenceProducers
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions.commands import check_fence
-from kraal.cluster.decisions.fencing import NEWER_CONFIGS, FencingPlan, is_outdated, plan_fencing
+from kraal.cluster.decisions.fencing import (
+    NEWER_CONFIGS,
+    FencingPlan,
+    former_producers,
+    is_outdated,
+    plan_fencing,
+)
 from kraal.core.errors import Conflict, KraalError, StoreError, Unavailable
 
 if TYPE_CHECKING:
@@ -20,6 +27,8 @@ if TYPE_CHECKING:
     from actors.herding.state import HerderState
     from actors.messages.fencer import ProducersFenced
     from kraal.core.ids import ConnectorName
+
+_DIED = "Failed to perform zombie fencing: the fencer died"
 
 
 @dataclass(slots=True)
@@ -36,6 +45,7 @@ class FencingRounds:
         self._state = state
         self._rebalances = rebalances
         self._rounds: dict[ConnectorName, _Round] = {}
+        self._former: dict[int, Reply[None]] = {}
 
     def fence(self, name: ConnectorName, reply: Reply[Any]) -> None:
         """Answer when the connector's older tasks can no longer write. Raises NotLeader, NotFound, BadRequest."""
@@ -52,18 +62,39 @@ class FencingRounds:
             return
         begun = self._rounds[name] = _Round(plan, state.waits.token(), [reply])
         if plan.transactional_ids:
-            state.actors.fencer.tell(
-                FenceProducers(
-                    token=begun.token,
-                    transactional_ids=plan.transactional_ids,
-                    reply_to=state.actors.herder,
-                )
-            )
+            self._ask_fencer(begun.token, plan.transactional_ids)
         else:
             self._write(begun)
 
+    def fence_former(self, name: ConnectorName, reply: Reply[None]) -> None:
+        """Answer when tasks of a deleted connector of this name can no longer write; nothing is recorded.
+
+        The caller checks afterwards that there is still no connector of this name. Raises NotLeader.
+        """
+        self._rebalances.lead()
+        producers = former_producers(self._state.snapshot.config, name, self._state.settings.group_id)
+        if not producers:
+            reply.set(None)
+            return
+        token = self._state.waits.token()
+        self._former[token] = reply
+        self._ask_fencer(token, producers)
+
+    def _ask_fencer(self, token: int, transactional_ids: tuple[str, ...]) -> None:
+        actors = self._state.actors
+        actors.fencer.tell(
+            FenceProducers(token=token, transactional_ids=transactional_ids, reply_to=actors.herder)
+        )
+
     def fenced(self, message: ProducersFenced) -> None:
         """Handle the fencer's result: the producers are fenced, or fencing failed."""
+        former = self._former.pop(message.token, None)
+        if former is not None:
+            if message.error is None:
+                former.set(None)
+            else:
+                former.fail(message.error)
+            return
         for under_way in list(self._rounds.values()):
             if under_way.token != message.token:
                 continue
@@ -77,7 +108,10 @@ class FencingRounds:
     def lose(self) -> None:
         """Fail all open rounds after the fencer died, as it may not have started them."""
         for under_way in list(self._rounds.values()):
-            self._end(under_way, Unavailable("Failed to perform zombie fencing: the fencer died"))
+            self._end(under_way, Unavailable(_DIED))
+        former, self._former = self._former, {}
+        for reply in former.values():
+            reply.fail(Unavailable(_DIED))
 
     def _write(self, under_way: _Round) -> None:
         record = under_way.plan.record

@@ -134,17 +134,20 @@ class OffsetRequests:
         """Fence exactly-once tasks that may still run unnoticed (KIP-618)."""
         reply: Reply[None] = Reply()
 
-        def fenced() -> None:
-            error = reply.future.exception()
-            if error is None:
-                modification.fenced = True
-                self.waiting.go_on_with(modification)
-            else:
-                log.error("%s: %s", words.NOT_FENCED, error)
-                modification.reply.fail(KraalError(words.NOT_FENCED))
+        def go_on() -> None:
+            modification.fenced = True
+            self.waiting.go_on_with(modification)
 
         self._fencings.fence(modification.message.name, reply)
-        reply.future.add_done_callback(lambda _: fenced())
+        _when_fenced(reply, go_on, modification.reply.fail)
+
+    def fence_former(
+        self, name: ConnectorName, then: Callable[[], None], fail: Callable[[Exception], None]
+    ) -> None:
+        """Fence exactly-once tasks of a deleted connector of this name. Raises NotLeader."""
+        reply: Reply[None] = Reply()
+        self._fencings.fence_former(name, reply)
+        _when_fenced(reply, then, fail)
 
     def replace(
         self, name: ConnectorName, kind: str, config: Config, pairs: Sequence[Pair]
@@ -184,6 +187,18 @@ class OffsetRequests:
         token = self._state.waits.token()
         self._in_service[token] = (reply, render)
         return token
+
+
+def _when_fenced(reply: Reply[None], then: Callable[[], None], fail: Callable[[Exception], None]) -> None:
+    def fenced() -> None:
+        error = reply.future.exception()
+        if error is None:
+            then()
+        else:
+            log.error("%s: %s", words.NOT_FENCED, error)
+            fail(KraalError(words.NOT_FENCED))
+
+    reply.future.add_done_callback(lambda _: fenced())
 
 
 def _fail(modification: _Modification, error: Exception) -> None:

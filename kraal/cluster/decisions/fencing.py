@@ -46,9 +46,21 @@ def plan_fencing(state: ClusterState, name: ConnectorName, group_id: str) -> Fen
     return FencingPlan(
         name=name,
         tasks_version=entry.tasks_version,
-        transactional_ids=tuple(f"{group_id}-{name}-{number}" for number in range(count)),
+        transactional_ids=_transactional_ids(group_id, name, count),
         record=record,
     )
+
+
+def former_producers(state: ClusterState, name: ConnectorName, group_id: str) -> tuple[str, ...]:
+    """Return the producers that tasks of a deleted connector of this name may still have.
+
+    The task-count record outlives the connector. Without one, no task of that name has ever written exactly once.
+    """
+    return _transactional_ids(group_id, name, state.fenced_counts.get(name, 0))
+
+
+def _transactional_ids(group_id: str, name: ConnectorName, count: int) -> tuple[str, ...]:
+    return tuple(f"{group_id}-{name}-{number}" for number in range(count))
 
 
 def is_outdated(plan: FencingPlan, state: ClusterState) -> bool:

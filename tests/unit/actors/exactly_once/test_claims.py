@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from actors.messages.claims import VerifyTask
-from actors.messages.herder import PutConfig, RestartTask, SetTargetState
+from actors.messages.herder import CreateConnector, DeleteConnector, PutConfig, RestartTask, SetTargetState
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
-from kraal.core.errors import KraalError, StoreAway, StoreError
+from kraal.core.errors import Fenced, KraalError, StoreAway, StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import Shown
 from kraal.core.records import Entry
 from kraal.protocol.records import TaskCountRecord, decode, encode
 from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.engine import partition_of
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.transactions import FakeTransactions
 
@@ -184,6 +187,40 @@ def test_offsets_are_altered_by_the_first_task_s_producer(seed: int) -> None:
     cluster.request(ResetOffsets(name=X))
     assert transactions.claimed[before:] == [T0, T0]
     assert position(cluster) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("state", [TargetState.STARTED, TargetState.STOPPED])
+def test_former_tasks_on_a_frozen_worker_do_not_overwrite_initial_offsets(
+    seed: int, state: TargetState
+) -> None:
+    cluster, _ = made(seed)
+    cluster.create(X, config(6))
+    cluster.settle()
+    frozen = next(w for w in cluster.awake if w is not cluster.leader)
+    former = {task: frozen.engine.run_of(task) for task in sorted(frozen.engine.running)}
+    cluster.freeze(frozen)
+    cluster.request(DeleteConnector(name=X))
+    cluster.advance(30)  # its work is lost
+    offsets = [({"task": f"x-{number}"}, {"position": 7}) for number in range(6)]
+    create = CreateConnector(name=X, config=config(6), initial_state=state, initial_offsets=offsets)
+    under_way = cluster.leader.assembly.herder.question(create)
+    written: list[TaskId] = []
+    while former:
+        if not cluster.scheduler.step():
+            cluster.advance(0.05)
+        if cluster.random.random() < (0.3 if cluster.offsets.load(X) else 0.01):
+            task, run = former.popitem()  # its job goes on although the worker is frozen
+            assert run is not None
+            assert run.spec.transactions is not None
+            with contextlib.suppress(Fenced):
+                run.spec.transactions.commit({partition_of(task): {"position": 99}})
+                written.append(task)
+    cluster.run_until(under_way.done, timeout_s=10)
+    under_way.result()
+    cluster.advance(5)
+    pairs: Shown = cluster.ask(cluster.leader, ShowOffsets(name=X))
+    assert sorted(pairs, key=str) == offsets, f"overwritten by {written}"
 
 
 @pytest.mark.parametrize("seed", range(12))

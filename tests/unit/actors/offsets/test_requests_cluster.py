@@ -8,11 +8,11 @@ import pytest
 
 from actors.messages.herder import CreateConnector, DeleteConnector, SetTargetState
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
-from kraal.core.errors import BadRequest, KraalError, Momentary, NotLeader, StoreError
+from kraal.core.errors import AlreadyExists, BadRequest, KraalError, Momentary, NotLeader, StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import Shown
 from kraal.core.records import Entry
-from kraal.protocol.records import TargetStateRecord, TaskCountRecord, encode
+from kraal.protocol.records import ConnectorConfigRecord, TargetStateRecord, TaskCountRecord, encode
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.cluster_worker import ClusterWorker
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
@@ -233,6 +233,116 @@ def test_fence_failure_error_and_nothing_modified(seed: int) -> None:
         cluster.request(TO_7)
     assert caught.value.status == 500
     assert dict(cluster.offsets.load(X)) == before
+
+
+CREATE = CreateConnector(
+    name=X, config=SOURCE, initial_state=TargetState.STOPPED, initial_offsets=TO_7.offsets
+)
+
+
+def with_former_tasks(seed: int, *, transactional: bool = True) -> EmbeddedCluster:
+    """Return a cluster that had two exactly-once tasks of x, which is deleted; its offsets are left."""
+    cluster = running(seed, SOURCE, transactional=transactional)
+    cluster.config_log.append([Entry(*encode(TaskCountRecord(X, 2)))])
+    cluster.request(DeleteConnector(name=X))
+    cluster.settle()
+    return cluster
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_creation_with_offsets_fences_former_tasks_first(seed: int) -> None:
+    cluster = with_former_tasks(seed)
+    stored_when_fenced: list[object] = []
+    cluster.on_fence = lambda ids: stored_when_fenced.append((list(ids), dict(cluster.offsets.load(X))))
+    before = dict(cluster.offsets.load(X))
+    assert before
+    cluster.request(CREATE)
+    cluster.settle()
+    assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], before)]
+    assert shown(cluster, cluster.leader) == list(TO_7.offsets)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_created_when_former_tasks_cannot_be_fenced(seed: int) -> None:
+    cluster = with_former_tasks(seed)
+    before = dict(cluster.offsets.load(X))
+
+    def refuse(_: object) -> None:
+        raise StoreError("not allowed")
+
+    cluster.on_fence = refuse
+    text = "^Failed to perform zombie fencing for source connector prior to modifying offsets$"
+    for _ in range(2):
+        with pytest.raises(KraalError, match=text) as caught:
+            cluster.request(CREATE)
+        assert caught.value.status == 500
+    assert dict(cluster.offsets.load(X)) == before
+    assert X not in cluster.leader.snapshot.config.connectors
+    cluster.on_fence = lambda _: None
+    cluster.request(CREATE)
+    cluster.settle()
+    assert shown(cluster, cluster.leader) == list(TO_7.offsets)
+
+
+@pytest.mark.parametrize("actor", ["fencer", "herder"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_creation_ends_when_an_actor_dies_while_former_tasks_are_fenced(seed: int, actor: str) -> None:
+    cluster = with_former_tasks(seed)
+    leader = cluster.leader
+    fencer = leader._host.address("fencer")  # noqa: SLF001 - which no test can freeze otherwise
+    cluster.scheduler.freeze(fencer)
+    if actor == "fencer":  # before it gets the request
+        cluster.crash(leader, actor)
+    under_way = leader.assembly.herder.question(CREATE)
+    cluster.scheduler.advance(3)
+    assert not under_way.done()
+    if actor == "herder":
+        cluster.crash(leader, actor)
+    cluster.scheduler.advance(0.5)
+    cluster.scheduler.freeze(fencer, frozen=False)
+    cluster.run_until(under_way.done, timeout_s=10)
+    assert under_way.exception() is not None
+    cluster.request(CREATE)
+    cluster.settle()
+    assert shown(cluster, cluster.leader) == list(TO_7.offsets)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_connector_that_comes_to_exist_while_former_tasks_are_fenced_keeps_its_offsets(seed: int) -> None:
+    cluster = with_former_tasks(seed)
+    before = dict(cluster.offsets.load(X))
+    other = [Entry(*encode(ConnectorConfigRecord(X, {**SOURCE, "name": X})))]
+    leader = cluster.leader
+    fencer = leader._host.address("fencer")  # noqa: SLF001 - as above
+    cluster.scheduler.freeze(fencer)
+    under_way = leader.assembly.herder.question(CREATE)
+    cluster.scheduler.advance(1)
+    cluster.config_log.append(other)
+    cluster.scheduler.advance(1)
+    cluster.scheduler.freeze(fencer, frozen=False)
+    cluster.run_until(under_way.done, timeout_s=10)
+    assert isinstance(under_way.exception(), AlreadyExists)
+    assert dict(cluster.offsets.load(X)) == before
+
+
+def test_nothing_is_fenced_where_sources_do_not_write_exactly_once() -> None:
+    cluster = with_former_tasks(1, transactional=False)
+    fenced: list[object] = []
+    cluster.on_fence = fenced.append
+    cluster.request(CREATE)
+    assert fenced == []
+
+
+def test_a_creation_of_a_sink_fences_no_former_source() -> None:
+    cluster = with_former_tasks(1)
+    fenced: list[object] = []
+    cluster.on_fence = fenced.append
+    cluster.request(
+        CreateConnector(
+            name=X, config=SINK, initial_state=TargetState.STOPPED, initial_offsets=SINK_TO_7.offsets
+        )
+    )
+    assert fenced == []
 
 
 def test_sinks_are_not_fenced() -> None:

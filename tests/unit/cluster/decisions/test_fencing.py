@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.cluster.decisions.fencing import FencingPlan, is_outdated, plan_fencing
+from kraal.cluster.decisions.fencing import FencingPlan, former_producers, is_outdated, plan_fencing
 from kraal.cluster.decisions.task_configs import task_config_entries
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.config_replay import apply_config
@@ -63,3 +63,26 @@ def test_a_round_is_outdated_once_there_are_other_task_configs() -> None:
     assert not is_outdated(plan, before)
     assert is_outdated(plan, after)
     assert is_outdated(plan, ClusterState())
+
+
+DELETED = [Entry(*encode(ConnectorConfigRecord(X, None)))]
+
+
+@pytest.mark.parametrize(
+    ("before", "ids"),
+    [
+        pytest.param([], (), id="a name that never had a connector"),
+        pytest.param([*CREATED, *committed(2), *DELETED], (), id="tasks that never wrote exactly once"),
+        pytest.param([*CREATED, *committed(2), *counted(2), *DELETED], ("g-x-0", "g-x-1"), id="two tasks"),
+        pytest.param([*CREATED, *committed(1), *counted(1), *DELETED], ("g-x-0",), id="a single task too"),
+        pytest.param(
+            [*CREATED, *committed(1), *counted(1), *committed(3), *DELETED],
+            ("g-x-0",),
+            id="more tasks that never started",
+        ),
+    ],
+)
+def test_the_task_count_of_a_deleted_connector_tells_its_producers(
+    before: list[Entry], ids: tuple[str, ...]
+) -> None:
+    assert former_producers(state_of(before), X, "g") == ids
