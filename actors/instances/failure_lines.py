@@ -6,11 +6,11 @@ import logging
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from kraal.cluster.decisions.failures import first_line
 from kraal.core.ids import TaskId
 from kraal.core.logging import working_for
 from kraal.core.printable import printable
 from kraal.core.secrets import secrets
+from kraal.core.traces import root_cause
 
 if TYPE_CHECKING:
     from kraal.core.ids import Instance
@@ -23,7 +23,7 @@ LONGEST: Final = 1_000
 
 def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
     """Log that an instance has failed, as a line of that instance. `recovers`: it continues without a restart."""
-    cause = printable(secrets.scrub(first_line(trace))[:LONGEST]).rstrip(".: ")
+    cause = printable(secrets.scrub(root_cause(trace))[:LONGEST]).rstrip(".: ")
     if isinstance(instance, TaskId):
         kind, path = "task", f"{_path(instance.connector)}/tasks/{instance.task}"
     else:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kraal.core.printable import first_line
+from kraal.core.printable import printable
+from kraal.core.traces import root_cause
 
 Status = Mapping[str, Any]
 Statuses = Mapping[str, Status | None]
@@ -140,5 +141,5 @@ def _instance(part: Mapping[str, Any]) -> Instance:
     return Instance(
         state=str(part.get("state", NONE)),
         worker=str(part.get("worker_id") or NONE),
-        trace=first_line(part.get("trace")),
+        trace=printable(root_cause(part.get("trace"))),
     )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _JAVA_CAUSE: Final = "Caused by: "
 _PYTHON: Final = "Traceback (most recent call last):"
+_OURS: Final = "  in "
+"""Begins the second line of Kraal's traces of tasks, whose first line is the root cause."""
+_POSITION: Final = re.compile(r"(?:.{0,2000}\n) at \[Source: .{0,400}\bline: (\d+), column: (\d+)\]")
+"""Jackson tells on another line where its text is wrong."""
 _LONGEST: Final = 400
 _MOST: Final = 1_000
 """Characters of a line that are looked at."""
@@ -15,22 +20,30 @@ def root_cause(trace: object) -> str:
     """Return the line of a trace that names the root cause, shortened; empty without a trace."""
     if not isinstance(trace, str):
         return ""
-    found = _last_cause(trace)
+    found = _own_cause(trace) or last_cause(trace)
     if not found:
         first, last = _line(trace.lstrip()), trace.rstrip().rpartition("\n")[2]
         found = _line(last.strip()) if first == _PYTHON else first
     return found if len(found) <= _LONGEST else found[: _LONGEST - 1] + "…"
 
 
-def _last_cause(trace: str) -> str:
-    """Return the last cause of a Java trace, searched from the end: a list has thousands of traces."""
+def last_cause(trace: str) -> str:
+    """Return the last `Caused by:` of a trace in Java's form, with a parser's position in a text; empty without one."""
     end = len(trace)
-    while (at := trace.rfind(_JAVA_CAUSE, 0, end)) >= 0:
+    while (at := trace.rfind(_JAVA_CAUSE, 0, end)) >= 0:  # from the end: a list has thousands of traces
         end = trace.rfind("\n", 0, at) + 1
         line = _line(trace[end : at + len(_JAVA_CAUSE) + _MOST].lstrip())
         if line.startswith(_JAVA_CAUSE):
-            return line.removeprefix(_JAVA_CAUSE)
+            place = _POSITION.match(trace, at)
+            told = line.removeprefix(_JAVA_CAUSE)
+            return told if place is None else f"{told} (line {place[1]}, column {place[2]})"
     return ""
+
+
+def _own_cause(trace: str) -> str:
+    """Return the first line of a trace of Kraal's; empty if it is another's."""
+    end = trace.find("\n")
+    return _line(trace) if trace.startswith(_OURS, end + 1) else ""
 
 
 def _line(text: str) -> str:

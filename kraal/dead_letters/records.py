@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from kraal.core.errors import KraalError
 from kraal.core.printable import one_line, printable
+from kraal.core.traces import last_cause
 
 PREFIX: Final = "__connect.errors."
 """Prefix of Connect's error headers."""
@@ -32,7 +33,6 @@ _FACTS: Final = (
     ("exception.stacktrace", "stacktrace"),
 )
 """Headers without prefix, and their names in JSON."""
-_CAUSE: Final = "Caused by: "
 """Prefix of a cause in a Java stack trace; the last one is the root cause."""
 _NUMBERS: Final = ("partition", "offset", "task")
 
@@ -221,8 +221,8 @@ def _origin_headers(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "failed at", f"{facts.get('stage')} of {facts.get('class')}"
     message = facts.get("message")
     yield "because", f"{facts.get('exception')}" + (f": {message}" if message else "")
-    if causes := [line for line in str(facts.get("stacktrace")).splitlines() if line.startswith(_CAUSE)]:
-        yield "caused by", causes[-1].removeprefix(_CAUSE)
+    if cause := last_cause(str(facts.get("stacktrace"))):
+        yield "caused by", cause
 
 
 def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:

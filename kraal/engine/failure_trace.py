@@ -28,8 +28,10 @@ _NOISE = re.compile(
 _WRAPPED = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
-_UNREADABLE = re.compile(r"The (?:key|value) of \S+-\d+@\d+ cannot be converted: ")
-"""Source: `kraal.engine.sink.frame`."""
+UNREADABLE = re.compile(
+    r"The (?P<part>key|value) of (?P<topic>\S+)-(?P<partition>\d+)@(?P<offset>\d+) cannot be converted: "
+)
+"""The root cause of a job whose plan found a record that a converter cannot read. Source: `kraal.engine.sink.frame`."""
 _AWAY = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
     r"NotLeaderOrFollower|ReplicaNotAvailable|NotEnoughReplicas|NotEnoughReplicasAfterAppend|KafkaStorage)Exception\b"
@@ -67,7 +69,7 @@ def failure_trace(error: BaseException, where: str) -> str:
 
 def is_of_a_record(text: str) -> bool:
     """Whether a trace starts with the error of a sink's plan for a value that its converter cannot read."""
-    return _UNREADABLE.match(text) is not None
+    return UNREADABLE.match(text) is not None
 
 
 def root_cause(error: BaseException) -> str:

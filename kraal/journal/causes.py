@@ -12,7 +12,8 @@ from enum import Enum
 from typing import Final
 
 from kraal.core.ids import State
-from kraal.core.printable import first_line
+from kraal.core.printable import printable
+from kraal.core.traces import root_cause
 from kraal.protocol.status_records import Status
 
 REMOVED: Final = "REMOVED"
@@ -98,7 +99,7 @@ def explain(
     state = REMOVED if after is None else str(after.state)
     uses = is_settled(after)
     if after is not None and after.trace:
-        return Explained(first_line(after.trace), "", known=True, uses=uses)
+        return Explained(printable(root_cause(after.trace)), "", known=True, uses=uses)
     if noted is not None and now_ms - noted.ms <= FRESH_MS and noted.explains(state):
         return Explained(noted.shown, noted.by, known=True, uses=uses)
     return Explained(_without_cause(before, after, reason), "", known=False)

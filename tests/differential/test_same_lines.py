@@ -105,7 +105,7 @@ def test_java_and_kraal_write_the_same_lines(
     java, kraal = (side[chain.name] for side in written)
     assert kraal.states == java.states
     assert kraal.lines == java.lines
-    cause = cause_of(java.trace).removeprefix(DATA)  # without transforms Kraal's trace has no class
+    cause = cause_of(java.trace).removeprefix(DATA)  # Kraal's trace has none if only columns refuse
     assert bool(cause) == ("FAILED" in java.states)
     assert cause in kraal.trace
 

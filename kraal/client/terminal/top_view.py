@@ -13,7 +13,8 @@ from typing import Any
 from kraal.client.status_tables import FAILED, NONE, RUNNING
 from kraal.client.terminal.screen import fitted
 from kraal.client.text import cut, table
-from kraal.core.printable import first_line, printable
+from kraal.core.printable import printable
+from kraal.core.traces import root_cause
 
 WORKER_HEAD = ("WORKER", "CONNECTORS", "TASKS", "REC/S", "BACKLOG")
 TASK_HEAD = (
@@ -214,7 +215,7 @@ def frame(
 def _row(
     name: str, kind: str, task: int | None, part: Mapping[str, Any], progress: Mapping[str, Any] | None
 ) -> Row:
-    state, trace = str(part.get("state", NONE)), first_line(part.get("trace"))
+    state, trace = str(part.get("state", NONE)), printable(root_cause(part.get("trace")))
     return Row(name, kind, task, state, _worker(part), trace, progress)
 
 

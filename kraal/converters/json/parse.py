@@ -23,8 +23,10 @@ NO_ENVELOPE: Final = (
     " configuration."
 )
 
+_NO_NUMBER: Final = " is not a JSON number"
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_ZEROS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\w.+\-])(-?)0+(?=\d)')
+_ZEROS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\w.+\-])(-?)(0+)(?=\d)')
+_CONSTANT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)')
 
 
 class Fraction(str):
@@ -45,7 +47,7 @@ MISSING: Final = Missing()
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
+    raise ValueError(f"{name}{_NO_NUMBER}")
 
 
 EXACT: Final = json.JSONDecoder(parse_float=Fraction, parse_constant=_refuse)
@@ -63,7 +65,10 @@ def text_of(data: bytes) -> str:
 
 
 def parse(text: str, decoder: json.JSONDecoder) -> Any:
-    """Return the first value in a text, or MISSING if there is none. Raises DataException."""
+    """Return the first value in a text, or MISSING if there is none.
+
+    Raises DataException, whose cause tells the position in the text.
+    """
     start = after_space(text, 0)
     if start == len(text):
         return MISSING
@@ -72,11 +77,11 @@ def parse(text: str, decoder: json.JSONDecoder) -> Any:
     except (ValueError, RecursionError) as exc:
         mended = _ZEROS.sub(_without_zeros, text)
         if mended == text:
-            raise DataException(NOT_JSON) from exc
+            raise DataException(NOT_JSON) from _placed(exc, text)
     try:
-        return _parse_first(mended, start, decoder)
+        return _parse_first(mended, after_space(mended, 0), decoder)
     except (ValueError, RecursionError) as exc:
-        raise DataException(NOT_JSON) from exc
+        raise DataException(NOT_JSON) from _placed(exc, text)
 
 
 def after_space(text: str, start: int) -> int:
@@ -91,9 +96,18 @@ def _parse_first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
         following = text[end]
         is_number = node is not None and not isinstance(node, bool)
         if following not in " \t\r\n" if is_number else (following.isalnum() or following in "_$"):
-            raise ValueError("unexpected characters after a value")
+            raise json.JSONDecodeError("Unexpected characters after a value", text, end)
     return node
 
 
 def _without_zeros(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith('"') else found[1]
+    """Return blanks in place of leading zeros, so that positions in the text stay."""
+    return found[0] if found[0].startswith('"') else " " * len(found[2]) + found[1]
+
+
+def _placed(error: Exception, text: str) -> Exception:
+    """Return the error with its position, which Python does not tell of a constant."""
+    if type(error) is not ValueError or not str(error).endswith(_NO_NUMBER):
+        return error
+    place = next((each.start(1) for each in _CONSTANT.finditer(text) if each[1]), 0)
+    return json.JSONDecodeError(str(error), text, place)

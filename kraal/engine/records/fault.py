@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Final
 
+from kraal.core.traces import last_cause
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 
 _JAVA_ERRORS: Final = "org.apache.kafka.connect.errors"
@@ -20,6 +21,8 @@ _FRAMES: Final = 12
 _CAUSES: Final = 10
 _MESSAGE: Final = 2000
 """Maximum length of a message quoted in a trace; a converter's message may contain the whole record."""
+_MESSAGE_BEFORE_CAUSE: Final = 160
+"""The same in a trace's first line, where the innermost cause follows."""
 
 PREFIX: Final = "__connect.errors."
 """The prefix of a dead letter's header names."""
@@ -139,9 +142,17 @@ class ToleranceExceeded(Exception):
 
     @property
     def root(self) -> str:
-        """Return the first line of a task's trace: the cause."""
-        first, *_ = self.fault.stack.split("\n", 1)
-        return first
+        """Return the first line of a task's trace: the error, the place of a sink's record, and the innermost cause."""
+        fault = self.fault
+        first, *_ = fault.stack.split("\n", 1)
+        message = first.removeprefix(fault.exception).strip(": ")
+        place = "" if fault.offset is None else f"record {place_of(fault)} failed at {fault.stage}"
+        cause = last_cause(fault.stack)
+        if cause and (cause.partition(": ")[2] or cause) in message:
+            cause = ""
+        if cause and len(message) > _MESSAGE_BEFORE_CAUSE:
+            message = f"{message[: _MESSAGE_BEFORE_CAUSE - 1]}…"
+        return ": ".join(filter(None, (fault.exception, place, message, cause)))
 
     @property
     def text(self) -> str:

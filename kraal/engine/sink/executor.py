@@ -313,7 +313,7 @@ class SinkExecutor:
     def _ways_of(self, task: SinkTask, converters: Converters, path: RecordPath) -> Mapping[Way, SinkWay]:
         """Make the ways of this run."""
         if path.why is None:
-            plain = Plain(task, converters, self._reader)
+            plain = Plain(task, converters, self._reader, path.steps)
             direct = Direct.of(converters) if takes_tables(task) else None
             more: Mapping[Way, SinkWay] = {} if direct is None else {Way.DIRECT: direct}
             return {Way.TAIL: plain, Way.BACKLOG: plain, **more}

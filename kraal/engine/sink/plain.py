@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
+from kraal.engine.records.fault import ToleranceExceeded
+from kraal.engine.records.sink_pass import COLUMNS
+from kraal.engine.records.steps import Steps
 from kraal.engine.sink.frame import as_whole_frame, connect_frame
 from kraal.engine.sink.range_reader import RangeReader
+from kraal.engine.sink.unreadable import Unreadable
 from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
-from kraal.plugins.api import SinkTask
+from kraal.metrics.errors import ErrorCounts
+from kraal.plugins.api import SinkTask, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +29,29 @@ class Plain:
     task: SinkTask
     converters: Converters
     reader: RangeReader
+    steps: Steps
+    """They tell why a record cannot be read, which columns do not."""
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
-        """Have the plugin write the decoded frame."""
+        """Have the plugin write the decoded frame. Raises ToleranceExceeded for a record that cannot be read."""
         if batch.table is None:
             raw = self.reader.read(spark().session, batch.ranges)
             put = as_whole_frame(put, self.task, batch.ranges)
         else:
             raw = spark().tiny.createDataFrame(batch.table).coalesce(1)
             put = partial(put, records=batch.records)
-        put(*connect_frame(raw, self.converters))
+        try:
+            put(*connect_frame(raw, self.converters))
+        except Exception as exc:
+            found = Unreadable.of(exc)
+            fault = None if found is None else found.fault(self.steps, partial(self._read, batch, spark))
+            if fault is None:
+                raise
+            counts = ErrorCounts(failures=1, errors=1, last_error_ms=int(time.time() * 1000))
+            raise ToleranceExceeded(fault, counts) from exc
+
+    def _read(self, batch: ReadBatch, spark: GetSpark, place: TopicPartition, offset: int) -> pa.Table:
+        """Return the records with the one at an offset."""
+        if batch.table is not None:
+            return batch.table
+        return self.reader.read(spark().session, {place: (offset, offset + 1)}).select(*COLUMNS).toArrow()

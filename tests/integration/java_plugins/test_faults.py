@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from kraal.core.traces import root_cause
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
@@ -19,6 +20,8 @@ from tests.integration.java_plugins.flows import (
     faulty_config,
 )
 
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+ERRORS = "org.apache.kafka.connect.errors"
 CONVERTER = "kraal.testing.FaultyConverter"
 PATIENCE_S = 3.0
 MORE_THAN_THREADS = 20
@@ -133,6 +136,32 @@ def test_faults_are_reported_as_by_a_java_worker(
         return found
 
     assert told(cluster) == told(java)
+
+
+@pytest.mark.ci
+def test_a_record_that_is_not_json_fails_a_sink_with_the_parsers_reason_as_in_a_java_worker(
+    cluster: ProcessCluster, java: MixedCluster
+) -> None:
+    def cause(side: ProcessCluster) -> str:
+        worker, name = side.alive[0], a_name("parsed")
+        side.write(name, '{"a": xyz}')
+        json = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+        side.create(name, {"connector.class": FAULTY_SINK, "topics": name, **json})
+        worker.wait_for_states(name, ["RUNNING", "FAILED"])
+        (trace,) = worker.traces(name)
+        side.delete(name)
+        assert trace.startswith(f"{ERRORS}.ConnectException: Tolerance exceeded in error handler\n\tat ")
+        assert f"\nCaused by: {ERRORS}.DataException: Converting byte[] to Kafka Connect data failed" in trace
+        if side is cluster:
+            assert root_cause(trace) in worker.log_text()
+        return root_cause(trace)
+
+    found = cause(cluster)
+    assert found == cause(java)
+    assert found.startswith(
+        "com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'xyz': was expecting "
+    )
+    assert found.endswith(" (line 1, column 7)")
 
 
 def told_of(worker: WorkerProcess, name: str) -> tuple[list[str], list[str]]:

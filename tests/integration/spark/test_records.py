@@ -164,7 +164,7 @@ def test_a_reported_record_fails_a_sink_without_tolerance_also_by_columns(stage:
     opening.run.next()
     failed = opening.expect(Failed)
     lines = failed.trace.splitlines()
-    assert lines[0] == "builtins.ValueError: nobody wants it"
+    assert lines[0] == f"builtins.ValueError: record {topic}-0@1 failed at TASK_PUT: nobody wants it"
     assert "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler" in lines
     assert f"\tat stage TASK_PUT of org.apache.kafka.connect.sink.SinkTask, record {topic}-0@1" in lines
     assert failed.errors.errors == 1

@@ -10,9 +10,13 @@ import confluent_kafka as ck
 import pytest
 
 from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped
+from kraal.engine.sink.executor import TAIL
 from kraal.plugins.api import RetriableError
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+DATA = "org.apache.kafka.connect.errors.DataException"
 
 
 def opened(
@@ -82,15 +86,37 @@ def test_a_stop_after_a_batch_waits_for_its_commit(stage: Stage) -> None:
     assert opening.expect(Stopped).clean
 
 
-def test_a_value_that_cannot_be_converted_is_named_by_its_place(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
-    stage.produce(topic, ["good", "bad one"])
-    opening = opened(stage, task, topic)
+@pytest.mark.parametrize("count", [1, TAIL], ids=["tail", "backlog"])
+def test_a_value_that_cannot_be_converted_is_named_by_its_place_and_the_parsers_reason(
+    stage: Stage, count: int
+) -> None:
+    topic = stage.topic()
+    stage.produce(topic, ['{"n":1}'] * count + ['{"n": xyz}'])
+    opening = opened(stage, name(), topic, value_converter=JSON, value_converter_schemas_enable="false")
     opening.run.next()
     failed = opening.expect(Failed)
-    assert failed.trace.startswith(f"The value of {topic}-0@1 cannot be converted: it is bad\n")
-    connects = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler"
-    assert connects in failed.trace.splitlines()
+    first, _, *rest = failed.trace.splitlines()
+    refused = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+    reason = "json.decoder.JSONDecodeError: Expecting value: line 1 column 7 (char 6)"
+    assert first == f"{DATA}: record {topic}-0@{count} failed at VALUE_CONVERTER: {refused}{reason}"
+    assert rest[:3] == [
+        "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler",
+        f"\tat stage VALUE_CONVERTER of {JSON}, record {topic}-0@{count}",
+        f"Caused by: {DATA}: {refused}",
+    ]
+    assert f"Caused by: {reason}" in rest
+    assert failed.errors.errors == 1
+
+
+def test_a_value_that_only_the_columns_refuse_fails_with_its_place(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.produce(topic, ["007"])
+    opening = opened(stage, name(), topic, value_converter=JSON, value_converter_schemas_enable="false")
+    opening.run.next()
+    failed = opening.expect(Failed)
+    assert failed.trace.startswith(
+        f"The value of {topic}-0@0 cannot be converted: Converting byte[] to Kafka"
+    )
     assert failed.errors.errors == 1
 
 

@@ -158,10 +158,7 @@ def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written
         (f"{prefix}class.name", JSON.encode()),
         (f"{prefix}exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
     ]
-    assert [header for header, _ in headers[-2:]] == [
-        f"{prefix}exception.message",
-        f"{prefix}exception.stacktrace",
-    ]
+    check_error(headers[-2:])
     assert metric(worker, name, "total_records_skipped") == 1
     assert metric(worker, name, "deadletterqueue_produce_requests") == 1
     line = (
@@ -176,6 +173,18 @@ def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written
     check_replayed(messages(kafka, dead, 2))
     see_and_replay_over_rest(worker, name, dead)
     assert [letter.value() for letter in messages(kafka, name, 6)[4:]] == [b"{no json", b"{no json"]
+
+
+def check_error(headers: Sequence[tuple[str, bytes]]) -> None:
+    """See that the message is Java's, and that the stack tells the parser's reason and position."""
+    (message, refused), (stacktrace, stack) = headers
+    assert (message, stacktrace) == (
+        "__connect.errors.exception.message",
+        "__connect.errors.exception.stacktrace",
+    )
+    assert refused == b"Converting byte[] to Kafka Connect data failed due to serialization error: "
+    reason = b"JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n"
+    assert b"\nCaused by: json.decoder." + reason in stack
 
 
 def check_replayed(letters: Sequence[Any]) -> None:
@@ -233,5 +242,7 @@ def test_a_bad_record_fails_a_sink_without_tolerance_and_the_trace_gives_the_cau
     lines = trace.splitlines()
     assert "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler" in lines
     assert f"\tat stage TRANSFORMATION of {TRANSFORMS}.Cast$Value, record {name}-0@0" in lines
-    assert f"Caused by: {lines[0]}" in lines
+    error, place, _ = lines[0].partition(f": record {name}-0@0 failed at TRANSFORMATION: ")
+    assert place
+    assert any(line.startswith(f"Caused by: {error}: ") for line in lines)
     assert metric(worker, name, "total_record_errors") == 1

@@ -22,7 +22,11 @@ ORDERS, BILLING, ARCHIVE, PAYMENTS = "shop.orders", "shop.billing", "shop.archiv
 FAILING: Final = "billing-sink"
 LETTERS: Final = "payments-sink"
 STOPPED: Final = "archive-source"
-CAUSE: Final = f"The value of {BILLING}-0@0 cannot be converted"
+CAUSE: Final = (
+    f"org.apache.kafka.connect.errors.DataException: record {BILLING}-0@0 failed at VALUE_CONVERTER: Converting byte[] "
+    "to Kafka Connect data failed due to serialization error: json.decoder.JSONDecodeError: Expecting value: line 1 "
+    "column 1 (char 0)"
+)
 SECRET: Final = "pa55-of-the-billing-sink"  # noqa: S105 - nothing asks for it
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 RUNNING: Final = ["RUNNING", "RUNNING"]

@@ -85,7 +85,9 @@ def test_without_tolerance_nothing_after_the_bad_record_passes() -> None:
     assert faults == []
     assert summary.fatal is not None
     error = ToleranceExceeded(summary.fatal)
-    assert error.root == "org.apache.kafka.connect.errors.DataException: it is bad"
+    assert error.root == (
+        "org.apache.kafka.connect.errors.DataException: record t-0@1 failed at VALUE_CONVERTER: it is bad"
+    )
     assert error.text.startswith(
         "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler\n"
         "\tat stage VALUE_CONVERTER of V, record t-0@1\n"

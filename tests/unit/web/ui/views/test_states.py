@@ -16,6 +16,29 @@ Caused by: java.lang.IllegalStateException: pool is closed
 Caused by: java.net.ConnectException: Connection refused
 \t... 12 more
 """
+JACKSON = """org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler
+\tat org.apache.kafka.connect.runtime.errors.RetryWithToleranceOperator.execAndHandleError(RetryWithTolerance.java:267)
+Caused by: org.apache.kafka.connect.errors.DataException: Converting byte[] to Kafka Connect data failed due to \
+serialization error:\x20
+\tat org.apache.kafka.connect.json.JsonConverter.toConnectData(JsonConverter.java:348)
+Caused by: com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'xyz': was expecting 'null'
+ at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: 1, column: 7]
+\tat com.fasterxml.jackson.core.JsonParser._constructReadException(JsonParser.java:2673)
+\t... 19 more
+"""
+RECORD = (
+    "org.apache.kafka.connect.errors.DataException: record orders-3@41 failed at VALUE_CONVERTER: Converting byte[] to "
+    "Kafka Connect data failed due to serialization error: json.decoder.JSONDecodeError: Expecting value: line 1 "
+    "column 7 (char 6)"
+)
+KRAAL = f"""{RECORD}
+  in task orders-sink-0, batch 12
+org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler
+\tat stage VALUE_CONVERTER of org.apache.kafka.connect.json.JsonConverter, record orders-3@41
+Caused by: org.apache.kafka.connect.errors.DataException: Converting byte[] to Kafka Connect data failed
+\tat parse(parse.py:75)
+Caused by: json.decoder.JSONDecodeError: Expecting value: line 1 column 7 (char 6)
+\tat raw_decode(decoder.py:355)"""
 PYTHON = """Traceback (most recent call last):
   File "a.py", line 1, in <module>
     raise KeyError("x")
@@ -55,6 +78,15 @@ def test_the_worst_state_counts() -> None:
     ("trace", "cause"),
     [
         (JAVA, "java.net.ConnectException: Connection refused"),
+        (
+            JACKSON,
+            (
+                "com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'xyz': was expecting 'null' "
+                "(line 1, column 7)"
+            ),
+        ),
+        (KRAAL, RECORD),
+        (RECORD, RECORD),
         (PYTHON, "KeyError: 'x'"),
         ("OSError: disk is full\n  more", "OSError: disk is full"),
         ("\n\n  one line  ", "one line"),

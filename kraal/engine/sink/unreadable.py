@@ -1,0 +1,75 @@
+"""The record that made a job fail because its converter cannot read it: found by its place, and read once more, alone.
+
+The check of a column can name the record and Connect's message, but not the parser's reason. Only a job that has failed
+reads a record again, so that reading good records costs nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kraal.engine.failure_trace import UNREADABLE, root_cause
+from kraal.engine.records.fault import Fault, Stage, fault_of
+from kraal.engine.records.sink_pass import COLUMNS, Raw, raw_records
+from kraal.engine.records.steps import Steps, with_record
+from kraal.plugins.api import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+ReadRecord = Callable[[TopicPartition, int], "pa.Table"]
+"""Reads the record at an offset: a table with `COLUMNS`, which may have other records, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that a converter cannot read."""
+
+    part: Literal["key", "value"]
+    place: TopicPartition
+    offset: int
+
+    @staticmethod
+    def of(error: BaseException) -> Unreadable | None:
+        """Return the record that an error of a job names; None if it failed for another reason. Asks the JVM."""
+        found = UNREADABLE.match(root_cause(error))
+        if found is None:
+            return None
+        place = TopicPartition(found["topic"], int(found["partition"]))
+        return Unreadable("key" if found["part"] == "key" else "value", place, int(found["offset"]))
+
+    def fault(self, steps: Steps, read: ReadRecord) -> Fault | None:
+        """Convert the record alone, and return its failure; None if it cannot be read again, or can be converted."""
+        try:
+            here = (self.place.topic, self.place.partition, self.offset)
+            for raw in raw_records(read(self.place, self.offset).select(list(COLUMNS))):
+                if (raw.topic, raw.partition, raw.offset) == here:
+                    return self._fault_in(raw, steps)
+        except Exception:
+            log.warning(
+                "Failed to read record %s-%d@%d again to find its error",
+                *(self.place.topic, self.place.partition, self.offset), exc_info=True,
+            )  # fmt: skip
+        return None
+
+    def _fault_in(self, raw: Raw, steps: Steps) -> Fault | None:
+        if self.part == "key":
+            stage, class_name, converter, data = Stage.KEY_CONVERTER, steps.key_class, steps.key, raw.key
+        else:
+            stage, class_name, converter, data = (
+                Stage.VALUE_CONVERTER,
+                steps.value_class,
+                steps.value,
+                raw.value,
+            )
+        try:
+            converter.decode(raw.topic, data)
+        except Exception as exc:  # noqa: BLE001 - whatever a converter raises
+            found = fault_of(exc, stage=stage, class_name=class_name, topic=raw.topic)
+            return with_record(found, partition=raw.partition, offset=raw.offset, record=raw.text)
+        return None

@@ -1,0 +1,135 @@
+"""The record that made a job fail, converted again alone."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraal.converters.json.converter import JsonConverter
+from kraal.engine.records.fault import Fault, ToleranceExceeded
+from kraal.engine.records.steps import Steps
+from kraal.engine.sink.frame import tail_table
+from kraal.engine.sink.group_member import Record
+from kraal.engine.sink.unreadable import Unreadable
+from kraal.plugins.api import TopicPartition
+from tests.fakes.spark.passes import steps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HERE = TopicPartition("or-de.rs-1", 3)
+VALUES = {40: b"{}", 41: b'{"a": xyz}', 42: b"[1"}
+DATA = "org.apache.kafka.connect.errors.DataException"
+REFUSED = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+
+
+def of_json(**config: str) -> Steps:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false", **config}, is_key=False)
+    return replace(steps(), key=converter, value=converter)
+
+
+def named(part: str = "value", offset: int = 41) -> Unreadable:
+    """Return what the error of Spark's plan names, wrapped as a plugin may have wrapped it."""
+    text = f"The {part} of {HERE.topic}-{HERE.partition}@{offset} cannot be converted: {REFUSED}"
+    error = RuntimeError("the sink failed")
+    error.__cause__ = ValueError(f"[USER_RAISED_EXCEPTION] {text} SQLSTATE: P0001")
+    found = Unreadable.of(error)
+    assert found is not None
+    return found
+
+
+def read(place: TopicPartition, offset: int) -> pa.Table:
+    """Return the records of a tail, of two partitions."""
+    assert (place, offset in VALUES) == (HERE, True)
+    rows = [
+        Record(
+            topic=HERE.topic,
+            partition=partition,
+            offset=at,
+            timestamp_ms=1000,
+            timestamp_type=0,
+            key=b"[1",
+            value=value,
+            headers=(),
+        )
+        for partition in (2, 3)
+        for at, value in VALUES.items()
+    ]
+    return tail_table(rows)
+
+
+def test_its_fault_has_place_stage_and_the_parsers_reason_with_its_position() -> None:
+    fault = named().fault(of_json(), read)
+    assert fault is not None
+    assert (fault.topic, fault.partition, fault.offset) == (HERE.topic, 3, 41)
+    assert (fault.stage, fault.class_name, fault.exception, fault.message) == (
+        "VALUE_CONVERTER",
+        "V",
+        DATA,
+        REFUSED,
+    )
+    assert ToleranceExceeded(fault).root == (
+        f"{DATA}: record or-de.rs-1-3@41 failed at VALUE_CONVERTER: {REFUSED}"
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 7 (char 6)"
+    )
+
+
+def test_a_key_is_converted_by_its_own_converter() -> None:
+    fault = named("key", 40).fault(replace(of_json(), value=steps().value), read)
+    assert fault is not None
+    assert (fault.stage, fault.class_name, fault.offset) == ("KEY_CONVERTER", "K", 40)
+    assert "Expecting ',' delimiter: line 1 column 3 (char 2)" in fault.stack
+
+
+def test_a_record_that_can_be_converted_after_all_has_no_fault() -> None:
+    assert named(offset=40).fault(of_json(), read) is None
+
+
+def test_an_error_that_names_no_record_is_left_as_it_is() -> None:
+    assert Unreadable.of(ValueError("cannot be converted")) is None
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_record_that_cannot_be_read_again_has_no_fault(
+    caplog: pytest.LogCaptureFixture, *, gone: bool
+) -> None:
+    def reads(place: TopicPartition, offset: int) -> pa.Table:
+        if gone:
+            return read(place, offset).slice(0, 0)
+        raise TimeoutError("Kafka is away")
+
+    with caplog.at_level(logging.WARNING):
+        assert named().fault(of_json(), reads) is None
+    assert ("Failed to read record or-de.rs-1-3@41 again to find its error" in caplog.messages) is not gone
+
+
+def fault_with(stack: str, message: str, offset: int | None = 7) -> Fault:
+    return Fault(
+        stage="TRANSFORMATION", class_name="C", exception="a.E", message=message, stack=stack, topic="t",
+        partition=None if offset is None else 0, offset=offset,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fault", "root"),
+    [
+        pytest.param(fault_with("a.E: no\n\tat x", "no"), "a.E: record t-0@7 failed at TRANSFORMATION: no", id="alone"),
+        pytest.param(fault_with("a.E\n\tat x", ""), "a.E: record t-0@7 failed at TRANSFORMATION", id="no message"),
+        pytest.param(fault_with("a.E: no\n\tat x", "no", None), "a.E: no", id="of a source"),
+        pytest.param(
+            fault_with("a.E: bad: end of input\nCaused by: EOFError: end of input\n\tat x", ""),
+            "a.E: record t-0@7 failed at TRANSFORMATION: bad: end of input", id="a cause that the message quotes",
+        ),
+        pytest.param(
+            fault_with(f"a.E: {'x' * 500}\nCaused by: b.F: why\n at [Source: x; line: 2, column: 9]\n\tat x", ""),
+            f"a.E: record t-0@7 failed at TRANSFORMATION: {'x' * 159}…: b.F: why (line 2, column 9)",
+            id="a long message does not hide Jackson's cause",
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_line_of_a_records_trace(fault: Fault, root: str) -> None:
+    assert ToleranceExceeded(fault).root == root
