@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from kraal.core.ids import TaskId
 from kraal.core.logging import working_for
 from kraal.core.printable import printable
 from kraal.core.secrets import secrets
-from kraal.core.traces import root_cause
+from kraal.core.traces import LONGEST, root_cause
 
 if TYPE_CHECKING:
     from kraal.core.ids import Instance
 
 log = logging.getLogger(__name__)
 
-LONGEST: Final = 1_000
-"""Maximum length of a cause in characters; the status has the whole trace."""
-
 
 def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
     """Log that an instance has failed, as a line of that instance. `recovers`: it continues without a restart."""
-    cause = printable(secrets.scrub(root_cause(trace))[:LONGEST]).rstrip(".: ")
+    cause = printable(root_cause(secrets.scrub(trace), LONGEST)).rstrip(".: ")
     if isinstance(instance, TaskId):
         kind, path = "task", f"{_path(instance.connector)}/tasks/{instance.task}"
     else:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from kraal.core.printable import printable
-from kraal.core.traces import root_cause
+from kraal.core.traces import LONGEST, root_cause
 
 Status = Mapping[str, Any]
 Statuses = Mapping[str, Status | None]
@@ -30,7 +30,7 @@ class Instance:
     state: str
     worker: str
     trace: str
-    """First line of the trace."""
+    """Root cause in the trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,5 +141,5 @@ def _instance(part: Mapping[str, Any]) -> Instance:
     return Instance(
         state=str(part.get("state", NONE)),
         worker=str(part.get("worker_id") or NONE),
-        trace=printable(root_cause(part.get("trace"))),
+        trace=printable(root_cause(part.get("trace"), LONGEST)),
     )

@@ -12,19 +12,19 @@ _OURS: Final = "  in "
 _POSITION: Final = re.compile(r"(?:.{0,2000}\n) at \[Source: .{0,400}\bline: (\d+), column: (\d+)\]")
 """Jackson tells on another line where its text is wrong."""
 _LONGEST: Final = 400
-_MOST: Final = 1_000
-"""Characters of a line that are looked at."""
+LONGEST: Final = 1_000
+"""Characters of a line that are looked at; the longest root cause."""
 
 
-def root_cause(trace: object) -> str:
-    """Return the line of a trace that names the root cause, shortened; empty without a trace."""
+def root_cause(trace: object, longest: int = _LONGEST) -> str:
+    """Return the line of a trace that names the root cause, shortened to `longest`; empty without a trace."""
     if not isinstance(trace, str):
         return ""
     found = _own_cause(trace) or last_cause(trace)
     if not found:
         first, last = _line(trace.lstrip()), trace.rstrip().rpartition("\n")[2]
         found = _line(last.strip()) if first == _PYTHON else first
-    return found if len(found) <= _LONGEST else found[: _LONGEST - 1] + "…"
+    return found if len(found) <= longest else found[: longest - 1] + "…"
 
 
 def last_cause(trace: str) -> str:
@@ -32,7 +32,7 @@ def last_cause(trace: str) -> str:
     end = len(trace)
     while (at := trace.rfind(_JAVA_CAUSE, 0, end)) >= 0:  # from the end: a list has thousands of traces
         end = trace.rfind("\n", 0, at) + 1
-        line = _line(trace[end : at + len(_JAVA_CAUSE) + _MOST].lstrip())
+        line = _line(trace[end : at + len(_JAVA_CAUSE) + LONGEST].lstrip())
         if line.startswith(_JAVA_CAUSE):
             place = _POSITION.match(trace, at)
             told = line.removeprefix(_JAVA_CAUSE)
@@ -48,4 +48,4 @@ def _own_cause(trace: str) -> str:
 
 def _line(text: str) -> str:
     """Return the beginning of a text, to the end of its first line at most."""
-    return next(iter(text[:_MOST].splitlines()), "").strip()
+    return next(iter(text[:LONGEST].splitlines()), "").strip()

@@ -14,7 +14,7 @@ from kraal.client.status_tables import FAILED, NONE, RUNNING
 from kraal.client.terminal.screen import fitted
 from kraal.client.text import cut, table
 from kraal.core.printable import printable
-from kraal.core.traces import root_cause
+from kraal.core.traces import LONGEST, root_cause
 
 WORKER_HEAD = ("WORKER", "CONNECTORS", "TASKS", "REC/S", "BACKLOG")
 TASK_HEAD = (
@@ -39,7 +39,7 @@ class Row:
     state: str
     worker: str
     trace: str
-    """First line of the trace."""
+    """Root cause in the trace."""
     progress: Mapping[str, Any] | None
     """The task's numbers; None if nobody has told them."""
 
@@ -215,7 +215,7 @@ def frame(
 def _row(
     name: str, kind: str, task: int | None, part: Mapping[str, Any], progress: Mapping[str, Any] | None
 ) -> Row:
-    state, trace = str(part.get("state", NONE)), printable(root_cause(part.get("trace")))
+    state, trace = str(part.get("state", NONE)), printable(root_cause(part.get("trace"), LONGEST))
     return Row(name, kind, task, state, _worker(part), trace, progress)
 
 

@@ -30,6 +30,7 @@ def told(before: Status | None, after: Status | None, noted: Cause | None = None
         (RUNNING, status(State.RUNNING, generation=4), "assigned in generation 4"),
         (RUNNING, status(State.RUNNING, worker="b:1"), "assigned in generation 3"),
         (RUNNING, FAILED, "OSError: no disk"),
+        (RUNNING, status(State.FAILED, trace="A: no\n\tat b.c\nCaused by: D: why\n\tat e"), "D: why"),
         (RUNNING, status(State.FAILED), "failed without a trace"),
         (FAILED, RUNNING, "recovered without a restart"),
         (RUNNING, status(State.UNASSIGNED), "stopped by its worker"),

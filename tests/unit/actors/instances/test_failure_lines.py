@@ -11,6 +11,7 @@ from actors.messages.herder import RestartTask
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.logging import Who
 from kraal.core.secrets import secrets
+from kraal.core.traces import LONGEST
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -59,6 +60,25 @@ def test_a_task_s_failure_names_cause_and_remedy_once(caplog: pytest.LogCaptureF
     worker.fake.fail(T0, TRACE)
     worker.run()
     assert lines(caplog) == [(NAME, 0, text)] * 2
+
+
+def test_the_cause_of_a_trace_of_javas_is_its_last(caplog: pytest.LogCaptureFixture) -> None:
+    worker = made()
+    worker.fake.fail(
+        T0, "a.ConnectException: Tolerance exceeded\n\tat b.C\nCaused by: d.E: no JSON\n\tat f.G"
+    )
+    worker.run()
+    ((_, _, text),) = lines(caplog)
+    assert text.startswith("Task num bers-0 failed: d.E: no JSON. It stays FAILED")
+
+
+def test_a_secret_at_the_end_of_a_long_cause_is_hidden_whole(caplog: pytest.LogCaptureFixture) -> None:
+    worker = made()
+    secrets.add("pa55-of-the-table")
+    worker.fake.fail(T0, f"{'x' * (LONGEST - 5)}pa55-of-the-table")
+    worker.run()
+    ((_, _, text),) = lines(caplog)
+    assert "pa55" not in text
 
 
 def test_a_cause_is_shown_without_secrets_and_controls_and_has_an_end(

@@ -49,6 +49,14 @@ def test_a_connector_without_a_status_is_shown(kraal: Kraal, worker: Connect) ->
     assert kraal.out("status").splitlines()[1] == "new    -      -       -        no status yet"
 
 
+def test_the_last_cause_of_a_trace_of_javas_is_shown(kraal: Kraal, two: Connect) -> None:
+    two.fail(
+        "orders", 0, "a.ConnectException: Tolerance exceeded\n\tat b.C\nCaused by: d.E: no JSON\n\tat f.G"
+    )
+    assert "d.E: no JSON" in kraal.out("status")
+    assert "Tolerance" not in kraal.out("status")
+
+
 def test_a_trace_cannot_move_the_cursor(kraal: Kraal, two: Connect) -> None:
     two.fail("orders", 0, "\x1b[2Jgone")
     assert "\\x1b[2Jgone" in kraal.out("status")

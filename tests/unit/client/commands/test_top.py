@@ -53,7 +53,7 @@ ANSWER = {
     ),
     "behind": connector(
         task(0),
-        task(1, W2, "FAILED", "OSError: full\n\tat x"),
+        task(1, W2, "FAILED", "x.ConnectException: no\n\tat a.b\nCaused by: OSError: full\n\tat x"),
         told=[
             numbers(0, records_per_second=2.0, backlog_records=5000, stalled=True, step_ms=310_000),
             numbers(1, errors=7, last_batch_age_ms=7_300_000),
