@@ -58,18 +58,16 @@ class Unreadable:
         return None
 
     def _fault_in(self, raw: Raw, steps: Steps) -> Fault | None:
-        if self.part == "key":
-            stage, class_name, converter, data = Stage.KEY_CONVERTER, steps.key_class, steps.key, raw.key
-        else:
-            stage, class_name, converter, data = (
-                Stage.VALUE_CONVERTER,
-                steps.value_class,
-                steps.value,
-                raw.value,
-            )
+        is_key = self.part == "key"
+        converter, data = (steps.key, raw.key) if is_key else (steps.value, raw.value)
         try:
             converter.decode(raw.topic, data)
         except Exception as exc:  # noqa: BLE001 - whatever a converter raises
-            found = fault_of(exc, stage=stage, class_name=class_name, topic=raw.topic)
+            found = fault_of(
+                exc,
+                stage=Stage.KEY_CONVERTER if is_key else Stage.VALUE_CONVERTER,
+                class_name=steps.key_class if is_key else steps.value_class,
+                topic=raw.topic,
+            )
             return with_record(found, partition=raw.partition, offset=raw.offset, record=raw.text)
         return None
