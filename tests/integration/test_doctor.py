@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kraal.broker.broker import Broker, free_port
 from kraal.cli.main import main
+from tests.fakes.kafka.kafka_member import KafkaMember, close_all
 from tests.fakes.kafka.secured_kafka import SecuredKafka
 
 pytestmark = pytest.mark.ci
@@ -110,6 +112,9 @@ def test_permissions_of_the_workers_user(kafka_with_logins: SecuredKafka, tmp_pa
     kafka.allow("GROUP", f"doctor-{tag}", "READ")
     eventually(acls, [*[("acls.topics", "error")] * 3, ("acls.group", "ok")])
 
+    with worker_in(kafka.plain, f"doctor-{tag}"):
+        assert acls()[-1] == ("acls.group", "ok")
+
     for each in ("config", "offset", "status"):
         kafka.allow("TOPIC", f"{each}-{tag}", "READ", "WRITE", "DESCRIBE_CONFIGS", "CREATE")
     eventually(acls, [("acls.topics", "ok"), ("acls.group", "ok"), ("acls.cluster", "hint")])
@@ -123,7 +128,8 @@ def test_a_broker_without_acls_allows_everything(kafka: Broker, tmp_path: Path) 
     tag = uuid4().hex
     create(kafka.bootstrap, f"config-{tag}", 1, "compact")
     produce(kafka.bootstrap, f"config-{tag}", ahead_ms=3_600_000)
-    found = examined(tmp_path, kafka.bootstrap, tag)[1]
+    with worker_in(kafka.bootstrap, f"doctor-{tag}"):
+        found = examined(tmp_path, kafka.bootstrap, tag)[1]
     assert [(each["id"], each["level"]) for each in found if each["area"] == "acls"] == [
         ("acls.topics", "ok"),
         ("acls.group", "ok"),
@@ -131,6 +137,17 @@ def test_a_broker_without_acls_allows_everything(kafka: Broker, tmp_path: Path) 
     ]
     [clock] = [each for each in found if each["id"] == "clock.records"]
     assert (clock["level"], f"config-{tag} is from 3,6" in clock["what"]) == ("warning", True), clock
+
+
+@contextmanager
+def worker_in(bootstrap: str, group: str) -> Iterator[None]:
+    """Have a worker in a group, which then is no group of consumers."""
+    member = KafkaMember(bootstrap, group, "w1")
+    try:
+        member.hooks.wait_for_generation(1, 30)
+        yield
+    finally:
+        close_all([member])
 
 
 def produce(bootstrap: str, topic: str, *, ahead_ms: int) -> None:

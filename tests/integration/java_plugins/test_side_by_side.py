@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kraal.client.target import parse_target
+from kraal.doctor.finding import Level
+from kraal.doctor.running import check_running
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
@@ -140,3 +143,26 @@ def replaced(file: Path, number: int) -> None:
     other = file.with_suffix(".new")
     other.write_text(str(number))
     other.replace(file)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("kind", ["kraal", "java"])
+def test_doctor_tells_what_a_running_worker_suffers_from(request: pytest.FixtureRequest, kind: str) -> None:
+    side: ProcessCluster = request.getfixturevalue("cluster" if kind == "kraal" else "java")
+    name, worker = a_name("fails"), side.alive[0]
+    side.create(name, faulty_config(name, "throw", "task.poll"))
+    worker.wait_for_states(name, ["RUNNING", "FAILED"], timeout_s=60)
+    found = {each.id: each for each in check_running(parse_target(worker.url))}
+    side.delete(name)
+    assert found["worker.reachable"].level is Level.OK
+    assert (", Kraal " in found["worker.reachable"].what) == (kind == "kraal")
+    assert f"1 of 1 tasks of {name} have failed" in found["connectors.failed"].what
+    assert "fails" in found["connectors.failed"].what.partition(": ")[2], found["connectors.failed"]
+    assert {check: each.level for check, each in found.items()} == {
+        "worker.reachable": Level.OK,
+        "worker.health": Level.OK,
+        "clock.worker": Level.OK,
+        "connectors.failed": Level.ERROR,
+        "connectors.stalled": Level.OK if kind == "kraal" else Level.SKIPPED,
+        "connectors.plugins": Level.OK,
+    }
