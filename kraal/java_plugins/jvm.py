@@ -30,8 +30,10 @@ _LINE: Final = re.compile(
 _EXPECTED: Final = re.compile(
     r"WARNING: (A terminally deprecated method in java\.lang\.System has been called|System::setSecurityManager .*"
     r"|Please consider reporting this to the maintainers of kraal\..*)"
+    r"|WARN\|org\.apache\.kafka\.connect\.runtime\.isolation\.Plugins\|\|"
+    r"All plugins have ServiceLoader manifests, consider reconfiguring .*"
 )
-"""What Java prints about `ExitGuard`."""
+"""What Java prints about `ExitGuard`, and advice of Kafka that `Discovery` follows by itself."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 _END_S: Final = 2.0
 log = logging.getLogger(__name__)

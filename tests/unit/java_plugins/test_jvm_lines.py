@@ -93,3 +93,11 @@ def test_in_a_process_of_its_own_all_lines_are_the_connector_s() -> None:
     assert [(connector, task) for _, _, connector, task, _ in lines] == [
         ("mine", None), ("mine", None), ("mine", 1),
     ]  # fmt: skip
+
+
+def test_kafka_s_advice_that_is_followed_already_is_left_out() -> None:
+    plugins = "org.apache.kafka.connect.runtime.isolation.Plugins"
+    advice = "All plugins have ServiceLoader manifests, consider reconfiguring plugin.discovery=service_load"
+    missing = "One or more plugins are missing ServiceLoader manifests"
+    lines = logged(f"WARN|{plugins}||{advice}\nWARN|{plugins}||{missing}\nINFO|a.B||{advice}\n")
+    assert [(name, text) for name, _, _, _, text in lines] == [(plugins, missing), ("a.B", advice)]
