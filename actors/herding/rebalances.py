@@ -49,6 +49,8 @@ class Rebalances:
         """Numbers of revocations to confirm when everything has stopped."""
         self._asked = True
         """A rebalance is requested or under way: assignments are about to change."""
+        self._lost_for = ""
+        """Why the group was lost; empty since the last assignment."""
 
     @property
     def under_way(self) -> bool:
@@ -97,6 +99,7 @@ class Rebalances:
     def assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
         """Start assigned work; with `everything` (the first assignment), compare all instances."""
         state = self._state
+        self._lost_for = ""
         state.history.assigned(message)
         names = state.assign(message.assignment)
         done = [n for n, version in state.suspended.items() if version < message.config_offset]
@@ -131,9 +134,11 @@ class Rebalances:
         return with_latest(known.rebalances, latest)
 
     def lost(self, reason: str) -> None:
-        """Handle the loss of the group: no leader is known."""
-        log.warning("Lost membership of the group: %s", reason)
-        self._state.history.group_lost(reason)
+        """Handle the loss of the group: no leader is known. It is told again for each join that fails."""
+        if reason != self._lost_for:
+            log.warning("Lost membership of the group: %s", reason)
+            self._state.history.group_lost(reason)
+        self._lost_for = reason
         self._asked = True
         self._plan = None
         self._state.update(leader_url=None, is_leader=False, plan=None)

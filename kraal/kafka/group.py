@@ -30,6 +30,8 @@ QUIET_S = 1.0
 """The driver's check interval while idle."""
 RETRY_S = (0.1, 0.5, 2.0, 5.0)
 """Delays after joins that failed for a reason that kafka-python does not retry by itself."""
+TELL_AGAIN_S = 60.0
+"""How often a failure that repeats is logged."""
 LEAVE_S = 3.0
 """Maximum time to wait for the response to a LeaveGroup."""
 CLIENT = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000, "proxy_url": DIRECT}
@@ -49,6 +51,7 @@ class KafkaGroup:
         Raises KafkaConfigurationError, ValueError and others for settings that kafka-python rejects.
         """
         self._options = options
+        logging.getLogger("kafka.coordinator").addFilter(_is_not_logged_here)
         # An assignment for a large group takes longer than kafka-python's threshold for slow tasks.
         self._client = KafkaNetClient(**{**CLIENT, **client, "slow_task_threshold_secs": 0})
         self._driver: _Driver | None = None
@@ -94,6 +97,50 @@ class KafkaGroup:
         return "" if self._driver is None else self._driver.coordinator.member_id
 
 
+_LOGGED_HERE = ("Unexpected error from SyncGroup", "Unexpected error in join group response")
+
+
+def _is_not_logged_here(record: logging.LogRecord) -> bool:
+    """Drop what kafka-python logs of each failed join: the driver logs it, less often and with its cause."""
+    return not str(record.msg).startswith(_LOGGED_HERE)
+
+
+class JoinFailures:
+    """Says of failed joins what is worth logging: each other failure at once, one that repeats once in a while."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._again_at_s = 0.0
+
+    def is_news(self, error: BaseException, now_s: float) -> bool:
+        """Return whether to log a failure now; `now_s` is a monotonic time."""
+        text = repr(error)
+        if text == self._last and now_s < self._again_at_s:
+            return False
+        self._last, self._again_at_s = text, now_s + TELL_AGAIN_S
+        return True
+
+    def end(self) -> None:
+        """Forget the last failure, because a join succeeded."""
+        self._last = ""
+
+
+def likely_cause(error: BaseException) -> str:
+    """Return what an error without a name probably means, and what to do; empty for errors that say it.
+
+    A broker answers so if the group's record is too large. Source: GroupMetadataManager, CoordinatorRuntime
+    (Kafka 4.3.0), and a trial.
+    """
+    if not isinstance(error, errors.UnknownError):
+        return ""
+    return (
+        ". The broker's log has the cause. Probably the broker cannot store the group, because what all members report "
+        "and are assigned exceeds max.message.bytes of the topic __consumer_offsets (about 1 MB by default): raise it "
+        "with kafka-configs.sh --alter --entity-type topics --entity-name __consumer_offsets --add-config "
+        "max.message.bytes=4000000, or divide the connectors among several groups"
+    )
+
+
 class _Driver:
     """The part that runs on the client's loop."""
 
@@ -110,6 +157,7 @@ class _Driver:
         self._knock_at_s = 0.0
         self._retry_at_s = 0.0
         self._failures = 0
+        self._told = JoinFailures()
         self._leaving: str | None = None
         self._lost = False
         self._closing = False
@@ -203,13 +251,16 @@ class _Driver:
             self._failed(join.exception)
         else:
             self._failures = 0
+            self._told.end()
 
     def _failed(self, error: BaseException) -> None:
         pause_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
         self._failures += 1
         self._retry_at_s = time.monotonic() + pause_s
         self._manager._auth_failures.clear()  # noqa: SLF001 - else one refusal would count forever
-        log.error("Failed to join the group; retrying in %.1f s: %r", pause_s, error)
+        level = logging.ERROR if self._told.is_news(error, time.monotonic()) else logging.DEBUG
+        cause = likely_cause(error)
+        log.log(level, "Failed to join the group; retrying in %.1f s: %r%s", pause_s, error, cause)
         self.coordinator.request_rejoin()
         if not (isinstance(error, errors.KafkaError) and error.retriable):
             self._hooks.lost(f"the group rejected this worker: {error}")

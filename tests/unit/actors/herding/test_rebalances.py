@@ -1,0 +1,60 @@
+"""The loss of the group: it is told once, however often a join fails for the same reason."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.herding.rebalances import Rebalances
+
+
+class State:
+    """What a herder knows, as far as losses and assignments need it."""
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+        self.leaders: list[object] = []
+        self.history = SimpleNamespace(group_lost=self.lost.append, assigned=lambda _: None)
+        self.suspended: dict[str, int] = {}
+        self.clock = SimpleNamespace(wall_ms=lambda: 0)
+
+    def update(self, *, leader_url: object, **_: object) -> None:
+        self.leaders.append(leader_url)
+
+    def assign(self, _: object) -> set[str]:
+        return set()
+
+    def apply_wanted(self, _: object) -> None:
+        pass
+
+
+def assignment() -> Any:
+    return SimpleNamespace(
+        assignment=None,
+        config_offset=1,
+        plan=None,
+        generation=1,
+        leader_url="http://w/",
+        is_leader=True,
+        protocol="p",
+    )
+
+
+def test_a_loss_is_recorded_again_only_for_another_reason_or_after_an_assignment(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    state: Any = State()
+    membership: Any = SimpleNamespace()
+    rebalances = Rebalances(state, membership)
+    with caplog.at_level(logging.WARNING):
+        for reason in ("refused", "refused", "unknown", "unknown"):
+            rebalances.lost(reason)
+        assert state.lost == ["refused", "unknown"]
+        rebalances.assigned(assignment(), everything=False)
+        rebalances.lost("unknown")
+    assert state.lost == ["refused", "unknown", "unknown"]
+    assert len(caplog.records) == 3
+    assert state.leaders == [None] * 4 + ["http://w/", None], "each loss means that no leader is known"

@@ -1,0 +1,71 @@
+"""Failed joins: what is logged of them, and how often."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors
+
+from kraal.kafka import group
+from kraal.kafka.group import TELL_AGAIN_S, JoinFailures, KafkaGroup, likely_cause
+from kraal.stores.group_api import GroupOptions
+
+
+def test_a_failure_that_repeats_is_logged_once_in_a_while() -> None:
+    failures = JoinFailures()
+    first, other = errors.UnknownError(), errors.GroupAuthorizationFailedError("g")
+    assert failures.is_news(first, 100.0)
+    assert not failures.is_news(errors.UnknownError(), 100.0 + TELL_AGAIN_S - 1)
+    assert failures.is_news(first, 100.0 + TELL_AGAIN_S)
+    assert failures.is_news(other, 101.0 + TELL_AGAIN_S), "another failure is told at once"
+    assert not failures.is_news(other, 102.0 + TELL_AGAIN_S)
+    failures.end()
+    assert failures.is_news(other, 103.0 + TELL_AGAIN_S), "a failure after a success is a new one"
+
+
+def test_an_error_without_a_name_comes_with_its_likely_cause() -> None:
+    cause = likely_cause(errors.UnknownError())
+    assert "max.message.bytes of the topic __consumer_offsets" in cause
+    assert "--entity-name __consumer_offsets --add-config max.message.bytes=" in cause
+    assert likely_cause(errors.GroupAuthorizationFailedError("g")) == ""
+
+
+def test_a_failed_join_is_logged_with_its_cause_and_told_each_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost: list[str] = []
+    driver: Any = group._Driver.__new__(group._Driver)  # noqa: SLF001 - what a failed join is given to
+    driver.__dict__.update(
+        _failures=0,
+        _told=JoinFailures(),
+        _manager=SimpleNamespace(_auth_failures={}),
+        coordinator=SimpleNamespace(request_rejoin=lambda: None),
+        _hooks=SimpleNamespace(lost=lost.append),
+    )
+    monkeypatch.setattr("kraal.kafka.group.time.monotonic", lambda: 100.0)
+    with caplog.at_level(logging.DEBUG, "kraal.kafka.group"):
+        for _ in range(3):
+            driver._failed(errors.UnknownError())  # noqa: SLF001 - as above
+    assert [each.levelno for each in caplog.records] == [logging.ERROR, logging.DEBUG, logging.DEBUG]
+    assert "UnknownError()" in caplog.messages[0]
+    assert "__consumer_offsets" in caplog.messages[0]
+    assert len(lost) == 3
+
+
+def test_kafka_python_does_not_log_the_same_failures(caplog: pytest.LogCaptureFixture) -> None:
+    options = GroupOptions(
+        group_id="g", session_timeout_s=6.0, rebalance_timeout_s=15.0, heartbeat_interval_s=2.0
+    )
+    member = KafkaGroup(options, {"bootstrap_servers": "127.0.0.1:1"})
+    with caplog.at_level(logging.INFO, "kafka.coordinator"):
+        for text in (
+            "Unexpected error from SyncGroup: %s",
+            "Unexpected error in join group response: %s",
+            "x %s",
+        ):
+            logging.getLogger("kafka.coordinator").error(text, errors.UnknownError())
+    member.close(1)
+    assert [each.msg for each in caplog.records] == ["x %s"]
