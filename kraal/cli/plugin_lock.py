@@ -19,9 +19,10 @@ from kraal.client.text import table
 from kraal.client.wait import fetch
 from kraal.config.connector.java_plugins import PATH
 from kraal.config.worker.keys import PLUGINS_LOCK
-from kraal.core.errors import KraalError
+from kraal.core.errors import HINT, KraalError
 from kraal.core.progress import Progress
 from kraal.plugin_lock import change
+from kraal.plugin_lock.jars import archive_of
 from kraal.plugin_lock.java import plugin_path
 from kraal.plugin_lock.lock import DEFAULT, Lock, Locked, PluginsUnfit, check_files, is_coordinates, read_lock
 
@@ -198,6 +199,12 @@ def _print_change(path: Path, done: change.Change) -> None:
         say(f"+ {entry.name} sha256 {entry.sha256}")
     if done.left:
         say(f"skipped because Spark provides them: {', '.join(done.left)}")
+    for name in done.connectors:
+        click.echo(
+            f"{HINT}{name} contains connectors of Kafka Connect, which workers do not look for among Spark's jars; "
+            f"remove it, and add the connector's archive: {archive_of(name)}.",
+            err=True,
+        )
     if not done.new and not done.gone:
         say(f"{path}: no changes")
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kraal.core.errors import KraalError
 
 
@@ -10,7 +12,14 @@ class JavaMissing(KraalError):
 
 
 class JarsUnavailable(KraalError):
-    """Jars could not be downloaded, or do not match the lock."""
+    """Jars could not be downloaded, or do not match the lock.
+
+    `missing` are the coordinates that the Maven repository does not have, with dependencies.
+    """
+
+    def __init__(self, *args: object, hint: str = "", missing: Sequence[str] = ()) -> None:
+        super().__init__(*args, hint=hint)
+        self.missing = tuple(missing)
 
 
 class BrokerError(KraalError):

@@ -106,7 +106,8 @@ def retrieve(
     command += ["-types", "jar", "bundle", _ARCHIVE, "-retrieve", pattern]
     code, output = _run(command, progress)
     if code != 0:
-        raise JarsUnavailable(_sentence(output), hint=_MIRROR)
+        missing = () if _OFFLINE.search(output) else _missing(output)
+        raise JarsUnavailable(_sentence(output), hint=_MIRROR, missing=missing)
     return sorted((into / "jars").glob("*"))
 
 
@@ -174,10 +175,15 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
         return process.wait(), output.decode(errors="replace")
 
 
+def _missing(output: str) -> list[str]:
+    """Return the coordinates of the modules that Ivy has not found."""
+    found = re.findall(r"module not found: (\S+)|(\S+): not found", output)
+    return sorted({(a or b).replace("#", ":").replace(";", ":") for a, b in found} - {""})
+
+
 def _sentence(output: str) -> str:
     """Return Ivy's output as one sentence."""
-    missing = re.findall(r"module not found: (\S+)|(\S+): not found", output)
-    names = sorted({(a or b).replace("#", ":").replace(";", ":") for a, b in missing} - {""})
+    names = _missing(output)
     what = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "the jars"
     if _OFFLINE.search(output):
         return f"Failed to download {what}: cannot reach the Maven repository; check the network connection."

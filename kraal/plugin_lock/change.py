@@ -12,11 +12,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kraal.jars.jars import sha256_of
-from kraal.plugin_lock.jars import resolve_jars
+from kraal.plugin_lock.jars import has_connectors, resolve_jars
 from kraal.plugin_lock.java import is_java, is_java_coordinates, resolve_java, unpack_java
 from kraal.plugin_lock.lock import (
     Lock,
@@ -42,6 +42,8 @@ class Change:
     lock: Lock
     left: tuple[str, ...] = ()
     """Jars that were skipped because Spark provides them."""
+    connectors: tuple[str, ...] = ()
+    """Jars that were added for Spark, but contain connectors in Java, which workers look for in `plugin.path`."""
 
 
 def add(path: Path, what: Sequence[str]) -> Change:
@@ -55,10 +57,11 @@ def add(path: Path, what: Sequence[str]) -> Change:
         others = [_requirement_or_file(each) for each in what if each not in (*coordinates, *java)]
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         plugins = _locked_files(path, lock.java)
-        added, left = list(lock.added), list[str]()
+        added, left, connectors = list(lock.added), list[str](), list[str]()
         if coordinates:
             added = _replaced(added, coordinates)
             jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
+            connectors = [each.name for each, jar in jars if each.name in coordinates and has_connectors(jar)]
         if others:
             asked = [Path(each).name if each.endswith(".whl") else each for each in others]
             new = {_project(each) for each in asked}
@@ -72,7 +75,8 @@ def add(path: Path, what: Sequence[str]) -> Change:
             again = {each.module for each, _ in fresh}
             added = _replaced(added, [each.name for each, _ in fresh])
             plugins = [*(pair for pair in plugins if pair[0].module not in again), *fresh]
-        return _replace(path, lock, added, jars, wheels, plugins, left)
+        done = _replace(path, lock, added, jars, wheels, plugins, left)
+        return replace(done, connectors=tuple(connectors))
 
 
 def remove(path: Path, what: Sequence[str]) -> Change:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from kraal.core.progress import Progress
 from kraal.jars import ivy
+from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, parse_lock, sha256_of
 from kraal.jars.places import pyspark_jars
 from kraal.plugin_lock.lock import Locked, PluginsUnfit
+
+_CONNECTORS: Final = frozenset(
+    f"META-INF/services/org.apache.kafka.connect.{kind}"
+    for kind in ("source.SourceConnector", "sink.SinkConnector")
+)
 
 
 def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked, Path]], list[str]]:
@@ -29,15 +38,19 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
         if name in ours:
             raise PluginsUnfit(f"Cannot add {text} as a plugin because Spark already provides {name}.")
     (scratch / "ivy").mkdir()
-    with Progress("Downloading jars") as progress:
-        found = ivy.retrieve(
-            map(Coordinates.parse, added),
-            scratch / "ivy",
-            transitive=True,
-            progress=lambda resolved, fetched: progress.at(
-                fetched, f"{resolved} resolved, {fetched} downloaded"
-            ),
-        )
+    try:
+        with Progress("Downloading jars") as progress:
+            found = ivy.retrieve(
+                map(Coordinates.parse, added),
+                scratch / "ivy",
+                transitive=True,
+                progress=lambda resolved, fetched: progress.at(
+                    fetched, f"{resolved} resolved, {fetched} downloaded"
+                ),
+            )
+    except JarsUnavailable as exc:
+        hint = " ".join(each for each in (_of_connectors(added, exc.missing), exc.hint) if each)
+        raise JarsUnavailable(*exc.args, hint=hint, missing=exc.missing) from exc
     kept, left = [], []
     for path in found:
         org, artifact, revision = path.stem.split("__")
@@ -47,6 +60,33 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
         else:
             kept.append((Locked(name, path.name, sha256_of(path)), path))
     return kept, left
+
+
+def _of_connectors(added: Sequence[str], missing: Sequence[str]) -> str:
+    """Return a hint if only dependencies are missing: the archive of a connector would have brought them."""
+    wanted = [Coordinates.parse(each) for each in added]
+    if not missing or {str(each) for each in wanted} & {*missing}:
+        return ""
+    last = str(wanted[-1])
+    return (
+        f"If {last} is a connector of Kafka Connect, add its archive, which contains its dependencies: "
+        f"{archive_of(last)}."
+    )
+
+
+def archive_of(coordinates: str) -> str:
+    """Return how a connector is added as a Java plugin, given the coordinates of its jar."""
+    archive = replace(Coordinates.parse(coordinates), extension="tar.gz", classifier="plugin")
+    return f"{archive} (or zip, as it was published), or a downloaded FILE.zip"
+
+
+def has_connectors(jar: Path) -> bool:
+    """Return whether a jar names connectors of Kafka Connect in its manifests."""
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return not _CONNECTORS.isdisjoint(archive.namelist())
+    except zipfile.BadZipFile:
+        return False
 
 
 def spark_artifacts() -> frozenset[str]:

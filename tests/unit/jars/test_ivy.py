@@ -27,27 +27,29 @@ def retrieve_with(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("output", "sentence"),
+    ("output", "sentence", "missing"),
     [
         pytest.param(
             "module not found: org#name;1\nHost repository not found. url=x",
             "Failed to download org:name:1: cannot reach the Maven repository; check the network connection.",
+            (),
             id="no network",
         ),
         pytest.param(
             "module not found: org#name;1\n:: org#name;1: not found",
             "Failed to download org:name:1: not found in the Maven repository.",
+            ("org:name:1",),
             id="no such module",
         ),
-        pytest.param("", "Failed to download the jars: Ivy reported: nothing", id="no word"),
+        pytest.param("", "Failed to download the jars: Ivy reported: nothing", (), id="no word"),
     ],
 )
 def test_a_failure_is_one_sentence(
-    output: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    output: str, sentence: str, missing: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(JarsUnavailable) as caught:
         retrieve_with(f"cat <<'end'\n{output}\nend\nexit 1", tmp_path, monkeypatch)
-    assert str(caught.value) == sentence
+    assert (str(caught.value), caught.value.missing) == (sentence, missing)
 
 
 def test_progress_counts_what_is_looked_up_and_fetched(

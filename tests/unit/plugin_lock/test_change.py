@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 from kraal.cli.main import main
 from kraal.cli.plugin_lock import tasks_by_worker, tasks_text
 from kraal.jars import ivy
+from kraal.jars.errors import JarsUnavailable
 from kraal.plugin_lock import change
 from kraal.plugin_lock.lock import PluginsUnfit, read_lock
 from kraal.testing._simulation.plugins import FAKE_SOURCE
@@ -121,6 +123,47 @@ def test_jars_are_resolved_together_and_what_spark_has_is_left_to_it(maven: Jars
     assert kraal("remove", "org.a:one", "org.c:three:1", "--lock", str(path)).exit_code == 0
     assert names(path) == []
     assert "No plugins" in kraal("list", "--lock", str(path)).stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "hinted"),
+    [(["org.far:away:9"], True), (["org.a:one:1", "org.far:away:9"], False), ([], False)],
+)
+def test_a_dependency_that_is_missing_comes_with_how_to_add_a_connector(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: list[str], *, hinted: bool
+) -> None:
+    def retrieve(*_: object, **__: object) -> list[Path]:
+        raise JarsUnavailable("Failed to download it.", hint="Use a mirror.", missing=missing)
+
+    monkeypatch.setattr(ivy, "retrieve", retrieve)
+    result = kraal("add", "org.a:one:1", "--lock", str(tmp_path / "k.lock"))
+    error, hint = result.stderr.splitlines()[-2:]
+    assert (result.exit_code, error) == (1, "Error: Failed to download it.")
+    assert hint.startswith("Hint: If org.a:one:1 is a connector") == hinted
+    assert ("contains its dependencies: org.a:one:tar.gz:plugin:1 (or zip" in hint) == hinted
+    assert hint.endswith("Use a mirror.")
+
+
+def test_a_connector_that_is_added_as_a_jar_for_spark_comes_with_a_hint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def retrieve(_: object, into: Path, **__: object) -> list[Path]:
+        (into / "jars").mkdir()
+        paths = [
+            into / "jars" / ivy.Coordinates.parse(f"org.a:{name}:1").file_name for name in ("one", "two")
+        ]
+        for path in paths:
+            with zipfile.ZipFile(path, "w") as jar:
+                jar.writestr("META-INF/services/org.apache.kafka.connect.sink.SinkConnector", "org.a.Sink")
+        return paths
+
+    monkeypatch.setattr(ivy, "retrieve", retrieve)
+    result = kraal("add", "org.a:one:1", "--lock", str(tmp_path / "k.lock"))
+    assert result.exit_code == 0
+    hints = [line for line in result.stderr.splitlines() if line.startswith("Hint: ")]
+    assert len(hints) == 1, "only of what was asked for"
+    assert hints[0].startswith("Hint: org.a:one:1 contains connectors of Kafka Connect")
+    assert "org.a:one:tar.gz:plugin:1" in hints[0]
 
 
 def test_sparks_own_packages_cannot_be_added(maven: Jars, tmp_path: Path) -> None:
