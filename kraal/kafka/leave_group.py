@@ -11,16 +11,16 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka import KafkaAdminClient
 from kafka.admin import MemberToRemove
 from kafka.errors import KafkaError, NoError, UnknownMemberIdError
 
 from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.kafka.python_admin import admin_client
 from kraal.kafka.tokens import TokenProvider
 
 log = logging.getLogger(__name__)
 
-_TIMEOUT_MS = 3000
+_TIMEOUT_S = 3.0
 
 
 def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scratch: Path) -> None:
@@ -31,12 +31,9 @@ def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scra
     began_s = time.monotonic()
     try:
         options = kafka_python_options(settings, scratch=scratch, tokens=TokenProvider)
-        limits = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-        client = KafkaAdminClient(**{**options, **limits})
-        try:
+        options["request_timeout_ms"] = round(_TIMEOUT_S * 1000)
+        with admin_client(options, bootstrap_s=_TIMEOUT_S) as client:
             gone = client.remove_group_members(group, [MemberToRemove(member_id=member_id)])
-        finally:
-            client.close()
     except (KafkaError, OSError) as error:
         log.warning("%s: Failed to remove member %s from the group: %r", group, member_id, error)
         return

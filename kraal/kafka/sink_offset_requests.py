@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kafka import IsolationLevel, KafkaAdminClient, OffsetSpec
+from kafka import IsolationLevel, OffsetSpec
 from kafka import TopicPartition as KafkaPartition
 from kafka import errors as kafka_errors
 from kafka.errors import KafkaError
@@ -26,7 +26,7 @@ from kraal.config.values import trim
 from kraal.core.errors import GroupInUse, KraalError, StoreError
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import TopicPartition
-from kraal.kafka.sockets import DIRECT
+from kraal.kafka.python_admin import admin_client
 from kraal.kafka.tokens import TokenProvider
 
 R = TypeVar("R")
@@ -170,25 +170,8 @@ class KafkaGroupOffsets:
             options = kafka_python_options(settings, scratch=self._scratch, tokens=TokenProvider)
         except KraalError as error:
             raise StoreError(str(error)) from error
-        made: list[Any] = []
-
-        def noted(**given: Any) -> Any:
-            made.append(KafkaAdminClient.DEFAULT_CONFIG["kafka_client"](**given))
-            return made[-1]
-
-        options["proxy_url"] = DIRECT
-        options["bootstrap_timeout_ms"] = round(min(timeout_s, ANSWER_S) * 1000)
-        try:
-            client = KafkaAdminClient(**options, kafka_client=noted)
-        except BaseException:
-            for each in made:  # a client that reached no broker does not end its thread
-                each.close()
-                each._manager._net.stop()  # noqa: SLF001 - as in its own close
-            raise
-        try:
+        with admin_client(options, bootstrap_s=min(timeout_s, ANSWER_S)) as client:
             yield client
-        finally:
-            client.close()
 
 
 def _raise_first(results: Iterable[tuple[Any, type[KafkaError]]]) -> None:

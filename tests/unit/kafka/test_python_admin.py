@@ -1,0 +1,67 @@
+"""kafka-python's admin client takes all of Connect's client settings, and leaves no thread behind."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaConfigurationError, KafkaError
+from kafka.net.compat import KafkaNetClient
+
+from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.config.worker.distributed import parse_distributed
+from kraal.kafka import python_admin
+from kraal.kafka.python_admin import admin_client
+from kraal.kafka.sockets import DIRECT
+from kraal.kafka.tokens import TokenProvider
+
+WORKER = {
+    "bootstrap.servers": "127.0.0.1:1",
+    "group.id": "g",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "status.storage.topic": "statuses",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "socket.connection.setup.timeout.ms": "1234",
+}
+
+
+def options(scratch: Path) -> dict[str, Any]:
+    """Return the options of the client that a worker joins its group with."""
+    settings = parse_distributed(WORKER).group_client
+    return kafka_python_options(settings, scratch=scratch, tokens=TokenProvider)
+
+
+def test_all_settings_of_a_worker_s_client_reach_the_connections(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {}
+
+    class Noted(KafkaNetClient):  # type: ignore[misc]  # kafka-python is published without types
+        def __init__(self, **configs: Any) -> None:
+            given.update(configs)
+            super().__init__(**configs)
+
+    monkeypatch.setattr(python_admin, "KafkaNetClient", Noted)
+    wanted = options(tmp_path)
+    assert {*wanted} - {*KafkaAdminClient.DEFAULT_CONFIG}, "kafka-python knows all of them: drop the detour"
+    with pytest.raises(KafkaError) as caught, admin_client(wanted, bootstrap_s=0.2):
+        pass
+    assert not isinstance(caught.value, KafkaConfigurationError)
+    assert given["socket_connection_setup_timeout_ms"] == 1234
+    assert {key: given[key] for key in wanted} == wanted
+    assert (given["proxy_url"], given["bootstrap_timeout_ms"]) == (DIRECT, 200)
+
+
+def test_a_client_that_reached_no_broker_leaves_no_thread(tmp_path: Path) -> None:
+    before = {*threading.enumerate()}
+    with pytest.raises(KafkaError), admin_client(options(tmp_path), bootstrap_s=0.2):
+        pass
+    left = {*threading.enumerate()} - before
+    for each in left:
+        each.join(5)
+    assert [each for each in left if each.is_alive()] == []
