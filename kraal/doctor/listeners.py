@@ -35,7 +35,10 @@ def free(listener: Listener) -> Finding:
             fix = "Ignore this if the worker is running; otherwise stop the other program, or change `listeners`."
             return Finding("listeners.free", Level.WARNING, f"{listener} is in use", fix)
         what = f"Cannot listen on {listener}: {exc.strerror or exc}"
-        return Finding("listeners.free", Level.ERROR, what, "Set `listeners` to an address of this machine.")
+        fix = "Set `listeners` to an address of this machine."
+        if exc.errno in (errno.EACCES, errno.EPERM):
+            fix = "Set `listeners` to a port from 1024 on, or give the worker the capability CAP_NET_BIND_SERVICE."
+        return Finding("listeners.free", Level.ERROR, what, fix)
     return ok("listeners.free", f"{listener} is free")
 
 

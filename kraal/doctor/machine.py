@@ -14,6 +14,7 @@ from kraal.doctor.subject import Subject
 from kraal.worker.resources import files_allowed
 
 _MEMINFO = Path("/proc/meminfo")
+_GROUP = Path("/sys/fs/cgroup")
 _MB = 1024 * 1024
 _GB = 1024 * _MB
 LEAST_MEMORY = 3 * _GB // 2
@@ -31,7 +32,16 @@ def check_machine(subject: Subject) -> Iterator[Finding]:
 
 
 def available_memory() -> int | None:
-    """Return the bytes of memory that programs can still take; None where the system does not tell."""
+    """Return the bytes of memory that programs can still take; None where the system does not tell.
+
+    A container may take less than the machine has. Source: cgroup-v2 of Linux, where a container sees its own group at
+    the root.
+    """
+    found = [each for each in (_of_machine(), _of_container()) if each is not None]
+    return min(found, default=None)
+
+
+def _of_machine() -> int | None:
     try:
         lines = _MEMINFO.read_text("ascii").splitlines()
     except OSError:
@@ -40,13 +50,25 @@ def available_memory() -> int | None:
     return None if found is None else int(found) * 1024
 
 
+def _of_container() -> int | None:
+    """Return what is left of the group's limit; None without one. Caches of files can be given up, and do not count."""
+    try:
+        limit = int((_GROUP / "memory.max").read_text("ascii"))
+        used = int((_GROUP / "memory.current").read_text("ascii"))
+        kinds = dict(line.split() for line in (_GROUP / "memory.stat").read_text("ascii").splitlines())
+    except (OSError, ValueError):  # there is no file, or the limit is the word max
+        return None
+    return max(0, limit - used + int(kinds.get("inactive_file", 0)))
+
+
 def memory(available: int) -> Finding:
     """Judge the available memory, in bytes."""
-    text = f"{available // _MB:,} MB of memory are available"
     if available >= LEAST_MEMORY:
-        return ok("machine.memory", text)
-    fix = "Give the machine or container more memory, or stop other programs: a worker with Spark takes about 1.5 GB."
-    return Finding("machine.memory", Level.WARNING, text, fix)
+        return ok("machine.memory", f"{available // _MB:,} MB of memory are available")
+    needed = f"{LEAST_MEMORY // _MB:,} that a worker with Spark takes"
+    what = f"Only {available // _MB:,} MB of memory are available, of {needed}"
+    fix = "Give the machine or container more memory, or stop other programs."
+    return Finding("machine.memory", Level.WARNING, what, fix)
 
 
 def files(limit: int) -> Finding:
@@ -67,13 +89,16 @@ def scratch_of(subject: Subject) -> Path:
 def disk(directory: Path) -> Finding:
     """Judge the directory, or the nearest one above it that exists."""
     existing = next(each for each in (directory, *directory.absolute().parents) if each.exists())
+    if not existing.is_dir():
+        what = f"{existing} is not a directory, so no scratch files can be made in {directory}"
+        return Finding("machine.disk", Level.ERROR, what, "Set kraal.data.dir to a directory.")
     if not os.access(existing, os.W_OK | os.X_OK):
         fix = (
             f"Let the worker's user write there: chown, or set kraal.data.dir. Its user id is {os.geteuid()}."
         )
         return Finding("machine.disk", Level.ERROR, f"{existing} is not writable", fix)
     free = shutil.disk_usage(existing).free
-    text = f"{free // _MB:,} MB are free in {existing}"
     if free >= LEAST_DISK:
-        return ok("machine.disk", text)
-    return Finding("machine.disk", Level.WARNING, text, "Free space, or set kraal.data.dir to another disk.")
+        return ok("machine.disk", f"{free // _MB:,} MB are free in {existing}")
+    what = f"Only {free // _MB:,} MB are free in {existing}; a worker should have {LEAST_DISK // _MB:,}"
+    return Finding("machine.disk", Level.WARNING, what, "Free space, or set kraal.data.dir to another disk.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kraal.config.worker.distributed import DistributedConfig, ExactlyOnce, InternalTopic
 from kraal.core.errors import KraalError, StoreError
 from kraal.doctor.finding import Finding, Level, ok
-from kraal.kafka.permissions import Permissions
+from kraal.doctor.storage_topics import Storage
+from kraal.kafka.permissions import Cluster, Permissions, of_description
 
 _PAGE = "docs/security.md lists all permissions that a worker needs."
 _USES_TOPIC = frozenset({"READ", "WRITE"})
@@ -17,40 +18,38 @@ _USES_GROUP = frozenset({"READ", "DESCRIBE"})
 
 
 class Reader(Protocol):
-    """What answers for the brokers, such as `PermissionsReader`. Its methods raise StoreError."""
-
-    def of_cluster(self) -> Permissions:
-        """Return the operations on the cluster."""
-
-    def of_topic(self, topic: str) -> Permissions:
-        """Return the operations on a topic."""
+    """What answers for the brokers, such as `PermissionsReader`."""
 
     def of_group(self, group: str) -> Permissions:
-        """Return the operations on a group."""
+        """Return the operations on a group. Raises StoreError."""
 
 
-def check_permissions(reader: Reader, config: DistributedConfig) -> Iterator[Finding]:
-    """Check what a distributed worker's user may do on its topics, its group and the cluster."""
-    missing: list[InternalTopic] = []
-    for topic in (config.config_topic, config.offset_topic, config.status_topic):
+def check_permissions(
+    reader: Reader,
+    config: DistributedConfig,
+    storages: Sequence[Storage],
+    cluster: Cluster | StoreError | None,
+) -> Iterator[Finding]:
+    """Check what a distributed worker's user may do on its topics, its group and the cluster.
+
+    `cluster`: needed if a topic is missing; None if it was not asked for.
+    """
+    for each in storages:
+        if each.is_missing:
+            continue
         try:
-            found = reader.of_topic(topic.name)
+            yield from of_topic(each.topic, of_description(each.found))
         except StoreError as exc:
             yield Finding("acls.topics", Level.SKIPPED, str(exc))
-            continue
-        if found.missing:
-            missing.append(topic)
-        else:
-            yield from of_topic(topic, found)
     try:
         yield of_group(config.group_id, reader.of_group(config.group_id))
     except KraalError as exc:
         yield Finding("acls.group", Level.SKIPPED, str(exc))
-    if missing:
-        try:
-            yield of_cluster(reader.of_cluster(), missing)
-        except StoreError as exc:
-            yield Finding("acls.cluster", Level.SKIPPED, str(exc))
+    missing = [each.topic for each in storages if each.is_missing]
+    if isinstance(cluster, StoreError):
+        yield Finding("acls.cluster", Level.SKIPPED, str(cluster))
+    elif cluster is not None and missing:
+        yield of_cluster(cluster, missing)
     if config.transactional_id is not None:
         yield of_transactions(config)
 
@@ -87,7 +86,7 @@ def of_group(group: str, found: Permissions) -> Finding:
     return ok("acls.group", f"The worker's user may join the group {group}")
 
 
-def of_cluster(found: Permissions, missing: Iterable[InternalTopic]) -> Finding:
+def of_cluster(found: Cluster, missing: Iterable[InternalTopic]) -> Finding:
     """Judge whether the first worker can create the topics that do not exist."""
     names = ", ".join(topic.name for topic in missing)
     if "CREATE" in found.operations:

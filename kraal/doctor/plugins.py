@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from kraal.config.connector.java_plugins import DEFAULT_DISCOVERY, DISCOVERY, PATH
 from kraal.config.values import split_list
@@ -16,6 +17,8 @@ from kraal.java_plugins.discovery import plugin_path
 from kraal.plugin_lock.lock import check_files, read_lock
 from kraal.plugin_lock.start import lock_of
 
+_ARCHIVES: Final = (".jar", ".zip")
+
 
 def check_plugins(subject: Subject) -> Iterator[Finding]:
     """Check what the worker's file names; loads no plugin."""
@@ -23,16 +26,29 @@ def check_plugins(subject: Subject) -> Iterator[Finding]:
     if lock is not None:
         yield locked(lock.absolute())
     for entry in split_list(subject.raw.get(PATH) or ""):
-        if Path(entry).exists():
-            yield ok("plugins.path", f"{entry} exists")
-        else:
-            what = f"{entry} in {PATH} does not exist, so its plugins are missing"
-            fix = "Correct the entry: a directory that contains plugins, one directory or jar each."
-            yield Finding("plugins.path", Level.WARNING, what, fix)
+        yield listed(Path(entry))
     entries = plugin_path(subject.raw)
     if entries:
         catalog = peek(digest_of(entries, subject.raw.get(DISCOVERY) or DEFAULT_DISCOVERY))
         yield from check_jars(entries, catalog or [])
+
+
+def listed(entry: Path) -> Finding:
+    """Judge an entry of `plugin.path`. Source: PluginUtils.pluginLocations (Kafka 4.3.0)."""
+    fix = "Correct the entry: a directory that contains plugins, one directory or jar each."
+    try:
+        if not entry.exists():
+            what = f"{entry} in {PATH} does not exist, so its plugins are missing"
+        elif entry.is_dir() and not any(entry.iterdir()):
+            what = f"The directory {entry} in {PATH} is empty, so it has no plugins"
+        elif not entry.is_dir() and entry.suffix.lower() not in _ARCHIVES:
+            what = f"{entry} in {PATH} is neither a directory nor a jar, so it is ignored"
+        else:
+            return ok("plugins.path", f"{entry} exists")
+    except OSError as exc:
+        what = f"{entry} in {PATH} cannot be read: {exc.strerror or exc}"
+        fix = "Let the worker's user read the directory and those above it."
+    return Finding("plugins.path", Level.WARNING, what, fix)
 
 
 def locked(path: Path) -> Finding:

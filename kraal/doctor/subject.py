@@ -49,7 +49,8 @@ def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
     except KraalError as exc:
         return Subject(file, raw), [_error(str(exc), f"Correct {file}.")]
     kind = "distributed" if isinstance(config, DistributedConfig) else "standalone"
-    warnings = [Finding("config.warning", Level.WARNING, each) for each in config.warnings]
+    fix = f"Correct it in {file}, or remove it; docs/reference describes every key."
+    warnings = [Finding("config.warning", Level.WARNING, each, fix) for each in config.warnings]
     return Subject(file, raw, config), [
         ok("config.valid", f"{file} is valid for a {kind} worker"),
         *warnings,

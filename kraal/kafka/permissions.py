@@ -5,15 +5,14 @@ A broker without an authorizer allows all of them. Source: KIP-430.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined] # documented there
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
 from kafka import KafkaAdminClient
 from kafka.errors import GroupAuthorizationFailedError
 from kafka.errors import KafkaError as PythonKafkaError
@@ -22,8 +21,10 @@ from typing_extensions import override
 from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import NOT_AUTHORIZED, UNKNOWN_TOPIC
-from kraal.kafka.settings import LastClientError, client, code
+from kraal.kafka.python_admin import admin_client
+from kraal.kafka.settings import code
 from kraal.kafka.tokens import TokenProvider
+from kraal.kafka.topics import Described, TopicAdmin, operation_names
 
 _REFUSED = NOT_AUTHORIZED | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 _UNKNOWN = UNKNOWN_TOPIC | {KafkaError.GROUP_ID_NOT_FOUND}
@@ -41,40 +42,40 @@ class Permissions:
     """There is no such topic or group, so the brokers name no operations for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster, and what a client may do on it."""
+
+    brokers: int
+    """How many there are at the moment."""
+    operations: frozenset[str] = frozenset()
+    """As of `Permissions`."""
+
+
+def of_description(answer: Described | StoreError) -> Permissions:
+    """Return the operations on a topic that was described with them. Raises the error if it has another cause."""
+    if isinstance(answer, Described):
+        return Permissions(answer.operations)
+    return _of_error(answer)
+
+
 class PermissionsReader:
-    """Asks with one admin client. Not thread-safe; blocks at most about `timeout_s` for each answer."""
+    """Asks about the cluster and groups. Not thread-safe; blocks at most about the client's timeout for each answer."""
 
-    def __init__(
-        self,
-        options: Mapping[str, str],
-        group_settings: Mapping[str, str],
-        *,
-        client_id: str,
-        timeout_s: float,
-    ) -> None:
-        """Take the settings, with brokers and security: `options` with librdkafka's names, others with Connect's."""
+    def __init__(self, admin: TopicAdmin, group_settings: Mapping[str, str]) -> None:
+        """Take a client, and the settings of the one that joins the group, with brokers and Connect's names."""
+        self._admin = admin
         self._group_settings = group_settings
-        self._timeout_s = timeout_s
-        self._last_error = LastClientError()
-        self._client = AdminClient(client(options, client_id, self._last_error))
 
-    def of_cluster(self) -> Permissions:
-        """Return the operations on the cluster. Raises StoreError."""
-        return self._asked(
+    def of_cluster(self) -> Cluster:
+        """Return the cluster with the operations on it. Raises StoreError."""
+        found = self._admin.ask(
             "the cluster",
-            lambda: self._client.describe_cluster(
-                include_authorized_operations=True, request_timeout=self._timeout_s
+            lambda client, timeout_s: client.describe_cluster(
+                include_authorized_operations=True, request_timeout=timeout_s
             ),
         )
-
-    def of_topic(self, topic: str) -> Permissions:
-        """Return the operations on a topic. Raises StoreError."""
-        return self._asked(
-            f"the topic {topic!r}",
-            lambda: self._client.describe_topics(
-                TopicCollection([topic]), include_authorized_operations=True, request_timeout=self._timeout_s
-            )[topic],
-        )
+        return Cluster(len(found.nodes), operation_names(found))
 
     def of_group(self, group: str) -> Permissions:
         """Return the operations on a group, which need not exist. Raises StoreError.
@@ -83,28 +84,30 @@ class PermissionsReader:
         newer request tells nothing about groups that have had none.
         """
         try:
-            return self._asked(
+            found = self._admin.ask(
                 f"the group {group!r}",
-                lambda: self._client.describe_consumer_groups(
-                    [group], include_authorized_operations=True, request_timeout=self._timeout_s
+                lambda client, timeout_s: client.describe_consumer_groups(
+                    [group], include_authorized_operations=True, request_timeout=timeout_s
                 )[group],
             )
         except StoreError as exc:
-            if exc.__cause__ is None or code(exc.__cause__) != KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
-                raise
-        return _of_workers(self._group_settings, group, self._timeout_s)
+            if _code(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
+                return _of_workers(self._group_settings, group, self._admin.timeout_s)
+            return _of_error(exc)
+        return Permissions(operation_names(found))
 
-    def _asked(self, what: str, ask: Callable[[], Future[Any]]) -> Permissions:
-        try:
-            found = ask().result(self._timeout_s + 1)
-        except (KafkaException, TimeoutError) as exc:
-            if code(exc) in _REFUSED:
-                return Permissions(refused=True)
-            if code(exc) in _UNKNOWN:
-                return Permissions(missing=True)
-            self._client.poll(0)  # an admin client reports connection errors only when polled
-            raise StoreError(f"Cannot look up {what}: {self._last_error.added_to(exc)}") from exc
-        return Permissions(frozenset(each.name for each in found.authorized_operations or ()))
+
+def _of_error(error: StoreError) -> Permissions:
+    """Return what an error of the brokers means. Raises it if that is something else."""
+    if _code(error) in _REFUSED:
+        return Permissions(refused=True)
+    if _code(error) in _UNKNOWN:
+        return Permissions(missing=True)
+    raise error
+
+
+def _code(error: StoreError) -> int | None:
+    return None if error.__cause__ is None else code(error.__cause__)
 
 
 class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is published without types
@@ -119,15 +122,12 @@ class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is p
 
 def _of_workers(settings: Mapping[str, str], group: str, timeout_s: float) -> Permissions:
     """Ask with kafka-python, which workers join their group with."""
-    limit_ms = round(timeout_s * 1000)
     with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
         options = kafka_python_options(settings, scratch=Path(scratch), tokens=TokenProvider)
     try:
-        client = WorkerGroups(**{**options, "request_timeout_ms": limit_ms, "bootstrap_timeout_ms": limit_ms})
-        try:
+        options["request_timeout_ms"] = round(timeout_s * 1000)
+        with admin_client(options, bootstrap_s=timeout_s, kind=WorkerGroups) as client:
             found: Permissions = client.describe_groups([group])[group]
-        finally:
-            client.close()
     except GroupAuthorizationFailedError:
         return Permissions(refused=True)
     except (PythonKafkaError, OSError) as exc:

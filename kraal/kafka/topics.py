@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -91,6 +91,10 @@ class Described:
     partitions: int
     replicas: int = 0
     """Of the partition that has the fewest; 0: not known."""
+    in_sync: int = 0
+    """In-sync replicas of the partition that has the fewest; 0 also if they are not known."""
+    operations: frozenset[str] = frozenset()
+    """What this client may do, as Kafka names it, such as `DESCRIBE_CONFIGS`; empty if brokers do not tell."""
 
 
 class TopicAdmin:
@@ -105,18 +109,37 @@ class TopicAdmin:
         self._lock = threading.Lock()
         self._made: AdminClient | None = None
 
-    def describe(self, topic: str) -> Described:
-        """Return the description of `topic`, without creating it. Raises StoreError."""
+    def describe(self, topic: str, *, with_operations: bool = False) -> Described:
+        """Return the description of `topic`, without creating it. Raises StoreError.
+
+        `with_operations`: also ask what this client may do, which costs the brokers more.
+        """
+        options: dict[str, Any] = {"include_authorized_operations": True} if with_operations else {}
         try:
             found = self._result(
-                self._client().describe_topics(TopicCollection([topic]), request_timeout=self.timeout_s)[
-                    topic
-                ]
+                self._client().describe_topics(
+                    TopicCollection([topic]), request_timeout=self.timeout_s, **options
+                )[topic]
             )
         except (KafkaException, TimeoutError) as exc:
             raise self._not_found(f"cannot look up the topic {topic!r}", topic, exc) from exc
-        replicas = min((len(each.replicas) for each in found.partitions), default=0)
-        return Described(str(found.topic_id), len(found.partitions), replicas)
+        return Described(
+            str(found.topic_id),
+            len(found.partitions),
+            replicas=min((len(each.replicas) for each in found.partitions), default=0),
+            in_sync=min((len(each.isr) for each in found.partitions), default=0),
+            operations=operation_names(found) if with_operations else frozenset(),
+        )
+
+    def ask(self, what: str, request: Callable[[AdminClient, float], Future[Any]]) -> Any:
+        """Return the answer to another request, given the client and its timeout in seconds.
+
+        Raises StoreError, which names `what` was to be looked up and is caused by the client's error.
+        """
+        try:
+            return self._result(request(self._client(), self.timeout_s))
+        except (KafkaException, TimeoutError) as exc:
+            raise StoreError(f"Cannot look up {what}: {self._last_error.added_to(exc)}") from exc
 
     def first_offsets(self, topic: str, partitions: int) -> list[int]:
         """Return the first available offset of each partition. Raises StoreError."""
@@ -172,6 +195,10 @@ class TopicAdmin:
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
         """Return the topic's policies; empty if this worker may not read them. Raises StoreError."""
+        return policies(self.settings(topic))
+
+    def settings(self, topic: str) -> Mapping[str, str]:
+        """Return the topic's settings; empty if this worker may not read them. Raises StoreError."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
             found = self._result(
@@ -179,13 +206,12 @@ class TopicAdmin:
             )
         except (KafkaException, TimeoutError) as exc:
             if code(exc) in _MAY_NOT or code(exc) in UNKNOWN_TOPIC:
-                return frozenset()
+                return {}
             what = "Timed out while waiting" if _late(exc) else "Error while attempting"
             raise StoreError(
                 f"{what} to describe topic config for topic '{topic}' on brokers at {self.brokers}"
             ) from exc
-        policy = found[_POLICY].value if _POLICY in found else None
-        return frozenset(p for part in (policy or "").split(",") if (p := part.strip().lower()))
+        return {name: str(entry.value) for name, entry in found.items() if entry.value is not None}
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
@@ -321,6 +347,16 @@ def _await(admin: TopicAdmin, topic: str) -> Described:
             return found
         time.sleep(pause_s)
         pause_s *= 2
+
+
+def policies(settings: Mapping[str, str]) -> frozenset[str]:
+    """Return the cleanup policies among a topic's settings; empty if they are not known."""
+    return frozenset(p for part in settings.get(_POLICY, "").split(",") if (p := part.strip().lower()))
+
+
+def operation_names(answer: Any) -> frozenset[str]:
+    """Return Kafka's names of the operations in an answer that was asked for them; empty if it has none."""
+    return frozenset(each.name for each in answer.authorized_operations or ())
 
 
 def _late(exc: BaseException) -> bool:

@@ -30,6 +30,7 @@ def examined(tmp_path: Path, bootstrap: str, tag: str, **more: str) -> tuple[int
         f"bootstrap.servers={bootstrap}",
         f"group.id=doctor-{tag}",
         *(f"{each}.storage.topic={each}-{tag}" for each in ("config", "offset", "status")),
+        *(f"{each}.storage.replication.factor=1" for each in ("config", "offset", "status")),
         *(f"{each}.converter={converter}" for each in ("key", "value")),
         f"listeners=http://127.0.0.1:{free_port()}",
         *(f"{key}={value}" for key, value in more.items()),
@@ -45,9 +46,10 @@ def of_kafka(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(each["id"], each["level"]) for each in found if each["id"].startswith(("broker.", "topics."))]
 
 
-def create(bootstrap: str, name: str, partitions: int, policy: str) -> None:
+def create(bootstrap: str, name: str, partitions: int, policy: str, *, in_sync: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config={"cleanup.policy": policy})
+    settings = {"cleanup.policy": policy, "min.insync.replicas": str(in_sync)}
+    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     admin.create_topics([new])[name].result(20)
     deadline_s = time.monotonic() + 20
     while not is_known(admin, name):  # the controller answers before the broker knows the topic
@@ -73,7 +75,7 @@ def test_a_sound_worker_whose_topics_are_still_to_be_created(kafka: Broker, tmp_
 def test_topics_that_a_worker_cannot_use(kafka: Broker, tmp_path: Path) -> None:
     tag = uuid4().hex
     create(kafka.bootstrap, f"config-{tag}", 2, "compact")
-    create(kafka.bootstrap, f"offset-{tag}", 2, "delete")
+    create(kafka.bootstrap, f"offset-{tag}", 2, "delete", in_sync=2)
     code, found = examined(tmp_path, kafka.bootstrap, tag)
     assert code == 1
     assert of_kafka(found) == [
@@ -83,6 +85,7 @@ def test_topics_that_a_worker_cannot_use(kafka: Broker, tmp_path: Path) -> None:
         ("topics.replicas", "hint"),
         ("topics.exist", "ok"),
         ("topics.cleanup", "error"),
+        ("topics.insync", "error"),
         ("topics.replicas", "hint"),
         ("topics.exist", "hint"),
     ]

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
-from kraal.config.worker.distributed import DistributedConfig, InternalTopic
+from kraal.config.worker.distributed import DistributedConfig
 from kraal.config.worker.listeners import Listener
-from kraal.core.errors import StoreError
-from kraal.doctor import broker, java, machine
-from kraal.doctor.broker import check_kafka, check_topic
+from kraal.doctor import java, machine
 from kraal.doctor.finding import Finding, Level
 from kraal.doctor.listeners import advertised, free
-from kraal.doctor.plugins import check_plugins
+from kraal.doctor.plugins import check_plugins, listed
 from kraal.doctor.spark import check_spark, reachable, secret
 from kraal.doctor.subject import Subject, read_subject
 from kraal.jars.errors import JavaMissing
-from kraal.kafka.topics import Described
 
 MB, GB = 2**20, 2**30
 DISTRIBUTED = """\
@@ -78,6 +77,7 @@ def test_warnings_of_the_worker_are_findings(tmp_path: Path) -> None:
     (tmp_path / "w.properties").write_text(f"{DISTRIBUTED}listenrs=http://:8083\n")
     _, findings = read_subject(tmp_path / "w.properties")
     assert ("config.warning", Level.WARNING) in {(each.id, each.level) for each in findings}
+    assert all("or remove it" in each.fix for each in findings if each.id == "config.warning")
 
 
 # -- the machine ---------------------------------------------------------------------------------------------
@@ -90,9 +90,33 @@ def test_memory(available: int, level: str) -> None:
     assert machine.memory(available).level == level
 
 
+def test_too_little_memory_is_told_with_what_a_worker_takes() -> None:
+    assert machine.memory(700 * MB).what.startswith("Only 700 MB of memory are available, of 1,536 that")
+
+
+@pytest.mark.parametrize(
+    ("limit", "available"),
+    [("max", 2048), ("3000000000", 2048), ("104857600", 50 + 7), ("1", 0), (None, 2048)],
+)
+def test_a_container_s_limit_counts_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, available: int
+) -> None:
+    (tmp_path / "meminfo").write_text(f"MemAvailable:    {2048 * 1024} kB\n")
+    if limit is not None:
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        (tmp_path / "memory.current").write_text(f"{50 * MB}\n")
+        (tmp_path / "memory.stat").write_text(f"anon 1\ninactive_file {7 * MB}\n")
+    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "_GROUP", tmp_path)
+    found = machine.available_memory()
+    assert found is not None
+    assert found // MB == available
+
+
 def test_available_memory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "meminfo"
     monkeypatch.setattr(machine, "_MEMINFO", file)
+    monkeypatch.setattr(machine, "_GROUP", tmp_path)
     assert machine.available_memory() is None
     file.write_text("MemTotal:  8 kB\nMemAvailable:    2048 kB\n")
     assert machine.available_memory() == 2 * MB
@@ -128,6 +152,14 @@ def test_the_disk_of_a_directory_that_is_still_to_be_made(
         assert machine.disk(directory).level == level
     monkeypatch.setattr("kraal.doctor.machine.os.access", lambda *_: False)
     assert machine.disk(directory).level == "error"
+
+
+def test_a_scratch_directory_that_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for directory in (file, file / "below"):
+        finding = machine.disk(directory)
+        assert (finding.level, finding.what.startswith(f"{file} is not a directory")) == (Level.ERROR, True)
 
 
 def test_the_data_directory_of_the_file_is_examined(tmp_path: Path) -> None:
@@ -170,7 +202,24 @@ def test_a_port_that_is_free_and_one_that_is_in_use() -> None:
 
 
 def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
-    assert free(Listener("http", "192.0.2.1", 8083)).level == "error"
+    finding = free(Listener("http", "192.0.2.1", 8083))
+    assert (finding.level, "an address of this machine" in finding.fix) == (Level.ERROR, True)
+
+
+def test_a_port_that_only_root_may_listen_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refused(socket.socket):
+        @override
+        def bind(self, address: object) -> None:
+            del address
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("kraal.doctor.listeners.socket.socket", Refused)
+    finding = free(Listener("http", "127.0.0.1", 80))
+    assert (finding.level, finding.what) == (
+        Level.ERROR,
+        "Cannot listen on http://127.0.0.1:80: Permission denied",
+    )
+    assert "a port from 1024 on" in finding.fix
 
 
 @pytest.mark.parametrize(
@@ -188,67 +237,33 @@ def test_the_advertised_host(url: str, alone: bool, level: str) -> None:  # noqa
     assert advertised(url, alone=alone).level == level
 
 
-# -- Kafka ---------------------------------------------------------------------------------------------------
-
-TOPIC = InternalTopic(
-    key="config.storage.topic", name="configs", partitions=1, replication_factor=3, settings={}
-)
-
-
-class FakeAdmin:
-    """Knows one topic, or none."""
-
-    def __init__(self, found: Described | str, policy: set[str]) -> None:
-        self._found = found
-        self._policy = policy
-
-    def describe(self, topic: str) -> Described:
-        if isinstance(self._found, str):
-            raise StoreError(self._found.format(topic))
-        return self._found
-
-    def cleanup_policy(self, topic: str) -> frozenset[str]:
-        assert topic == "configs"
-        return frozenset(self._policy)
-
-
-@pytest.mark.parametrize(
-    ("found", "policy", "expected"),
-    [
-        (Described("id", 1, 3), {"compact"}, {"topics.exist": "ok"}),
-        (Described("id", 1, 3), set(), {"topics.exist": "ok"}),
-        (Described("id", 25, 3), {"compact"}, {"topics.exist": "ok", "topics.partitions": "error"}),
-        (Described("id", 1, 1), {"compact"}, {"topics.exist": "ok", "topics.replicas": "hint"}),
-        (Described("id", 1, 3), {"compact", "delete"}, {"topics.exist": "ok", "topics.cleanup": "error"}),
-        ("the topic '{}' does not exist on the brokers", {""}, {"topics.exist": "hint"}),
-        ("cannot look up the topic '{}': not authorized", {""}, {"topics.exist": "error"}),
-    ],
-)
-def test_an_internal_topic(found: Described | str, policy: set[str], expected: dict[str, str]) -> None:
-    admin = FakeAdmin(found, policy)
-    assert levels(check_topic(admin, TOPIC, single=True)) == expected  # type: ignore[arg-type]
-
-
-def test_only_the_config_topic_must_have_one_partition() -> None:
-    admin = FakeAdmin(Described("id", 25, 3), {"compact"})
-    assert levels(check_topic(admin, TOPIC, single=False)) == {"topics.exist": "ok"}  # type: ignore[arg-type]
-
-
-def test_without_a_broker_topics_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: object, **__: object) -> str:
-        raise StoreError("no Kafka broker answers at 127.0.0.1:1: Connection refused")
-
-    monkeypatch.setattr(broker, "cluster_id", away)
-    assert levels(check_kafka(subject(tmp_path))) == {"broker.reachable": "error", "topics.exist": "skipped"}
-    assert list(check_kafka(Subject())) == []
-
-
 # -- plugins -------------------------------------------------------------------------------------------------
 
 
 def test_entries_of_plugin_path(tmp_path: Path) -> None:
     found = subject(tmp_path, f"plugin.path={tmp_path}, {tmp_path / 'none'}\n")
     assert [each.level for each in check_plugins(found)] == ["ok", "warning"]
+
+
+def test_entries_of_plugin_path_that_hold_no_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "plugin.jar").touch()
+    words = {"empty": "is empty", "notes.txt": "is neither a directory nor a jar", "none": "does not exist"}
+    for name, told in words.items():
+        finding = listed(tmp_path / name)
+        assert (finding.level, told in finding.what, name in finding.what) == (Level.WARNING, True, True)
+    assert listed(tmp_path / "plugin.jar").level is Level.OK
+
+    def refused(_: Path) -> Iterator[Path]:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    finding = listed(tmp_path / "empty")
+    assert (finding.level, finding.what.endswith("cannot be read: Permission denied")) == (
+        Level.WARNING,
+        True,
+    )
 
 
 def test_a_lock_that_is_not_there(tmp_path: Path) -> None:

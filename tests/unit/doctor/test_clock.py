@@ -9,10 +9,10 @@ import pytest
 
 from kraal.config.worker.distributed import InternalTopic
 from kraal.core.errors import StoreError
-from kraal.doctor import broker
-from kraal.doctor.broker import check_times
+from kraal.doctor import storage_topics
 from kraal.doctor.clock import check_clock, kernel_state, of_records, of_worker, synchronized
 from kraal.doctor.finding import Level
+from kraal.doctor.storage_topics import Storage, check_times
 from kraal.kafka.topics import Described
 
 THEN_S = 1_800_000_000
@@ -76,11 +76,6 @@ class Topics:
     def __init__(self, times: dict[str, int | None]) -> None:
         self._times = times
 
-    def describe(self, topic: str) -> Described:
-        if topic not in self._times:
-            raise StoreError("does not exist")
-        return Described("id", 3, 1)
-
     def latest_time_ms(self, topic: str, partitions: int) -> int | None:
         assert partitions == 3
         return self._times[topic]
@@ -98,9 +93,11 @@ class Topics:
 def test_the_latest_record_of_all_storage_topics_counts(
     monkeypatch: pytest.MonkeyPatch, times: dict[str, int | None], level: Level, words: str
 ) -> None:
-    monkeypatch.setattr(broker, "now_s", lambda: 1.0)
+    monkeypatch.setattr(storage_topics, "now_s", lambda: 1.0)
     topics = [
         InternalTopic(key="k", name=name, partitions=3, replication_factor=1, settings={}) for name in "abc"
     ]
-    finding = check_times(Topics(times), topics)  # type: ignore[arg-type]
+    gone = StoreError("does not exist")
+    storages = [Storage(each, Described("id", 3, 1) if each.name in times else gone, {}) for each in topics]
+    finding = check_times(Topics(times), storages)  # type: ignore[arg-type]
     assert (finding.id, finding.level, words in finding.what) == ("clock.records", level, True)

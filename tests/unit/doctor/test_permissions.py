@@ -13,12 +13,14 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
 from kafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError
 
-from kraal.config.worker.distributed import DistributedConfig, parse_distributed
+from kraal.config.worker.distributed import DistributedConfig, InternalTopic, parse_distributed
 from kraal.core.errors import StoreError
-from kraal.doctor.finding import Level
+from kraal.doctor.finding import Finding, Level
 from kraal.doctor.permissions import check_permissions
-from kraal.kafka import permissions
-from kraal.kafka.permissions import Permissions, PermissionsReader
+from kraal.doctor.storage_topics import Storage, look_up
+from kraal.kafka import permissions, topics
+from kraal.kafka.permissions import Cluster, Permissions, PermissionsReader, of_description
+from kraal.kafka.topics import Described, TopicAdmin
 
 WORKER = {
     "bootstrap.servers": "b:9092",
@@ -32,6 +34,7 @@ WORKER = {
 TOPIC = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
 GROUP = Permissions(frozenset({"READ", "DESCRIBE"}))
 MISSING = Permissions(missing=True)
+LATE = "Cannot look it up: timed out"
 
 
 def config(**more: str) -> DistributedConfig:
@@ -44,28 +47,39 @@ class Brokers:
 
     topics: Mapping[str, Permissions | None] = field(default_factory=dict)
     group: Permissions | None = GROUP
-    cluster: Permissions | None = field(default_factory=Permissions)
-
-    def of_cluster(self) -> Permissions:
-        return self._answer(self.cluster)
-
-    def of_topic(self, topic: str) -> Permissions:
-        assert topic in ("configs", "offsets", "statuses")
-        return self._answer(self.topics.get(topic, TOPIC))
+    cluster: Cluster | None = field(default_factory=lambda: Cluster(3))
 
     def of_group(self, group: str) -> Permissions:
         assert group == "g"
-        return self._answer(self.group)
+        if self.group is None:
+            raise StoreError(LATE)
+        return self.group
 
-    @staticmethod
-    def _answer(found: Permissions | None) -> Permissions:
+    def storage(self, topic: InternalTopic) -> Storage:
+        found = self.topics.get(topic.name, TOPIC)
         if found is None:
-            raise StoreError("Cannot look it up: timed out")
-        return found
+            return Storage(topic, StoreError(LATE), {})
+        if found.missing:
+            return Storage(topic, StoreError(f"the topic {topic.name!r} does not exist on the brokers"), {})
+        if found.refused:
+            return Storage(topic, caused_by(KafkaError.TOPIC_AUTHORIZATION_FAILED), {})
+        return Storage(topic, Described("id", 1, 3, 3, found.operations), {})
+
+
+def caused_by(code: int) -> StoreError:
+    error = StoreError("cannot look it up")
+    error.__cause__ = KafkaException(KafkaError(code))
+    return error
+
+
+def checked(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
+    topics = (worker.config_topic, worker.offset_topic, worker.status_topic)
+    cluster = StoreError(LATE) if brokers.cluster is None else brokers.cluster
+    return [*check_permissions(brokers, worker, [brokers.storage(each) for each in topics], cluster)]
 
 
 def told(brokers: Brokers, worker: DistributedConfig | None = None) -> list[tuple[str, Level, str]]:
-    found = [*check_permissions(brokers, worker or config())]
+    found = checked(brokers, worker or config())
     assert all(bool(each.fix) == (each.level not in (Level.OK, Level.SKIPPED)) for each in found)
     return [(each.id, each.level, each.what) for each in found]
 
@@ -115,22 +129,22 @@ def test_operations_on_the_group(found: Permissions | None, level: Level, words:
 @pytest.mark.parametrize(
     ("found", "level"),
     [
-        (Permissions(frozenset({"CREATE"})), Level.OK),
-        (Permissions(frozenset({"DESCRIBE"})), Level.HINT),
-        (Permissions(), Level.HINT),
+        (Cluster(3, frozenset({"CREATE"})), Level.OK),
+        (Cluster(3, frozenset({"DESCRIBE"})), Level.HINT),
+        (Cluster(3), Level.HINT),
         (None, Level.SKIPPED),
     ],
 )
-def test_creation_of_topics_matters_while_topics_are_missing(found: Permissions | None, level: Level) -> None:
+def test_creation_of_topics_matters_while_topics_are_missing(found: Cluster | None, level: Level) -> None:
     *_, last = told(Brokers({"offsets": MISSING}, cluster=found))
     assert last[:2] == ("acls.cluster", level)
     assert found is None or "offsets" in last[2]
-    assert "acls.cluster" not in {each[0] for each in told(Brokers(cluster=found))}
+    assert found is None or "acls.cluster" not in {each[0] for each in told(Brokers(cluster=found))}
 
 
 def test_transactional_ids_are_named_only_with_exactly_once_support() -> None:
     def fixes(worker: DistributedConfig) -> list[str]:
-        found = check_permissions(Brokers(), worker)
+        found = checked(Brokers(), worker)
         return [each.fix for each in found if (each.id, each.level) == ("acls.transactions", Level.HINT)]
 
     assert fixes(config()) == []
@@ -147,8 +161,12 @@ SETTINGS = {"bootstrap.servers": "b:9092"}
 GROUP_SETTINGS = {"bootstrap.servers": "b:9092", "client.id": "g-1"}
 
 
-class Described:
-    """A description with operations, of a topic, a group or the cluster."""
+class Answer:
+    """A description with operations, of a topic, a group or the cluster, which has two brokers."""
+
+    topic_id = "id"
+    partitions = (SimpleNamespace(replicas=[1, 2], isr=[1]),)
+    nodes = (1, 2)
 
     def __init__(self, operations: list[AclOperation] | None) -> None:
         self.authorized_operations = operations
@@ -168,6 +186,12 @@ class FakeAdmin:
     def describe_topics(self, topics: Any, **options: Any) -> dict[str, Future[Any]]:
         return {each: self._answered(options) for each in topics.topic_names}
 
+    def describe_configs(self, resources: Any, request_timeout: float) -> dict[Any, Future[Any]]:
+        assert request_timeout == 2.0
+        done: Future[Any] = Future()
+        done.set_result({"cleanup.policy": SimpleNamespace(value="compact")})
+        return dict.fromkeys(resources, done)
+
     def describe_consumer_groups(self, groups: list[str], **options: Any) -> dict[str, Future[Any]]:
         return {each: self._answered(options) for each in groups}
 
@@ -180,8 +204,14 @@ class FakeAdmin:
         if isinstance(self.answer, KafkaError):
             done.set_exception(KafkaException(self.answer))
         else:
-            done.set_result(Described(self.answer))
+            done.set_result(Answer(self.answer))
         return done
+
+
+def client(monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperation] | None) -> TopicAdmin:
+    monkeypatch.setattr(topics, "AdminClient", FakeAdmin)
+    monkeypatch.setattr(FakeAdmin, "answer", answer)
+    return TopicAdmin(SETTINGS, client_id="c", timeout_s=2.0)
 
 
 @pytest.mark.parametrize(
@@ -198,18 +228,24 @@ class FakeAdmin:
 def test_answers_of_brokers(
     monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperation] | None, found: Permissions
 ) -> None:
-    monkeypatch.setattr(permissions, "AdminClient", FakeAdmin)
-    monkeypatch.setattr(FakeAdmin, "answer", answer)
-    reader = PermissionsReader(SETTINGS, GROUP_SETTINGS, client_id="c", timeout_s=2.0)
-    assert [reader.of_cluster(), reader.of_topic("t"), reader.of_group("g")] == [found] * 3
+    admin = client(monkeypatch, answer)
+    described = look_up(admin, config().config_topic).found
+    reader = PermissionsReader(admin, GROUP_SETTINGS)
+    assert [of_description(described), reader.of_group("g")] == [found] * 2
+    if isinstance(answer, KafkaError):
+        with pytest.raises(StoreError, match="Cannot look up the cluster"):
+            reader.of_cluster()
+    else:
+        assert described == Described("id", 1, 2, 1, found.operations)
+        assert reader.of_cluster() == Cluster(2, found.operations)
 
 
 def test_another_error_names_the_resource(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permissions, "AdminClient", FakeAdmin)
-    monkeypatch.setattr(FakeAdmin, "answer", KafkaError(KafkaError._TRANSPORT))
-    reader = PermissionsReader(SETTINGS, GROUP_SETTINGS, client_id="c", timeout_s=2.0)
+    admin = client(monkeypatch, KafkaError(KafkaError._TRANSPORT))
     with pytest.raises(StoreError, match="Cannot look up the group 'g'"):
-        reader.of_group("g")
+        PermissionsReader(admin, GROUP_SETTINGS).of_group("g")
+    with pytest.raises(StoreError, match="cannot look up the topic 'configs'"):
+        of_description(look_up(admin, config().config_topic).found)
 
 
 class FakeGroups(permissions.WorkerGroups):
@@ -238,11 +274,10 @@ class FakeGroups(permissions.WorkerGroups):
 @pytest.fixture
 def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
     """Return a reader of a group that librdkafka refuses to describe, because it is one of workers."""
-    monkeypatch.setattr(permissions, "AdminClient", FakeAdmin)
-    monkeypatch.setattr(FakeAdmin, "answer", KafkaError(KafkaError._INVALID_ARG))  # noqa: SLF001 - its name there
+    admin = client(monkeypatch, KafkaError(KafkaError._INVALID_ARG))  # noqa: SLF001 - its name there
     monkeypatch.setattr(permissions, "WorkerGroups", FakeGroups)
     monkeypatch.setattr(FakeGroups, "closed", 0)
-    return PermissionsReader(SETTINGS, GROUP_SETTINGS, client_id="c", timeout_s=2.0)
+    return PermissionsReader(admin, GROUP_SETTINGS)
 
 
 @pytest.mark.parametrize(

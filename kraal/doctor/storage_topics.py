@@ -1,0 +1,157 @@
+"""Checks of the storage topics: they are as a worker needs them, and their records are not from the future."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.config.worker.distributed import InternalTopic
+from kraal.core.errors import StoreError
+from kraal.doctor.clock import now_s, of_records
+from kraal.doctor.finding import Finding, Level, ok
+from kraal.kafka.permissions import Cluster
+from kraal.kafka.topics import Described, TopicAdmin, policies
+
+_MIN_IN_SYNC: Final = "min.insync.replicas"
+_POLICY: Final = "cleanup.policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A storage topic, and what the brokers tell about it."""
+
+    topic: InternalTopic
+    found: Described | StoreError
+    """With the operations that the worker's user may do on it; the error that came instead."""
+    settings: Mapping[str, str] | StoreError
+    """Empty if the worker's user may not read them, or if there is no such topic."""
+    brokers: str = ""
+    """The value of `bootstrap.servers`."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the topic does not exist."""
+        return isinstance(self.found, StoreError) and "does not exist" in str(self.found)
+
+
+def look_up(admin: TopicAdmin, topic: InternalTopic) -> Storage:
+    """Ask the brokers about a topic, each question once."""
+    settings: Mapping[str, str] | StoreError
+    try:
+        found = admin.describe(topic.name, with_operations=True)
+    except StoreError as exc:
+        return Storage(topic, exc, {}, admin.brokers)
+    try:
+        settings = admin.settings(topic.name)
+    except StoreError as exc:
+        settings = exc
+    return Storage(topic, found, settings, admin.brokers)
+
+
+def check_topic(storage: Storage, *, single: bool) -> Iterator[Finding]:
+    """Check one topic; `single`: it must have one partition."""
+    topic, found = storage.topic, storage.found
+    if isinstance(found, StoreError):
+        yield _unknown(storage, str(found))
+        return
+    yield ok("topics.exist", f"The topic {topic.name} exists with {_partitions(found.partitions)}")
+    if single and found.partitions != 1:
+        what = f"The topic {topic.name} has {_partitions(found.partitions)}, but must have 1"
+        recreate = f"Create another topic, and set {topic.key} to it; or correct this one if it is empty."
+        yield Finding("topics.partitions", Level.ERROR, what, recreate)
+    if isinstance(storage.settings, StoreError):
+        yield Finding("topics.cleanup", Level.SKIPPED, str(storage.settings))
+    else:
+        yield from _settings(storage, found, storage.settings)
+    if found.replicas == 1:
+        what = f"The topic {topic.name} has one replica: what is in it is lost with its broker"
+        fix = "In production, have 3: kafka-reassign-partitions.sh adds replicas to a topic."
+        yield Finding("topics.replicas", Level.HINT, what, fix)
+
+
+def _settings(storage: Storage, found: Described, settings: Mapping[str, str]) -> Iterator[Finding]:
+    name, policy = storage.topic.name, policies(settings)
+    if policy and policy != {"compact"}:
+        what = (
+            f"The topic {name} has {_POLICY}={','.join(sorted(policy))}, which deletes what is needed; it must be "
+            "compact"
+        )
+        yield Finding(
+            "topics.cleanup", Level.ERROR, what, f"Change it: {_change(storage, _POLICY, 'compact')}"
+        )
+    needed = int(settings.get(_MIN_IN_SYNC) or 0)
+    if 0 < found.replicas < needed:
+        what = (
+            f"The topic {name} has {_MIN_IN_SYNC}={needed}, but {_replicas(found.replicas)}: nothing can be written "
+            "to it"
+        )
+        change = _change(storage, _MIN_IN_SYNC, str(found.replicas))
+        fix = f"Add replicas with kafka-reassign-partitions.sh, or lower it: {change}"
+        yield Finding("topics.insync", Level.ERROR, what, fix)
+    elif found.replicas and found.in_sync < max(needed, 1):
+        what = (
+            f"A partition of the topic {name} has {_replicas(found.in_sync, 'in-sync ')}, but needs "
+            f"{max(needed, 1)} ({_MIN_IN_SYNC}): nothing can be written to it"
+        )
+        tool = f"kafka-topics.sh --bootstrap-server {storage.brokers} --describe --topic {name}"
+        fix = f"Start the brokers that hold its replicas; this shows which: {tool}"
+        yield Finding("topics.insync", Level.ERROR, what, fix)
+
+
+def check_creation(cluster: Cluster, missing: Sequence[InternalTopic]) -> Iterator[Finding]:
+    """Check that the cluster has the brokers for the replicas of topics that the first worker creates."""
+    for topic in missing:
+        if topic.replication_factor > cluster.brokers:
+            key = topic.key.replace(".topic", ".replication.factor")
+            has = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+            asked = f"{key}={topic.replication_factor}"
+            what = f"The topic {topic.name} cannot be created with {asked}: the cluster has {has}"
+            fix = f"Start more brokers, or set {key} to at most {cluster.brokers}."
+            yield Finding("topics.replicas", Level.ERROR, what, fix)
+
+
+def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
+    """Check this machine's clock by the latest records of the topics that exist."""
+    times: dict[str, int] = {}
+    for each in storages:
+        if isinstance(each.found, StoreError):  # the topic's own finding says why
+            continue
+        try:
+            latest_ms = admin.latest_time_ms(each.topic.name, each.found.partitions)
+        except StoreError:
+            continue
+        if latest_ms is not None:
+            times[each.topic.name] = latest_ms
+    if not times:
+        return Finding(
+            "clock.records", Level.SKIPPED, "No worker has written records yet whose times can be compared"
+        )
+    youngest = max(times, key=lambda name: times[name])
+    return of_records(youngest, times[youngest] / 1000, now_s())
+
+
+def _unknown(storage: Storage, reason: str) -> Finding:
+    topic = storage.topic
+    if not storage.is_missing:
+        fix = f"Let the worker's user describe this topic, or correct {topic.key}."
+        return Finding("topics.exist", Level.ERROR, reason, fix)
+    what = f"The topic {topic.name} does not exist; the first worker tries to create it"
+    fix = f"Nothing, if the worker may create topics; otherwise create it, compacted ({topic.key})."
+    return Finding("topics.exist", Level.HINT, what, fix)
+
+
+def _change(storage: Storage, key: str, value: str) -> str:
+    """Return the command that sets a topic's setting."""
+    return (
+        f"kafka-configs.sh --bootstrap-server {storage.brokers} --alter --entity-type topics "
+        f"--entity-name {storage.topic.name} --add-config {key}={value}"
+    )
+
+
+def _partitions(number: int) -> str:
+    return "1 partition" if number == 1 else f"{number} partitions"
+
+
+def _replicas(number: int, kind: str = "") -> str:
+    return f"{number} {kind}replica" + ("" if number == 1 else "s")

@@ -1,0 +1,187 @@
+"""Why no broker answers: what a port does, and what is said of it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kraal.core.errors import StoreError
+from kraal.doctor.connection import of_client, unreachable
+from kraal.doctor.finding import Finding, Level
+from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
+
+HOST = "127.0.0.1"
+SILENT = "no Kafka broker answers at b:9092: Failed while waiting for controller: Local: Timed out"
+
+
+@contextmanager
+def port(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Serve one connection after the other on a port, until the block ends."""
+    with socket.create_server((HOST, 0)) as server:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection = server.accept()[0]
+                except OSError:
+                    return
+                with connection:
+                    serve(connection)
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"{HOST}:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def told(server: str, error: str = SILENT, **client: str) -> Finding:
+    settings = {key.replace("_", "."): value for key, value in client.items()}
+    finding = unreachable(server, settings, StoreError(error))
+    assert (finding.id, finding.level) == ("broker.reachable", Level.ERROR)
+    return finding
+
+
+def hang_up(connection: socket.socket) -> None:
+    """Read a greeting and close, as a port without TLS does with what is no request of Kafka."""
+    connection.recv(4096)
+
+
+def secured(certified: Certified, tmp_path: Path) -> Callable[[socket.socket], None]:
+    """Return what serves TLS with a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    (tmp_path / "server.pem").write_text(certified.key_pem() + certified.chain_pem)
+    context.load_cert_chain(tmp_path / "server.pem")
+
+    def serve(connection: socket.socket) -> None:
+        try:
+            with context.wrap_socket(connection, server_side=True) as wrapped:
+                wrapped.recv(1)
+        except OSError:
+            return  # the client has refused the certificate
+
+    return serve
+
+
+def test_a_port_that_nobody_listens_on() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        server = f"{HOST}:{taken.getsockname()[1]}"
+        finding = told(server)
+    assert f"{server}: Connection refused" in finding.what
+    assert "bootstrap.servers" in finding.fix
+
+
+def test_a_host_that_has_no_address() -> None:
+    finding = told("nowhere.invalid:9092")
+    assert "the host nowhere.invalid cannot be resolved" in finding.what
+    assert "Correct the host in `bootstrap.servers`" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("protocol", "wanted"), [("PLAINTEXT", "SSL (or SASL_SSL"), ("sasl_plaintext", "SASL_SSL and")]
+)
+def test_a_port_with_tls_that_is_used_without(tmp_path: Path, protocol: str, wanted: str) -> None:
+    certified = make_authority("root").vouch_for("broker", address=HOST)
+    client = {"security_protocol": protocol, **login(protocol)}
+    with port(secured(certified, tmp_path)) as server:
+        finding = told(server, **client)
+    assert f"{server} uses TLS, but security.protocol={protocol.upper()} does not" in finding.what
+    assert f"Set security.protocol to {wanted}" in finding.fix
+
+
+@pytest.mark.parametrize(("protocol", "other"), [("SSL", "PLAINTEXT"), ("SASL_SSL", "SASL_PLAINTEXT")])
+@pytest.mark.parametrize("answer", [b"", b"\x00\x00\x00\x04what"])
+def test_a_port_without_tls_that_is_used_with_it(protocol: str, other: str, answer: bytes) -> None:
+    def serve(connection: socket.socket) -> None:
+        hang_up(connection)
+        connection.sendall(answer)
+
+    with port(serve) as server:
+        finding = told(server, security_protocol=protocol, **login(protocol))
+    assert f"{server} does not answer with TLS, but security.protocol={protocol} needs it" in finding.what
+    assert f"security.protocol={other} if" in finding.fix
+
+
+def test_a_certificate_of_an_unknown_authority(tmp_path: Path) -> None:
+    certified = make_authority("root").vouch_for("broker", address=HOST)
+    with port(secured(certified, tmp_path)) as server:
+        finding = told(server, **trusting(make_authority("another"), tmp_path))
+    assert f"the certificate of {server} is not accepted: " in finding.what
+    assert "Set `ssl.truststore.*`" in finding.fix
+
+
+def test_a_certificate_with_another_name(tmp_path: Path) -> None:
+    root = make_authority("root")
+    certified = root.vouch_for("broker", address="127.0.0.2")
+    with port(secured(certified, tmp_path)) as server:
+        finding = told(server, **trusting(root, tmp_path))
+    assert "mismatch" in finding.what
+    assert "a name in `bootstrap.servers` that the certificate has" in finding.fix
+
+
+def test_where_tls_is_sound_the_client_s_own_error_is_shown(tmp_path: Path) -> None:
+    root = make_authority("root")
+    with port(secured(root.vouch_for("broker", address=HOST), tmp_path)) as server:
+        finding = told(server, "SASL authentication error: invalid credentials", **trusting(root, tmp_path))
+    assert finding.what == "SASL authentication error: invalid credentials"
+    assert "user and password in `sasl.jaas.config`" in finding.fix
+
+
+def test_one_server_of_several_that_accepts_connections_is_enough() -> None:
+    with port(hang_up) as server:
+        assert "security.protocol=PLAINTEXT" in told(f"nowhere.invalid:1,{server}").what
+
+
+def test_the_causes_of_several_servers_are_told() -> None:
+    what = told("nowhere.invalid:1,other.invalid:x").what
+    assert "the host nowhere.invalid cannot be resolved" in what
+    assert "other.invalid:x: " in what
+
+
+@pytest.mark.parametrize(
+    ("error", "protocol", "what", "fix"),
+    [
+        (
+            SILENT,
+            "PLAINTEXT",
+            "no answer with security.protocol=PLAINTEXT",
+            "security.protocol=SASL_PLAINTEXT",
+        ),
+        (SILENT, "SSL", "no answer with security.protocol=SSL", "security.protocol=SASL_SSL"),
+        (SILENT, "SASL_SSL", "no answer with security.protocol=SASL_SSL", "its log says more"),
+        ("x: broker's supported mechanisms:  (after 0ms)", "SASL_SSL", "x: ", "The port takes no login"),
+        ("x: broker's supported mechanisms: PLAIN (after 0ms)", "SASL_SSL", "x: ", "Set `sasl.mechanism`"),
+        ("x: ssl/tls alert bad certificate: SSL alert number 42", "SSL", "x: ", "set `ssl.keystore.*`"),
+        ("x: something else", "SSL", "x: something else", "`security.protocol`, `sasl.*` and `ssl.*`"),
+    ],
+)
+def test_errors_of_a_client_whose_connection_stands(error: str, protocol: str, what: str, fix: str) -> None:
+    found, wanted = of_client(error, protocol)
+    assert what in found
+    assert fix in wanted
+    assert "KafkaError{" not in found
+
+
+def login(protocol: str) -> Mapping[str, str]:
+    """Return a user and password for protocols with a login."""
+    if not protocol.upper().startswith("SASL"):
+        return {}
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    jaas = f'{module} required username="u" password="p";'
+    return {"sasl_mechanism": "PLAIN", "sasl_jaas_config": jaas}
+
+
+def trusting(root: Certified, tmp_path: Path) -> dict[str, str]:
+    """Return a client that trusts an authority."""
+    root.trust_store(tmp_path / "trust.p12")
+    return {
+        "security_protocol": "SSL",
+        "ssl_truststore_location": str(tmp_path / "trust.p12"),
+        "ssl_truststore_password": PASSWORD,
+        "ssl_truststore_type": "PKCS12",
+    }

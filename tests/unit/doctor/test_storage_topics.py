@@ -1,0 +1,183 @@
+"""Storage topics: what is said of how brokers describe them, and what brokers are asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
+
+from kraal.config.worker.distributed import InternalTopic, parse_distributed
+from kraal.core.errors import StoreError
+from kraal.doctor import broker
+from kraal.doctor.broker import check_kafka, check_storage
+from kraal.doctor.finding import Finding, Level
+from kraal.doctor.storage_topics import Storage, check_creation, check_topic
+from kraal.doctor.subject import Subject
+from kraal.kafka.permissions import Cluster
+from kraal.kafka.topics import Described
+
+WORKER = parse_distributed(
+    {
+        "bootstrap.servers": "127.0.0.1:1",
+        "group.id": "g",
+        "config.storage.topic": "configs",
+        "offset.storage.topic": "offsets",
+        "status.storage.topic": "statuses",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    }
+)
+TOPIC = InternalTopic(
+    key="config.storage.topic", name="configs", partitions=1, replication_factor=3, settings={}
+)
+
+
+def levels(findings: Iterable[Finding]) -> dict[str, str]:
+    return {each.id: each.level for each in findings}
+
+
+def storage(found: Described | str, **settings: str) -> Storage:
+    """Return the config topic as brokers describe it; a text is that of their error."""
+    answer = found if isinstance(found, Described) else StoreError(found.format("configs"))
+    return Storage(TOPIC, answer, {key.replace("_", "."): text for key, text in settings.items()}, "b:9092")
+
+
+@pytest.mark.parametrize(
+    ("found", "policy", "expected"),
+    [
+        (Described("id", 1, 3, 3), "compact", {"topics.exist": "ok"}),
+        (Described("id", 1, 3, 3), "", {"topics.exist": "ok"}),
+        (Described("id", 25, 3, 3), "compact", {"topics.exist": "ok", "topics.partitions": "error"}),
+        (Described("id", 1, 1, 1), "compact", {"topics.exist": "ok", "topics.replicas": "hint"}),
+        (Described("id", 1, 3, 3), "Compact, delete", {"topics.exist": "ok", "topics.cleanup": "error"}),
+        ("the topic '{}' does not exist on the brokers", "", {"topics.exist": "hint"}),
+        ("cannot look up the topic '{}': not authorized", "", {"topics.exist": "error"}),
+    ],
+)
+def test_an_internal_topic(found: Described | str, policy: str, expected: dict[str, str]) -> None:
+    assert levels(check_topic(storage(found, cleanup_policy=policy), single=True)) == expected
+
+
+def test_only_the_config_topic_must_have_one_partition() -> None:
+    found = storage(Described("id", 25, 3, 3), cleanup_policy="compact")
+    assert levels(check_topic(found, single=False)) == {"topics.exist": "ok"}
+
+
+def test_a_wrong_policy_comes_with_the_command_that_changes_it() -> None:
+    found = storage(Described("id", 1, 3, 3), cleanup_policy="delete")
+    [finding] = [each for each in check_topic(found, single=True) if each.id == "topics.cleanup"]
+    assert "cleanup.policy=delete" in finding.what
+    assert (
+        "kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics --entity-name configs "
+        "--add-config cleanup.policy=compact"
+    ) in finding.fix
+
+
+def test_settings_that_cannot_be_read_are_skipped_with_the_reason() -> None:
+    found = Storage(TOPIC, Described("id", 1, 3, 3), StoreError("Timed out"))
+    assert [(each.id, each.level, each.what) for each in check_topic(found, single=True)][1:] == [
+        ("topics.cleanup", Level.SKIPPED, "Timed out")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "in_sync", "needed", "words"),
+    [
+        (3, 3, "3", None),
+        (3, 2, "2", None),
+        (3, 1, "", None),
+        (1, 1, "2", "min.insync.replicas=2, but 1 replica:"),
+        (2, 2, "3", "min.insync.replicas=3, but 2 replicas:"),
+        (3, 1, "2", "1 in-sync replica, but needs 2 (min.insync.replicas)"),
+        (3, 0, "1", "0 in-sync replicas, but needs 1"),
+        (3, 0, "", "0 in-sync replicas, but needs 1"),
+    ],
+)
+def test_a_topic_to_which_nothing_can_be_written(
+    replicas: int, in_sync: int, needed: str, words: str | None
+) -> None:
+    found = storage(Described("id", 1, replicas, in_sync), min_insync_replicas=needed)
+    told = [each for each in check_topic(found, single=True) if each.id == "topics.insync"]
+    assert [each.level for each in told] == ([] if words is None else [Level.ERROR])
+    assert words is None or words in told[0].what
+    assert all("configs" in each.what and each.fix for each in told)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "expected"), [(3, []), (2, ["has 2 brokers"]), (1, ["has 1 broker"]), (4, [])]
+)
+def test_replicas_of_topics_that_are_still_to_be_created(brokers: int, expected: list[str]) -> None:
+    told = [*check_creation(Cluster(brokers), [TOPIC])]
+    assert [(each.id, each.level) for each in told] == [("topics.replicas", Level.ERROR)] * len(expected)
+    for finding, words in zip(told, expected, strict=True):
+        assert "configs cannot be created with config.storage.replication.factor=3" in finding.what
+        assert finding.what.endswith(words)
+        assert f"set config.storage.replication.factor to at most {brokers}." in finding.fix
+
+
+class FakeBrokers:
+    """Brokers that have two of the three topics and count the requests."""
+
+    brokers = "b:9092"
+    timeout_s = 1.0
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def describe(self, topic: str, *, with_operations: bool) -> Described:
+        assert with_operations
+        self.asked[f"describe {topic}"] += 1
+        if topic == "statuses":
+            raise StoreError("the topic 'statuses' does not exist on the brokers")
+        operations = frozenset({"READ", "WRITE", "DESCRIBE_CONFIGS"})
+        return Described("id", 1, 3, 3, operations)
+
+    def settings(self, topic: str) -> dict[str, str]:
+        self.asked[f"settings {topic}"] += 1
+        return {"cleanup.policy": "compact"}
+
+    def latest_time_ms(self, topic: str, partitions: int) -> int | None:
+        assert partitions == 1
+        self.asked[f"times {topic}"] += 1
+        return 1 if topic == "configs" else None
+
+    def ask(self, what: str, _: object) -> object:
+        self.asked[what] += 1
+        return SimpleNamespace(
+            nodes=[1, 2, 3], authorized_operations=[AclOperation.CREATE, AclOperation.READ]
+        )
+
+
+def test_brokers_are_asked_each_question_once() -> None:
+    brokers = FakeBrokers()
+    found = [(each.id, each.level) for each in check_storage(brokers, WORKER)]  # type: ignore[arg-type]
+    assert found == [
+        ("topics.exist", "ok"),
+        ("topics.exist", "ok"),
+        ("topics.exist", "hint"),
+        ("clock.records", "ok"),
+        ("acls.topics", "ok"),
+        ("acls.topics", "ok"),
+        ("acls.group", "error"),
+        ("acls.cluster", "ok"),
+    ]
+    assert brokers.asked == {
+        **dict.fromkeys(("describe configs", "describe offsets", "describe statuses"), 1),
+        **dict.fromkeys(("settings configs", "settings offsets", "times configs", "times offsets"), 1),
+        **dict.fromkeys(("the cluster", "the group 'g'"), 1),
+    }
+
+
+def test_without_a_broker_topics_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object, **__: object) -> str:
+        raise StoreError("no Kafka broker answers at 127.0.0.1:1: Connection refused")
+
+    monkeypatch.setattr(broker, "cluster_id", away)
+    assert levels(check_kafka(Subject(config=WORKER))) == {
+        "broker.reachable": "error",
+        "topics.exist": "skipped",
+    }
+    assert list(check_kafka(Subject())) == []
