@@ -6,6 +6,7 @@ in which a client would: name, connection, TLS.
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -35,9 +36,11 @@ class Cause:
     fix: str
 
 
-_OTHER: Final = Cause(
-    "", "Check the address, the firewall, and `security.protocol`, `sasl.*` and `ssl.*` in the worker's file."
+_CHECK_ALL: Final = (
+    "Check the address, the firewall, and `security.protocol`, `sasl.*` and `ssl.*` in the worker's file."
 )
+_ADVERTISED: Final = re.compile(r"([^\s/]+)/\d+: (?:Failed to resolve|Connect to)")
+"""How librdkafka begins what it says about a broker that it has learned of: with the broker's number."""
 _SIGNS: Final[Sequence[tuple[str, str]]] = (
     (
         "supported mechanisms:  ",
@@ -71,11 +74,16 @@ def unreachable(servers: str, client: Mapping[str, str], error: KraalError) -> F
 
 def of_client(error: str, protocol: str) -> tuple[str, str]:
     """Return what is wrong and what to do where connections stand, and TLS if it is used, but Kafka's client fails."""
+    if told := _ADVERTISED.search(error):
+        return error, (
+            f"A bootstrap server answers, and names {told[1]} as the address of a broker: let this machine reach that "
+            "address, or correct `advertised.listeners` in the broker's settings."
+        )
     for sign, fix in _SIGNS:
         if sign in error:
             return error, fix
     if "timed out" not in error.lower():
-        return error, _OTHER.fix
+        return error, _CHECK_ALL
     servers = error.partition(": ")[0]
     what = f"{servers}: the connection stands, but there is no answer with security.protocol={protocol}"
     if "SASL" in protocol:
@@ -93,7 +101,7 @@ def _causes(servers: str, client: Mapping[str, str]) -> list[Cause]:
         security = read_security(client)
         with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
             context = None if security.tls is None else client_context(security.tls, Path(scratch))
-    except KraalError:
+    except (KraalError, OSError, ValueError):
         return []  # what the client said is about the settings
     found: list[Cause] = []
     for server in split_list(servers)[:_MOST]:
@@ -130,7 +138,7 @@ def tried(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause |
             "Start the broker, or correct `bootstrap.servers`; each listener has its own port and `security.protocol`.",
         )
     except (OSError, ValueError) as exc:
-        return Cause(f"{server}: {exc}", _OTHER.fix)
+        return Cause(f"{server}: {exc}", _CHECK_ALL)
 
 
 def _plain(connection: socket.socket, server: str, protocol: str) -> Cause | None:

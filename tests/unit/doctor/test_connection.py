@@ -157,6 +157,19 @@ def test_the_causes_of_several_servers_are_told() -> None:
         ("x: broker's supported mechanisms:  (after 0ms)", "SASL_SSL", "x: ", "The port takes no login"),
         ("x: broker's supported mechanisms: PLAIN (after 0ms)", "SASL_SSL", "x: ", "Set `sasl.mechanism`"),
         ("x: ssl/tls alert bad certificate: SSL alert number 42", "SSL", "x: ", "set `ssl.keystore.*`"),
+        (
+            "no Kafka broker answers at b:9092: sasl_ssl://in.side:9093/1: Failed to resolve 'in.side:9093': unknown",
+            "SASL_SSL",
+            "in.side:9093/1: Failed to resolve",
+            "in.side:9093 as the address of a broker",
+        ),
+        ("x: b:9092/2: Connect to ipv4#10.0.0.1:9092 failed", "SSL", "x: ", "correct `advertised.listeners`"),
+        (
+            "x: b:9092/bootstrap: Connect to ipv4#10.0.0.1:9092 failed",
+            "SSL",
+            "x: ",
+            "Check the address, the fire",
+        ),
         ("x: something else", "SSL", "x: something else", "`security.protocol`, `sasl.*` and `ssl.*`"),
     ],
 )
