@@ -18,7 +18,7 @@ log = logging.getLogger("kraal")
 
 
 def print_start_error(error: KraalError, style: LogFormat) -> None:
-    """Print the error as a line of the log if that is JSON, which programs read; else for people, with its hint."""
+    """Print the error with its hint: as a line of the log if that is JSON, which programs read; else for people."""
     if style is LogFormat.JSON:
         log.error("Failed to start: %s", error)
     else:

@@ -24,7 +24,7 @@
 
 Each class has the HTTP `status` of its response. Messages are sentences for an operator, with the offending value;
 where Connect has a text, the message is Connect's. A command prints an error's `hint`, which says what to do next, on a
-line of its own; answers over REST do not contain it.
+line of its own, and a log in JSON has it in a field; answers over REST do not contain it.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from types import TracebackType
 
 from typing_extensions import override
 
+from kraal.core.errors import KraalError
 from kraal.core.secrets import Secrets, secrets
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,10 @@ who = Who()
 
 
 class Scrub(logging.Filter):
-    """Filter that removes secrets from a record's message, traceback and stack; passes all."""
+    """Filter that removes secrets from a record's message, hint, traceback and stack; passes all.
+
+    The hint is that of the first error that the message or the traceback is about.
+    """
 
     def __init__(self, known: Secrets = secrets) -> None:
         super().__init__()
@@ -74,6 +78,8 @@ class Scrub(logging.Filter):
             text = record.getMessage()
         except Exception:  # noqa: BLE001 - invalid arguments, which logging would print unchanged
             text = f"{record.msg} (its arguments do not fit)"
+        if hint := _hint(record):
+            record.hint = scrub(hint)
         record.msg, record.args = scrub(text), None
         if record.exc_info:
             record.exc_text = scrub(_TRACEBACKS.formatException(record.exc_info))
@@ -83,6 +89,14 @@ class Scrub(logging.Filter):
 
 
 _TRACEBACKS = logging.Formatter()
+
+
+def _hint(record: logging.LogRecord) -> str:
+    """Return the first hint of the errors in a record, or the one that it has; empty without one."""
+    known = str(record.__dict__.get("hint") or "")
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    errors = (*arguments, record.exc_info[1] if record.exc_info else None)
+    return next((each.hint for each in errors if isinstance(each, KraalError) and each.hint), known)
 
 
 def subject(name: str) -> tuple[str, int | None]:
@@ -178,6 +192,8 @@ class JsonLines(logging.Formatter):
             fields["connector"] = connector
         if task is not None:
             fields["task"] = task
+        if hint := record.__dict__.get("hint"):
+            fields["hint"] = hint
         if record.exc_info:
             fields["exception"] = record.exc_text or self.formatException(record.exc_info)
         if record.stack_info:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -30,3 +32,32 @@ def test_a_start_that_fails_is_one_line_of_the_log(command: str, style: str, tmp
     assert (found["level"], found["logger"]) == ("ERROR", "kraal")
     assert found["message"].startswith("Failed to start: ")
     assert missing in found["message"]
+    assert "hint" not in found  # the message names what is wrong
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_a_start_that_fails_for_its_surroundings_names_the_tool_that_examines_them(
+    style: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a worker.properties"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file.write_text(
+            f"bootstrap.servers=127.0.0.1:1\nlisteners=http://127.0.0.1:{taken.getsockname()[1]}\n"
+            "offset.storage.file.filename=offsets\n"
+            "key.converter=StringConverter\nvalue.converter=StringConverter\n",
+            encoding="utf-8",
+        )
+        done = subprocess.run(
+            [*CLI, "standalone", str(file), "--log-format", style],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+    assert done.returncode == 2
+    said = f"`kraal doctor {shlex.quote(str(file))}` checks what this worker needs."
+    *_, last = done.stderr.splitlines()
+    if style == "text":
+        assert last == f"Hint: {said}"
+        return
+    found = json.loads(last)
+    assert found["hint"] == said
+    assert found["message"].startswith("Failed to start: ")
+    assert "doctor" not in found["message"]

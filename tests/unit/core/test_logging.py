@@ -16,7 +16,9 @@ from typing_extensions import override
 
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, ThreadSystem
-from kraal.core.logging import JsonLines, TextLines, Who, about, carried, subject
+from kraal.core.errors import KraalError
+from kraal.core.logging import JsonLines, Scrub, TextLines, Who, about, carried, subject
+from kraal.core.secrets import Secrets
 from kraal.engine.thread_pool import Pool
 
 
@@ -126,16 +128,36 @@ def test_json_is_one_line_with_the_traceback_inside(lines: list[logging.LogRecor
 def test_the_manual_names_every_field_of_json(lines: list[logging.LogRecord]) -> None:
     token = about.set("task numbers-0")
     try:
-        raise ValueError("it")
-    except ValueError:
+        raise KraalError("it", hint="Try again.")
+    except KraalError:
         LOGGER.exception("with everything", stack_info=True)
     about.reset(token)
+    assert Scrub().filter(lines[0])
     manual = (Path(__file__).parents[3] / "docs/operations.md").read_text(encoding="utf-8")
     table = re.search(r"^\| Field \| Content \|$(.*?)\n\n", manual, re.DOTALL | re.MULTILINE)
     assert table is not None
     assert re.findall(r"^\| `(\w+)` \|", table[1], re.MULTILINE) == list(
         json.loads(JsonLines().format(lines[0]))
     )
+
+
+@pytest.mark.parametrize("filters", [1, 2])
+def test_json_has_the_hint_of_an_error_in_the_message_in_a_field(
+    lines: list[logging.LogRecord], filters: int
+) -> None:
+    LOGGER.error(
+        "%s failed: %s", "it", KraalError("no such jar", hint="Set the mirror's password hunter2hunter2.")
+    )
+    LOGGER.error("%s failed: %s", "it", KraalError("no such jar"))
+    for record in lines:
+        for _ in range(filters):
+            known = Secrets()
+            known.add("hunter2hunter2")
+            Scrub(known).filter(record)
+    first, second = (json.loads(JsonLines().format(record)) for record in lines)
+    assert first["message"] == second["message"] == "it failed: no such jar"
+    assert first["hint"] == "Set the mirror's password [hidden]."
+    assert "hint" not in second
 
 
 UNHANDLED = """
