@@ -54,7 +54,7 @@ class DashboardApp:
         """Answers that browsers share are valid for `keep_s` seconds unless something changes."""
         self.source = Shared(source, keep_s=keep_s)
         static = StaticFiles()
-        rendering = Rendering(
+        self._rendering = Rendering(
             static.url,
             {
                 "options": options,
@@ -65,7 +65,7 @@ class DashboardApp:
                 "keys": KEYS,
             },
         )
-        dashboard = Dashboard(self.source, options, rendering)
+        dashboard = Dashboard(self.source, options, self._rendering)
         streams = Streams(dashboard)
 
         async def on_http_exception(request: Request, error: Exception) -> Response:
@@ -86,11 +86,16 @@ class DashboardApp:
         )
         self._app.router.redirect_slashes = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._preparing: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; its path is undecoded and without a trailing slash."""
         self._loop = asyncio.get_running_loop()
         await self._app(scope, receive, send)
+
+    def prepare(self) -> None:
+        """Begin to compile the templates, while the loop handles requests; `close` ends that."""
+        self._preparing = asyncio.create_task(self._rendering.compile_all())
 
     def end_streams(self) -> None:
         """End the streams of all browsers, so that a server can stop without waiting for them. Any thread."""
@@ -101,6 +106,8 @@ class DashboardApp:
 
     async def close(self) -> None:
         """End all streams and close the source."""
+        if self._preparing is not None:
+            self._preparing.cancel()
         await self.source.close()
 
 
@@ -109,6 +116,7 @@ def standalone(app: DashboardApp) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        app.prepare()
         try:
             yield
         finally:

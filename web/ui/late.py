@@ -32,8 +32,9 @@ class LateDashboard:
         await app(scope, receive, send)
 
     async def prepare(self) -> None:
-        """Import the dashboard, while the loop handles requests."""
-        await self._imported()
+        """Import the dashboard, and begin to compile its templates, while the loop handles requests."""
+        app = await self._imported()
+        app.prepare()
 
     async def close(self) -> None:
         """End all streams and close the source."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from types import CodeType
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from jinja2.bccache import Bucket
 
 _ESCAPE: Final = "~"
+_REST_S: Final = 0.02
+"""Seconds between two templates that are compiled in advance, of which a large one takes as long."""
 
 
 class Exact(str):
@@ -99,6 +102,12 @@ class Rendering:
         self._environment.filters.update(
             {"exact": Exact, "lines": Lines} | {each.__name__: each for each in _FILTERS}
         )
+
+    async def compile_all(self, *, rest_s: float = _REST_S) -> None:
+        """Compile all templates on other threads, so that no page waits for that; rests after each."""
+        for name in self._environment.list_templates():
+            await asyncio.to_thread(self._environment.get_template, name)
+            await asyncio.sleep(rest_s)
 
     def render(self, template: str, context: Mapping[str, Any]) -> bytes:
         """Return a page or a part of one, in UTF-8; half a surrogate pair becomes `?`."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from tests.unit.web.ui.fake_source import FakeSource
 from web.ui import late
-from web.ui.app import DashboardApp
+from web.ui.app import DashboardApp, standalone
 from web.ui.late import LateDashboard
 from web.ui.mount import DashboardMount
 from web.ui.options import DashboardOptions
+from web.ui.rendering import Rendering
 
 
 @pytest.fixture
@@ -55,6 +58,38 @@ def test_no_request_waits_for_the_import_after_it_was_prepared(imports: list[typ
         assert len(imports) == 1
 
     asyncio.run(prepared())
+
+
+async def test_templates_are_compiled_from_the_preparation_until_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def compile_all(_self: Rendering) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Rendering, "compile_all", compile_all)
+    dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
+    async with asyncio.timeout(5):
+        await dashboard.prepare()
+        await begun.wait()
+        await dashboard.close()
+        await ended.wait()
+
+
+def test_a_dashboard_served_alone_compiles_its_templates_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+
+    async def compile_all(_self: Rendering) -> None:
+        begun.set()
+
+    monkeypatch.setattr(Rendering, "compile_all", compile_all)
+    with TestClient(standalone(DashboardApp(FakeSource(), DashboardOptions(worker="w:1")))):
+        assert begun.wait(5)
 
 
 @pytest.mark.parametrize("used", [False, True])

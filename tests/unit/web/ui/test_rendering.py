@@ -8,16 +8,19 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from jinja2 import UndefinedError
+from jinja2 import Environment, UndefinedError
 from typing_extensions import override
 
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.ids import State
 from tests.unit.web.api import Api, status
 from web.settings import Settings
+from web.ui import rendering as module
+from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering, etag, name_of_segment, shown, url
 
-TEMPLATES = sorted((Path(__file__).parents[4] / "web" / "ui" / "templates").rglob("*.html"))
+TEMPLATES_AT = Path(__file__).parents[4] / "web" / "ui" / "templates"
+TEMPLATES = sorted(TEMPLATES_AT.rglob("*.html"))
 HOSTILE = [
     "<script>alert(1)</script>",
     '"onmouseover="alert(1)',
@@ -155,3 +158,21 @@ def test_entity_tags_depend_on_the_content() -> None:
     assert etag(b"a") != etag(b"b")
     assert etag(b"a") == etag(b"a")
     assert etag(b"a").startswith('W/"')
+
+
+async def test_no_page_compiles_a_template_after_all_were_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str | None] = []
+    compile_one = Environment.compile
+
+    def noted(self: Environment, source: str, name: str | None, *others: object) -> object:
+        compiled.append(name)
+        return compile_one(self, source, name, *others)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Environment, "compile", noted)
+    monkeypatch.setattr(module, "_COMPILED", None)  # nothing from other dashboards of this process
+    found = Rendering(str, {"keys": (), "options": DashboardOptions(worker="w:1")})
+    await found.compile_all(rest_s=0.0)
+    names = sorted(str(path.relative_to(TEMPLATES_AT)) for path in TEMPLATES)
+    assert sorted(filter(None, compiled)) == names
+    found.render("parts/help.html", {"features": {}})
+    assert len(compiled) == len(names)
