@@ -14,16 +14,22 @@ from kraal.cli.main import main
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "scripts" / "README.md"])
+BLOCK = re.compile(r"^ *```[^`\n]*\n(.*?)```", re.DOTALL | re.MULTILINE)
 SCRIPT = re.compile(r"(?:^|\s)(?:\./)?(scripts/[\w/]+|\.ci/run)\b")
 
 
 def command_lines(page: Path) -> Iterator[str]:
-    """Return the lines of fenced blocks that a user would type, without prompts and comments."""
-    for _, text in re.findall(r"```(\w*)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        for line in text.replace("\\\n", " ").splitlines():
+    """Return the lines of fenced blocks that a user would type, and commands within sentences, without prompts."""
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
             command = line.strip().removeprefix("$ ")
             if re.match(r"kraal [a-z]", command):
                 yield command
+    if page.name != "CHANGELOG.md":  # it names commands of earlier versions
+        for span in re.findall(r"`([^`]+)`", BLOCK.sub("", text)):
+            if found := re.search(r"(?:^|\s)kraal [a-z].*", " ".join(span.split())):
+                yield found[0].strip()
 
 
 def calls(line: str) -> Iterator[list[str]]:
