@@ -9,10 +9,12 @@ import socket
 import ssl
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 NO_WORKER: Final = (
     "Start a worker with `kraal standalone` or `kraal distributed`, or set --url or KRAAL_URL to one."
 )
+NO_PORT: Final = "Add the port to --url or KRAAL_URL; workers listen on 8083 by default."
 HOST: Final = "Check the host name in --url or KRAAL_URL."
 ROUTE: Final = "Check host and port in --url or KRAAL_URL, and firewalls between here and the worker."
 IS_HTTP: Final = "If the worker's listener has no TLS, set --url or KRAAL_URL to http:// instead of https://."
@@ -46,8 +48,8 @@ _HAS_EXPIRED: Final = 10
 """OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED."""
 
 
-def of_connection(cause: BaseException) -> str:
-    """Return what to do about the operating system's or OpenSSL's reason for a failed connection."""
+def of_connection(cause: BaseException, url: str) -> str:
+    """Return what to do about the operating system's or OpenSSL's reason for a failed connection to a worker's URL."""
     match cause:
         case ssl.SSLCertVerificationError():
             return OTHER_NAME if is_of_another_host(cause) else EXPIRED if has_expired(cause) else ""
@@ -56,7 +58,7 @@ def of_connection(cause: BaseException) -> str:
         case socket.gaierror():
             return HOST
         case ConnectionRefusedError():
-            return NO_WORKER
+            return NO_PORT if urlsplit(url).port is None else NO_WORKER
         case _:
             return ROUTE
 

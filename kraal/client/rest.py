@@ -21,6 +21,7 @@ from kraal.client import hints
 from kraal.client.target import Target
 from kraal.core.errors import KraalError
 from kraal.core.printable import one_line
+from kraal.core.progress import Progress
 from kraal.core.rest_requests import pause_before_retry, segment
 
 if TYPE_CHECKING:
@@ -118,17 +119,24 @@ class Rest:
     def _answered(self, method: str, path: str, body: object) -> httpx2.Response:
         """Send a request until it is neither to be retried nor refused. Raises Refused, NoAnswer, Unreachable."""
         deadline = self.clock.now() + self.target.retry_s
-        while True:
-            response = self._send(method, path, body)
-            if HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
-                return response
-            text = _message(response)
-            pause_s = pause_before_retry(
-                method, response.status_code, text, response.headers.get("Retry-After")
-            )
-            if pause_s is None or self.clock.now() + pause_s > deadline:
-                raise self._refused(response, text, _resource(path), repeated=pause_s is not None)
-            self.clock.pause(pause_s)
+        found = self._tried(method, path, body, deadline)
+        if isinstance(found, float):
+            with Progress(f"Waiting for {self.target.url} to accept a request"):
+                while isinstance(found, float):
+                    self.clock.pause(found)
+                    found = self._tried(method, path, body, deadline)
+        return found
+
+    def _tried(self, method: str, path: str, body: object, deadline: float) -> httpx2.Response | float:
+        """Send a request once; return its response, or the seconds after which to repeat it. Raises as `ask` does."""
+        response = self._send(method, path, body)
+        if HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+            return response
+        text = _message(response)
+        pause_s = pause_before_retry(method, response.status_code, text, response.headers.get("Retry-After"))
+        if pause_s is None or self.clock.now() + pause_s > deadline:
+            raise self._refused(response, text, _resource(path), repeated=pause_s is not None)
+        return pause_s
 
     def _shaped(self, shape: type, found: Any) -> Any:
         if not isinstance(found, shape):
@@ -152,7 +160,7 @@ class Rest:
             raise Unreachable(text, hint=hints.ROUTE) from exc
         except httpx2.ConnectError as exc:
             cause = _cause(exc)
-            hint = hints.of_connection(cause)
+            hint = hints.of_connection(cause, url)
             raise Unreachable(f"Cannot connect to {url}: {_why(cause)}", hint=hint) from exc
         except httpx2.TimeoutException as exc:
             raise NoAnswer(

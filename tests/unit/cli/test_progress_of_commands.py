@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from kraal.broker.broker import Broker
 from kraal.cli import kafka, prepare
 from kraal.cli.main import main
+from kraal.client.rest import Rest
 from kraal.core.progress import Progress
 from kraal.dead_letters import kafka as dead_letters
 from kraal.doctor import run as doctor
@@ -24,7 +25,7 @@ from kraal.plugin_lock.lock import Lock
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.worker import mirror
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
-from tests.fakes.workers.connect import connect
+from tests.fakes.workers.connect import QuickClock, Said, connect
 
 Shown = list[tuple[str, int | None, int]]
 
@@ -93,6 +94,15 @@ def test_the_checks_of_a_machine(shown: Shown, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(doctor, "examine", lambda _: [Finding("java.version", Level.OK, "Java runs")])
     run("doctor")
     assert shown == [("Checking what a worker needs", None, 0)]
+
+
+def test_a_request_that_is_repeated_during_a_rebalance(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": QuickClock()})
+    busy = Said(409, {"error_code": 409, "message": "stale configuration"}, {"Retry-After": "3"})
+    with connect() as worker:
+        worker.script("PUT", "/connectors/a/pause", busy, busy, Said(202))
+        run("pause", "a", "--url", worker.url)
+        assert shown == [(f"Waiting for {worker.url} to accept a request", None, 0)]
 
 
 def test_waiting_counts_connectors(shown: Shown) -> None:

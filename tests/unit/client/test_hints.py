@@ -57,7 +57,12 @@ def certificate_error(code: int) -> ssl.SSLCertVerificationError:
 def test_a_connection_that_fails_has_a_hint_unless_the_message_says_enough(
     cause: BaseException, hint: str
 ) -> None:
-    assert hints.of_connection(cause) == hint
+    assert hints.of_connection(cause, "http://worker:8083") == hint
+
+
+@pytest.mark.parametrize("url", ["http://worker", "https://worker/connect", "http://[::1]"])
+def test_a_refused_connection_to_a_url_without_a_port_names_the_port_of_workers(url: str) -> None:
+    assert "8083" in hints.of_connection(ConnectionRefusedError(111, "Connection refused"), url)
 
 
 def test_nobody_there_says_how_to_start_a_worker_or_choose_one(kraal: Kraal) -> None:
