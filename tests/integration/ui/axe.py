@@ -11,6 +11,16 @@ if TYPE_CHECKING:
 
 SCRIPT: Final = Path(__file__).with_name("vendored") / "axe.min.js"
 LIMIT: Final = ("serious", "critical")
+CONTRAST: Final = "color-contrast"
+"""The only rule that colours matter to."""
+
+
+def violations_in_both_schemes(page: Page) -> list[str]:
+    """Return what `violations` finds in light colours, and contrasts that are too low in dark ones; ends in light."""
+    page.emulate_media(color_scheme="dark")
+    found = [f"dark: {each}" for each in violations(page, [CONTRAST])]
+    page.emulate_media(color_scheme="light")
+    return [*violations(page), *found]
 
 
 def violations(page: Page, rules: Sequence[str] = ()) -> list[str]:

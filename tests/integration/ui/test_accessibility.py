@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.ui.axe import violations
+from tests.integration.ui.axe import CONTRAST, violations
 from tests.integration.ui.stage.scene import FAILING, STOPPED, Scene
 from tests.integration.ui.stage.screens import of_connector, of_dashboard
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.ci
 WIDE, PHONE = 1280, 390
-CONTRAST = "color-contrast"
-"""The only rule that colours matter to."""
 PLUGIN = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 OTHERS = (
     ("connectors", FAILING, "tasks", "0"),

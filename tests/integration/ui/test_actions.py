@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.integration.ui.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import ORDERS, RUNNING, SINK, SOURCE, Scene
 
 if TYPE_CHECKING:
@@ -134,9 +135,11 @@ def test_many_are_deleted_after_their_number_was_typed(
     page.locator("#bulk").get_by_role("button", name="Delete").click()
     question.get_by_role("button", name="Delete").click()
     expect(question).to_be_visible()  # the number is not typed
+    assert violations_in_both_schemes(page) == []
     question.get_by_label("Type 11 to confirm").fill("11")
     question.get_by_role("button", name="Delete").click()
     expect(page.locator("[data-result]")).to_contain_text("11 done")
+    assert violations_in_both_schemes(page) == []
     assert not set(names) & set(scene.get("/connectors"))
 
 

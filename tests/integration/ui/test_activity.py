@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from typing_extensions import override
 
 from kraal.broker.broker import free_port
-from tests.integration.ui.axe import violations
+from tests.integration.ui.axe import violations, violations_in_both_schemes
 from tests.integration.ui.visitor import Visitor
 from tests.unit.web.ui.activity import NAME, answers
 from tests.unit.web.ui.canned import CannedSource
@@ -124,8 +124,10 @@ def test_letters_are_replayed_by_keyboard(worker: Worker, url: str, visitor: Vis
     page.keyboard.type("20")
     page.keyboard.press("Enter")
     expect(page.locator("dialog#ask h2")).to_have_text(f"Replay 15 dead letters of {NAME}?")
+    assert violations_in_both_schemes(page) == []
     page.locator("dialog#ask button.main").press("Enter")
     expect(page.locator("[data-result]")).to_contain_text("15 records written to clicks (3) and orders (12)")
+    assert violations_in_both_schemes(page) == []
     sent = [body for method, _, _, body in worker.asked if method == "POST"]
     shown = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
     assert sent == [{"limit": 20, "dry_run": True}, shown]

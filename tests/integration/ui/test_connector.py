@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.integration.ui.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import (
     CAUSE,
     FAILING,
@@ -82,3 +83,4 @@ def test_an_unknown_connector_is_a_page_that_says_so(scene: Scene, visitor: Visi
     page = visitor.open(scene.page("connectors", "nobody"))
     expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
     expect(page.get_by_role("alert")).to_contain_text("nobody")
+    assert violations_in_both_schemes(page) == []

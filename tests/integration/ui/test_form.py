@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kraal.broker.records import read_topic
+from tests.integration.ui.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import FAILING, SECRET, Scene
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def test_wrong_fields_are_marked_and_a_right_form_creates_a_connector_whose_reco
     field(page, "file").fill(str(file))
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("alert")).to_contain_text("2 problems")
+    assert violations_in_both_schemes(page) == []
     told = scene.worker.ask(
         "PUT",
         f"/connector-plugins/{PLUGIN}/config/validate",
@@ -82,6 +84,7 @@ def test_a_config_as_json_creates_a_stopped_connector(scene: Scene, visitor: Vis
     page.locator("#json").fill("{not JSON")
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("alert")).to_be_visible()
+    assert violations_in_both_schemes(page) == []
     page.locator("#json").fill(json.dumps(config))
     page.get_by_role("button", name="JSON").click()
     page.locator("#initial_state").select_option("STOPPED")
@@ -99,6 +102,7 @@ def test_a_change_shows_its_difference_first_and_keeps_the_secret(scene: Scene, 
     difference = page.locator("#changes tbody tr")
     expect(difference).to_have_count(1)
     expect(difference).to_contain_text(f"{before['file']}.2")
+    assert violations_in_both_schemes(page) == []
     assert scene.get(f"/connectors/{FAILING}/config") == before
     assert SECRET not in page.content()
     page.get_by_role("button", name="Save these changes").click()
@@ -130,6 +134,7 @@ def test_the_second_of_two_tabs_is_told_that_the_config_has_changed(
     expect(first.locator("[data-result]")).to_be_visible()
     second.get_by_role("button", name="Save these changes").click()
     expect(second.locator("#conflict")).to_contain_text("nothing was written")
+    assert violations_in_both_schemes(second) == []
     expect(second.locator("#changes tbody tr")).to_contain_text("first")
     assert scene.get(f"/connectors/{made}/config") == config | {"topic": "first"}
     second.get_by_role("button", name="Save…").click()
@@ -152,6 +157,7 @@ def test_a_connector_starts_from_the_offsets_of_its_form(scene: Scene, visitor: 
     page.get_by_role("button", name="Create").click()
     expect(page.locator("#at1-offset-wrong")).to_have_text("The offset must be a JSON object.")
     expect(offset).to_have_attribute("aria-invalid", "true")
+    assert violations_in_both_schemes(page) == []
     assert made not in scene.get("/connectors")
     offset.fill('{"position": 7}')
     page.get_by_role("button", name="Create").click()

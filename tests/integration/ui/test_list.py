@@ -292,3 +292,33 @@ def test_all_that_match_can_be_selected_without_scripts(worker: tuple[Api, str],
     page.get_by_role("button", name="Pause (59)").click()
     expect(page.locator("[data-result]")).to_contain_text("59 done")
     assert paused(api) == [name for name in names if name != "copy-30"]
+
+
+@pytest.mark.ci
+def test_every_key_of_the_help_works(worker: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = worker
+    api.herder.put("orders", {"connector.class": "x"})
+    page = visitor.open(page_url(url))
+    link = page.get_by_role("link", name="orders", exact=True)
+    page.keyboard.press("j")
+    for selected in (True, False):
+        page.keyboard.press("x")
+        expect(page.get_by_label("Select orders", exact=True)).to_be_checked(checked=selected)
+    question = page.get_by_role("dialog")
+    for key, title in (("r", "Restart orders"), ("p", "Pause orders"), ("s", "Stop orders")):
+        if key == "s":
+            link.press("Enter")
+            expect(page.get_by_role("heading", level=1)).to_have_text("orders")
+        else:
+            link.focus()
+        page.keyboard.press(key)
+        expect(question).to_contain_text(title)
+        page.keyboard.press("Escape")
+        expect(question).to_be_hidden()
+    page.keyboard.press("e")
+    page.wait_for_url(page_url(url, "connectors", "orders", "edit"))
+    for key, title in (("w", "Cluster"), ("p", "Plugins"), ("e", "Events"), ("c", "Connectors")):
+        page.get_by_role("heading", level=1).click()
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page.get_by_role("heading", level=1)).to_have_text(title)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.integration.ui.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import RUNNING, SINK, SOURCE, Scene
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def test_a_source_reads_again_after_its_offset_was_set_back(scene: Scene, visito
         change = page.locator("table.diff tbody tr")
         expect(change.locator("[data-label='Before']")).to_contain_text(str(before["offset"]["position"]))
         expect(change.locator("[data-label='After']")).to_contain_text("0")
+        assert violations_in_both_schemes(page) == []
         assert scene.get(path)["offsets"] == [before]
         page.get_by_role("button", name="Change 1 offset").click()
         expect(page.locator("[data-result]")).to_be_visible()
@@ -67,6 +69,7 @@ def test_all_offsets_of_a_sink_are_deleted_after_a_question(scene: Scene, visito
         position.fill("-5")
         page.get_by_role("button", name="Preview changes").click()
         expect(page.get_by_role("alert")).to_contain_text("1 problem")
+        assert violations_in_both_schemes(page) == []
         page.get_by_role("link", name="Back").click()
         page.get_by_role("link", name="Delete all").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()

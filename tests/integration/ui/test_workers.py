@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.integration.ui.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import FAILING, SOURCE, Scene, page_url
 from tests.integration.ui.visitor import AWAY
 
@@ -72,6 +73,7 @@ def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
     worker.kill()
     expect(banner).to_be_visible(timeout=NOTICED_MS)
     expect(banner).to_contain_text(f"No answer from {name} since ")
+    assert violations_in_both_schemes(page) == []
     expect(page.get_by_role("link", name=FAILING)).to_be_visible()  # what it knew stays readable
     expect(survivor.get_by_role("link", name=name)).to_have_count(0, timeout=LOST_MS)
     scene.wait_until("everything ran on the survivor", lambda: workers_of(scene) == {scene.worker.url[7:]})
