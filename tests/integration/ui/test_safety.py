@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Error, expect
 
-from kraal.broker.broker import Broker
+from kraal.broker.broker import Broker, free_port
 from kraal.testing import ProcessCluster
+from tests.fakes.kafka.certificates import PASSWORD as STORE_PASSWORD
+from tests.fakes.kafka.certificates import make_authority
 from tests.integration.ui.stage.scene import RUNNING, SOURCE, Scene, page_url
 from tests.integration.ui.visitor import AWAY
 
@@ -43,13 +45,19 @@ def test_a_page_of_another_origin_cannot_act(
         framed.frame_locator("iframe").get_by_role("heading", name="Connectors").wait_for(timeout=1000)
 
 
-def test_pages_and_their_updates_need_the_workers_password(
+def test_pages_and_their_updates_need_the_workers_password_and_work_over_tls(
     kafka: Broker, visitor: Visitor, tmp_path: Path
 ) -> None:
     users, jaas = tmp_path / "users.properties", tmp_path / "jaas.conf"
     users.write_text(f"{USER}={PASSWORD}\n", encoding="utf-8")
     jaas.write_text(JAAS.format(users=users), encoding="utf-8")
+    store = make_authority().vouch_for("127.0.0.1", address="127.0.0.1").key_store(tmp_path / "rest.p12")
+    url = f"https://127.0.0.1:{free_port()}"
     properties = {
+        "listeners": url,
+        "listeners.https.ssl.keystore.location": str(store),
+        "listeners.https.ssl.keystore.type": "PKCS12",
+        "listeners.https.ssl.keystore.password": STORE_PASSWORD,
         "rest.extension.classes": "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension",
         "java.security.auth.login.config": str(jaas),
     }
@@ -59,10 +67,10 @@ def test_pages_and_their_updates_need_the_workers_password(
         worker.launch()
         worker.wait_until("REST listened", lambda: "REST listens at" in worker.log_text())
         visitor.expect(f"401|{AWAY}")
-        expect(visitor.open(page_url(worker.url)).locator("body")).to_contain_text(
-            "User cannot access the resource."
-        )
-        page = visitor.open(page_url(worker.url), http_credentials={"username": USER, "password": PASSWORD})
+        stranger = visitor.open(page_url(url), ignore_https_errors=True)
+        expect(stranger.locator("body")).to_contain_text("User cannot access the resource.")
+        ann = {"username": USER, "password": PASSWORD}
+        page = visitor.open(page_url(url), ignore_https_errors=True, http_credentials=ann)
         expect(page.get_by_text("This cluster has no connectors yet.")).to_be_visible()
         page.wait_for_timeout(1000)
         expect(page.locator("#away")).to_be_hidden()  # the stream of changes has the password, too
