@@ -42,6 +42,13 @@ _LISTS: Final = {
     "admin": "`kraal loggers` lists the loggers of the worker.",
 }
 """What lists the names that exist, by the first part of a path."""
+_BY_TEXT: Final = {
+    "Failed to find any class that implements Connector": _CLASS,
+    "Unknown task": "`kraal status NAME` lists the tasks of a connector.",
+    "invalid log level": "Levels are TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF and ALL.",
+    "has no dead letter queue topic": "`kraal dlq ls` lists the connectors that have one.",
+}
+"""What to do, by a part of the worker's message."""
 _OTHER_HOST: Final = (62, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _HAS_EXPIRED: Final = 10
@@ -87,8 +94,8 @@ def of_refusal(status: int, text: str, resource: str, *, no_such_path: bool, rep
         return _NO_PATH
     if repeated:
         return _REBALANCE
-    if "Failed to find any class that implements Connector" in text:
-        return _CLASS
+    if known := next((hint for part, hint in _BY_TEXT.items() if part in text), ""):
+        return known
     match status:
         case HTTPStatus.NOT_FOUND:
             return _LISTS.get(resource, "")

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import Refused, Rest, Unreachable
 from kraal.client.target import parse_target
 from kraal.core.errors import KraalError
 from kraal.core.progress import Progress
@@ -22,6 +22,7 @@ from kraal.core.progress import Progress
 STOP_S = 120.0
 PAUSE_S = 0.5
 MOMENTARY_S = 30.0
+_URLS = "Check the URLs in --from and --to, and that both workers run."
 
 Say = Callable[[str], None]
 
@@ -37,8 +38,11 @@ class Cluster:
 
     def ask(self, method: str, *segments: str, body: object = None) -> Any:
         """Send one request on a new connection. Raises the errors of `Rest.ask`."""
-        with Rest(self._target) as rest:
-            return rest.ask(method, *segments, body=body)
+        try:
+            with Rest(self._target) as rest:
+                return rest.ask(method, *segments, body=body)
+        except Unreachable as error:
+            raise Unreachable(str(error), hint=_URLS) from error
 
     def state(self, name: str) -> tuple[str, int]:
         """Return a connector's state and task count; wait for the first status of a new connector."""

@@ -77,11 +77,15 @@ def test_nobody_there_says_how_to_start_a_worker_or_choose_one(kraal: Kraal) -> 
         (("describe", "nobody"), "`kraal ls`"),
         (("plugins", "Nothing"), "`kraal plugins --all`"),
         (("loggers", "none.such"), "`kraal loggers`"),
+        (("loggers", "kraal", "LOUD"), "TRACE, DEBUG"),
+        (("restart", "orders", "--task", "7"), "`kraal status NAME`"),
+        (("dlq", "show", "orders"), "`kraal dlq ls`"),
     ],
 )
 def test_a_name_that_is_unknown_has_the_command_that_lists_names(
-    kraal: Kraal, arguments: tuple[str, ...], part: str
+    kraal: Kraal, worker: Connect, arguments: tuple[str, ...], part: str
 ) -> None:
+    worker.create("orders", {"connector.class": FAKE_SOURCE})
     assert part in kraal.hint(*arguments)
 
 

@@ -185,5 +185,6 @@ def test_a_url_with_credentials_is_shown_without_them() -> None:
 
 def test_an_unreachable_cluster_is_an_error_that_names_it(sides: Sides) -> None:
     _, _, _, here = sides
-    with pytest.raises(KraalError, match=r"^Cannot connect to http://127\.0\.0\.1:1: "):
+    with pytest.raises(KraalError, match=r"^Cannot connect to http://127\.0\.0\.1:1: ") as raised:
         migrate(Cluster("http://127.0.0.1:1"), here, [], dry_run=False, say=quiet)
+    assert "--from and --to" in raised.value.hint
