@@ -127,7 +127,11 @@ def dlq() -> None:
     """
 
 
-@dlq.command("ls", examples=("kraal dlq ls --bootstrap-servers localhost:9092", "kraal dlq ls -o json"))
+@dlq.command(
+    "ls",
+    short_help="List connectors and the number of their dead letters.",
+    examples=("kraal dlq ls --bootstrap-servers localhost:9092", "kraal dlq ls -o json"),
+)
 @output_option
 @_on_kafka
 def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
@@ -181,6 +185,7 @@ def _needs_kafka(**given: bool) -> None:
 
 @dlq.command(
     "show",
+    short_help="Print dead letters and why they failed.",
     examples=(
         "kraal dlq show orders-sink",
         "kraal dlq show orders-dead --topic --partition 0 --offset 17 --limit 1 --stack",
@@ -265,6 +270,7 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
 
 @dlq.command(
     "replay",
+    short_help="Write dead letters back to their topics.",
     examples=(
         "kraal dlq replay orders-sink --dry-run",
         "kraal dlq replay orders-sink",

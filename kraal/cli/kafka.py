@@ -78,7 +78,7 @@ def stop(data_dir: Path | None, port: int) -> None:
     )
 
 
-@kafka_group.command("status")
+@kafka_group.command("status", short_help="Show whether the broker is running and ready.")
 @_data_dir
 @_port
 @output_option

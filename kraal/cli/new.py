@@ -14,7 +14,7 @@ def new_group() -> None:
     """Create a project for a connector."""
 
 
-@new_group.command("connector")
+@new_group.command("connector", short_help="Create a project for a connector, with a test.")
 @click.argument("name")
 @click.option(
     "--source", "kind", flag_value="source", default=True, help="Create a source connector.  [default]"

@@ -37,6 +37,7 @@ def offsets() -> None:
 
 @offsets.command(
     "get",
+    short_help="Show the offsets of a connector, and the lag of a sink.",
     examples=(
         "kraal offsets get orders-source",
         "kraal offsets get orders-source -o json > offsets.json",
@@ -113,6 +114,7 @@ def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, st
 
 @offsets.command(
     "reset",
+    short_help="Reset all offsets of a STOPPED connector.",
     examples=(
         "kraal stop orders-source --wait && kraal offsets reset orders-source && kraal resume orders-source",
     ),

@@ -1,0 +1,17 @@
+"""`--help`: what groups of commands say about each."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli.main import CLIENT, OWN, main
+
+GROUPS = [name for name, lazy in sorted({**CLIENT, **OWN}.items()) if isinstance(lazy.load(), click.Group)]
+
+
+@pytest.mark.parametrize("group", ["", *GROUPS])
+def test_a_group_says_in_a_whole_sentence_what_each_command_does(group: str) -> None:
+    shown = CliRunner().invoke(main, [*([group] if group else []), "--help"]).stdout
+    assert "..." not in shown.partition("\n\n")[2]
