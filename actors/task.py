@@ -38,7 +38,7 @@ from actors.runtime.system import Begin
 from kraal.core.errors import StoreAway
 from kraal.core.ids import State, TargetState, TopicName
 from kraal.core.secrets import secrets
-from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Waiting
+from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Timed, Waiting
 
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock
@@ -231,6 +231,8 @@ class Task:
             case Committed():
                 if self._phase is _Phase.STORING:
                     self._stored()
+            case Timed():
+                pass  # counted above
             case Held():
                 self._held = True
                 if self._phase is _Phase.ASKING:
@@ -266,9 +268,7 @@ class Task:
         known = self._known_topics()
         if known is not None and not event.topics <= known:
             self._worker.tell(TopicsSeen(task=self._task, topics=event.topics))
-        self._batch = event.offsets
-        self._token = next(numbers)
-        self._phase = _Phase.STORING
+        self._phase, self._batch, self._token = _Phase.STORING, event.offsets, next(numbers)
         if self._batch:
             self._meter.committing()
             self._store()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraal.engine.api import BatchDone, Committed, Failed, Waiting
+from kraal.engine.api import BatchDone, Committed, Failed, Timed, Waiting
 
 if TYPE_CHECKING:
     from kraal.engine.api import RunEvent
@@ -22,6 +22,8 @@ def count(meter: TaskMeter, event: RunEvent, *, asking: bool, storing: bool) -> 
         case BatchDone():
             if asking:
                 _batch(meter, event)
+        case Timed():
+            meter.timed(poll=event.poll, write=event.write, commit=event.commit)
         case Committed():
             if not storing:
                 meter.commit_was_late()

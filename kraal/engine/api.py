@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kraal.core.ids import Config, Instance, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.metrics.task import NO_PHASE, Phase
 from kraal.metrics.thread_pools import PoolState
 
 if TYPE_CHECKING:
@@ -156,6 +157,15 @@ class BatchDone:
     """The run writes all the time: `duration_s` is the time since its last report, not that of a write."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """How long the phases of a run that writes and commits by itself took, since the last such event."""
+
+    poll: Phase = NO_PHASE
+    write: Phase = NO_PHASE
+    commit: Phase = NO_PHASE
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """Nothing runs and no batch is requested: the task is paused until the next `next()`."""
@@ -184,7 +194,7 @@ class Stopped:
     clean: bool
 
 
-RunEvent = Waiting | Opened | BatchDone | Held | Committed | Failed | Stopped
+RunEvent = Waiting | Opened | BatchDone | Timed | Held | Committed | Failed | Stopped
 
 
 class Run(Protocol):

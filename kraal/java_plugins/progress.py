@@ -1,4 +1,4 @@
-"""How far a Java task has come since its run last reported, and how long it has been at one step."""
+"""How far a Java task has come since its run last reported, how long that took, and how long it is at one step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kraal.core.ids import TopicName
-from kraal.engine.api import BatchDone
+from kraal.engine.api import BatchDone, Timed
+from kraal.metrics.task import NO_PHASE, Phase
 
 if TYPE_CHECKING:
     from kraal.engine.api import Working
@@ -41,6 +42,25 @@ class Passed:
         )
         self._since_s, self._told = now_s, self._now
         return done
+
+
+class Times:
+    """How long polls, puts and commits of a Java task took, and how much of it was reported."""
+
+    def __init__(self) -> None:
+        self._told: Mapping[str, tuple[int, float]] = {}
+        """How many, and the milliseconds in all."""
+
+    def since_last(self, detail: Mapping[str, Any]) -> Timed:
+        """Return what came since the last call; `detail` is what the Java task tells: totals since its start."""
+        now = {step: (count, total_ms) for step, (count, total_ms) in detail.items()}
+        told, self._told = self._told, now
+
+        def phase(step: str) -> Phase:
+            (count, total_ms), (before, before_ms) = now.get(step, (0, 0.0)), told.get(step, (0, 0.0))
+            return NO_PHASE.more(total_ms - before_ms, count - before)
+
+        return Timed(poll=phase("poll"), write=phase("put"), commit=phase("commit"))
 
 
 class Step:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.engine.api import Failed, Held, Opened, Stopped, Waiting
 from kraal.java_plugins.jvm import PluginsAway
-from kraal.java_plugins.progress import Passed, Step
+from kraal.java_plugins.progress import Passed, Step, Times
 
 if TYPE_CHECKING:
     from kraal.core.ids import TaskId
@@ -92,7 +92,7 @@ class JavaRun:
         """The reason to wait that was reported last."""
         self._held_by_s: float | None = None
         """When a pause is reported at the latest, in monotonic seconds."""
-        self._passed, self._step = Passed(), Step(spec.working)
+        self._passed, self._times, self._step = Passed(), Times(), Step(spec.working)
 
     def open(self, behind: JavaRun | None) -> None:
         """Start as soon as the process is up and the run `behind` which this one waits is over."""
@@ -176,6 +176,8 @@ class JavaRun:
                     self._wait_for(detail)
                 case "progress":
                     self._has_come(detail)
+                case "times":
+                    self._report(self._times.since_last(detail))
                 case "busy":
                     self._step.tell(busy=detail)
                 case "measured":

@@ -65,8 +65,13 @@ class Phase:
 
     def took(self, seconds: float) -> Phase:
         """Return a copy with one more."""
-        took_ms = seconds * 1000
-        return Phase(took_ms, self.total_ms + took_ms, self.count + 1)
+        return self.more(seconds * 1000, 1)
+
+    def more(self, total_ms: float, count: int) -> Phase:
+        """Return a copy with so many more, which took `total_ms` in all; the latest is their mean."""
+        if not count:
+            return self
+        return Phase(total_ms / count, self.total_ms + total_ms, self.count + count)
 
     def mean_since(self, earlier: Phase) -> float | None:
         """Return the mean in milliseconds since an earlier state of this phase; None if it did not run since."""
@@ -216,6 +221,15 @@ class TaskMeter:
         took_s = self._time.now() - self._commit_began_s
         self._set(commit=self._numbers.commit.took(took_s))
         self._count_commit(took_s)
+
+    def timed(self, *, poll: Phase, write: Phase, commit: Phase) -> None:
+        """A run that writes and commits by itself has done so again; the phases are what came since it last told."""
+        numbers = self._numbers
+        self._set(
+            poll=numbers.poll.more(poll.total_ms, poll.count),
+            write=numbers.write.more(write.total_ms, write.count),
+            commit=numbers.commit.more(commit.total_ms, commit.count),
+        )
 
     def _count_commit(self, took_s: float) -> None:
         numbers, now_s = self._numbers, self._time.now()

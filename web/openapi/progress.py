@@ -86,7 +86,7 @@ PROGRESS: Final[Mapping[str, Schema]] = {
             "id": NUMBER,
             "records_per_second": _samples("number", "Records written each second."),
             "poll_ms": _samples("number", "Mean duration of a source's polls that found something."),
-            "write_ms": _samples("number", "Mean duration of writes."),
+            "write_ms": _samples("number", "Mean duration of writes; of a Java sink: of its puts."),
             "commit_ms": _samples("number", "Mean duration of commits of offsets."),
             "backlog_records": _samples(
                 "integer",

@@ -83,6 +83,13 @@ def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster)
     assert 0 < used <= found.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") <= 512 << 20
     assert found.value("kraal_jvm_open_files", jvm="plugins") > 0
 
+    def charted(times: str) -> bool:
+        tasks = worker.get(f"/connectors/{name}/series").body["tasks"]
+        return any(each is not None for of_task in tasks for each in of_task[times])
+
+    worker.wait_until("its charts had times", lambda: charted("poll_ms") and charted("commit_ms"))
+    assert not charted("write_ms")
+
     cluster.resume(name)
     worker.wait_for_states(name, RUNNING)
     assert starts(worker, name).keys() == {frozenset({("connector", name)}), frozenset(task.items())}

@@ -12,7 +12,8 @@ from actors.messages.herder import DeleteConnector, RestartConnector, SetTargetS
 from kraal.core.errors import StoreAway, StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine.api import RunEvent, TaskSpec
+from kraal.engine.api import RunEvent, TaskSpec, Timed
+from kraal.metrics.task import NO_PHASE
 from kraal.stores.memory import MemoryOffsets
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.engine import FakeEngine, FakeRun
@@ -193,6 +194,33 @@ def test_a_sink_s_commit_that_is_tried_again(seed: int) -> None:
     found = metrics(worker)
     assert of_task(found, SINK)["offset_commit_skip_total"] == 1, "nobody waited for it any more"
     assert of_task(found, SINK)["offset_commit_completion_total"] == 1
+
+
+class TellsTimes(FakeEngine):
+    """Reports times before anything is written."""
+
+    @override
+    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
+        return _TellsTimes(self, spec, position, report)
+
+
+class _TellsTimes(FakeRun):
+    @override
+    def opening(self) -> None:
+        super().opening()
+        self._report(Timed(poll=NO_PHASE.more(80, 2), commit=NO_PHASE.more(7, 1)))
+
+
+def test_a_run_that_writes_by_itself_tells_its_times() -> None:
+    worker = EmbeddedWorker(engine=TellsTimes())
+    worker.create(NAME, config())
+    worker.run()
+    numbers = worker.assembly.metrics.current().tasks[T0]
+    assert (numbers.poll, numbers.write, numbers.commit) == (
+        NO_PHASE.more(80, 2),
+        NO_PHASE,
+        NO_PHASE.more(7, 1),
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -10,10 +10,11 @@ import pytest
 from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId, TopicName
-from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
+from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Timed, Waiting
 from kraal.java_plugins import run as module
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.run import CLAIM_OLD, LEASE_OVER, JavaRun
+from kraal.metrics.task import Phase
 from tests.unit.java_plugins.fake_host import FakeHost
 
 TASK = TaskId(ConnectorName("c"), 0)
@@ -122,6 +123,29 @@ def test_progress_is_reported_once_for_each_request(played: Played) -> None:
     assert isinstance(second, BatchDone)
     assert (second.read, second.records) == (4, 3)
     assert second.topics == frozenset({TopicName("t"), TopicName("u")})
+
+
+def test_times_are_reported_for_what_came_since_the_last_report(played: Played) -> None:
+    played.running()
+    played.host.tell(1, "times", {"poll": [2, 80.0], "commit": [0, 0.0]})
+    played.host.tell(1, "times", {"poll": [3, 90.0], "commit": [1, 7.0]})
+    assert played.events == [
+        Timed(poll=Phase(latest_ms=40, total_ms=80, count=2)),
+        Timed(poll=Phase(latest_ms=10, total_ms=10, count=1), commit=Phase(latest_ms=7, total_ms=7, count=1)),
+    ]
+
+
+def test_puts_are_writes(played: Played) -> None:
+    played.running(is_source=False)
+    played.host.tell(1, "times", {"put": [1, 12.0], "commit": [0, 0.0]})
+    assert played.events == [Timed(write=Phase(latest_ms=12, total_ms=12, count=1))]
+
+
+def test_times_do_not_hide_that_a_task_does_not_get_on(played: Played) -> None:
+    played.running()
+    played.host.tell(1, "busy", detail=True)
+    played.host.tell(1, "times", {"poll": [0, 0.0], "commit": [1, 7.0]})
+    assert played.steps == [True], "a source commits in the background while its records are not sent"
 
 
 def test_sinks_tell_how_many_partitions_they_have(played: Played) -> None:

@@ -24,7 +24,7 @@ from kraal.metrics.series import (
     Series,
     summed,
 )
-from kraal.metrics.task import TaskMeter
+from kraal.metrics.task import NO_PHASE, TaskMeter
 from kraal.metrics.windows import Windows
 
 A, B = ConnectorName("a"), ConnectorName("b")
@@ -251,6 +251,21 @@ def test_samples_of_several_workers_are_merged_at_the_same_times(
         assert found.tasks[3][column] == values
         assert found.tasks[7][column] == [10, *values[1:3], 40], "the first known value counts"
     assert own.tasks[7]["poll_ms"] == [10, None, None, 40], "it is left as it is"
+
+
+def test_a_run_that_writes_by_itself_tells_its_times() -> None:
+    story = Story()
+    meter = story.task(A0, is_source=True)
+    story.step()
+    meter.batch(records=10, duration_s=4, poll_s=0, continuous=True)
+    meter.timed(poll=NO_PHASE.more(80, 2), write=NO_PHASE, commit=NO_PHASE.more(7, 1))
+    meter.timed(poll=NO_PHASE.more(40, 2), write=NO_PHASE, commit=NO_PHASE)
+    story.step()
+    meter.timed(poll=NO_PHASE, write=NO_PHASE.more(5, 1), commit=NO_PHASE)
+    story.step()
+    assert story.column("poll_ms") == [None, 30, None]
+    assert story.column("write_ms") == [None, None, 5]
+    assert story.column("commit_ms") == [None, 7, None]
 
 
 def test_listeners_hear_of_connectors_whose_recent_numbers_differ() -> None:

@@ -7,7 +7,7 @@
   const HEIGHT = 190;
   const COLOURS = 9;
   const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
-  const drawn = new Map(); // by the chart's key: plot, element, the labels it was made for
+  const drawn = new Map(); // by the chart's key: plot, element, the kind and labels it was made for
   const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
   const seconds = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const numbers = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
@@ -111,7 +111,7 @@
 
   function drawOne(figure, chart, times) {
     const place = figure.querySelector(".plot");
-    const labels = chart.lines.map((line) => line.label).join("\n");
+    const labels = [chart.stacked, ...chart.lines.map((line) => line.label)].join("\n");
     const data = [times, ...(chart.stacked ? stacked(chart.lines) : chart.lines.map((line) => line.values))];
     let known = drawn.get(chart.key);
     if (known && known.labels !== labels) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -75,6 +75,11 @@ class Charts:
         """The time that they span."""
         return round(self.count * self.step_ms / 60_000)
 
+    @property
+    def has_times(self) -> bool:
+        """Whether one of them shows times."""
+        return any(chart.unit == "ms" for chart in self.charts)
+
     def to_json(self) -> dict[str, Any]:
         """Return what the script draws."""
         return {
@@ -102,14 +107,21 @@ def charts_of(series: object, task: int | None = None) -> Charts:
     )
     rates = _by_task(tasks, "records_per_second", count)
     backlogs = _by_task(tasks, "backlog_records", count)
-    phases = {
-        label: _together([_values(each, key, count) for each in tasks], _mean, count)
+    times = {
+        label: [_values(each, key, count) for each in tasks]
         for label, key in (("Poll", "poll_ms"), ("Write", "write_ms"), ("Commit", "commit_ms"))
     }
+    phases = {label: _together(of_tasks, _mean, count) for label, of_tasks in times.items()}
     many = len(tasks) > 1
     charts = (
         _chart("rate", "Records per second", "", rates),
-        _chart("phases", "Batch by phase" + (", mean of tasks" if many else ""), "ms", phases, stacked=True),
+        _chart(
+            "phases",
+            "Batch by phase" + (", mean of tasks" if many else ""),
+            "ms",
+            phases,
+            stacked=_come_together(zip(*times.values(), strict=True)),
+        ),
         _chart("backlog", "Backlog in records", "", backlogs),
     )
     return Charts(
@@ -167,6 +179,21 @@ def _together(each: Sequence[Values], join: Callable[[list[float]], float], coun
         known = [value for values in each if (value := values[at]) is not None]
         found.append(round(join(known), 3) if known else None)
     return found
+
+
+def _come_together(tasks: Iterable[Sequence[Values]]) -> bool:
+    """Whether the phases of tasks are parts of one batch: half the samples that have one at least have all.
+
+    Commits of Java's runtime have an interval of their own.
+    """
+    some = every = 0
+    for phases in tasks:
+        known = [values for values in phases if any(value is not None for value in values)]
+        counts = [sum(value is not None for value in sample) for sample in zip(*known, strict=True)]
+        if len(known) > 1:
+            some += sum(count > 0 for count in counts)
+            every += sum(count == len(known) for count in counts)
+    return every * 2 >= some
 
 
 def _mean(values: list[float]) -> float:

@@ -23,14 +23,21 @@ import org.slf4j.LoggerFactory;
 final class RunningTask implements TaskStatus.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(RunningTask.class);
     private static final String TASKS = "org.apache.kafka.connect.runtime.Worker";
+    /** Names of sensors of Kafka's {@code WorkerTask}, {@code AbstractWorkerSourceTask} and {@code WorkerSinkTask}. */
+    private static final String COMMITS = "commit-time";
+    private static final String POLLS = "poll-batch-time";
+    private static final String PUTS = "put-batch-time";
     final ConnectorTaskId id;
     final long run;
     private final Events events;
     final boolean source;
     private final Supplier<Map<String, Object>> numbers;
     private final Set<String> topics = new TreeSet<>();
+    private final Times work = new Times();
+    private final Times commits = new Times();
     private KafkaMetric[] counters = new KafkaMetric[0];
     private String reported = "";
+    private Map<String, Object> reportedTimes;
     private boolean busy;
     /** The thread that runs the task, once it has started. */
     private volatile Thread thread;
@@ -43,14 +50,16 @@ final class RunningTask implements TaskStatus.Listener {
         this.source = source;
         this.events = events;
         this.numbers = numbers;
+        this.reportedTimes = timesSoFar();
     }
 
     /** Finds the metrics of the task, which exist from its start to its end. */
     synchronized void measure(ConnectMetrics metrics) {
         ConnectMetricsRegistry names = metrics.registry();
-        String group = source ? names.sourceTaskGroupName() : names.sinkTaskGroupName();
-        ConnectMetrics.MetricGroup own = metrics.group(
-            group, names.connectorTagName(), id.connector(), names.taskTagName(), Integer.toString(id.task()));
+        String[] tags = {
+            names.connectorTagName(), id.connector(), names.taskTagName(), Integer.toString(id.task())};
+        ConnectMetrics.MetricGroup own =
+            metrics.group(source ? names.sourceTaskGroupName() : names.sinkTaskGroupName(), tags);
         MetricNameTemplate[] wanted = source
             ? new MetricNameTemplate[] {names.sourceRecordPollTotal, names.sourceRecordWriteTotal}
             : new MetricNameTemplate[] {
@@ -60,6 +69,8 @@ final class RunningTask implements TaskStatus.Listener {
             found[i] = metrics.metrics().metric(own.metricName(wanted[i]));
         }
         counters = found;
+        own.sensor(source ? POLLS : PUTS).add(work);
+        metrics.group(names.taskGroupName(), tags).sensor(COMMITS).add(commits);
     }
 
     /** Records that the task uses a topic. */
@@ -86,6 +97,22 @@ final class RunningTask implements TaskStatus.Listener {
             reported = text;
             events.ofTask(id, run, "progress", detail);
         }
+    }
+
+    /**
+     * Reports the polls of a source that returned records, or the puts of a sink, and the commits of offsets, if there
+     * were more: how many since the start, and how many milliseconds they took in all.
+     */
+    synchronized void times() {
+        Map<String, Object> now = timesSoFar();
+        if (!now.equals(reportedTimes)) {
+            reportedTimes = now;
+            events.ofTask(id, run, "times", now);
+        }
+    }
+
+    private Map<String, Object> timesSoFar() {
+        return Map.of(source ? "poll" : "put", work.soFar(), "commit", commits.soFar());
     }
 
     /** Whether the task's thread is inside one of these methods of its class. */

@@ -74,11 +74,12 @@ final class Tasks {
         return (ConcurrentMap<ConnectorTaskId, Object>) field.get(worker);
     }
 
-    /** Has every task report how far it has come, and whether it is at a step. */
+    /** Has every task report how far it has come, how long its steps took, and whether it is at a step. */
     void progress() {
         running.values().forEach(task -> {
             try {
                 task.progress();
+                task.times();
                 task.works(isBusy(task));
             } catch (ReflectiveOperationException | RuntimeException e) {
                 LOG.warn("The progress of task {} is unknown", task.id, e);

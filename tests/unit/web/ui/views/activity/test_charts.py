@@ -50,13 +50,34 @@ def test_one_task_of_several_can_be_shown_alone() -> None:
 def test_phases_are_means_of_the_tasks_that_had_batches() -> None:
     found = charts_of(
         series(
-            task(0, write_ms=[10, None], commit_ms=[1, 1]), task(1, write_ms=[20, None], commit_ms=[None, 2])
+            task(0, write_ms=[10, None, 10, 10], commit_ms=[1, 1, 1, 1]),
+            task(1, write_ms=[20, None, 20, 20], commit_ms=[None, 2, 3, 3]),
         )
     )
-    assert lines(found, "phases") == {"Write": [15, None], "Commit": [1, 1.5]}
+    assert lines(found, "phases") == {"Write": [15, None, 15, 15], "Commit": [1, 1.5, 2, 2]}
     assert [(chart.title, chart.stacked) for chart in found.charts] == [
         ("Batch by phase, mean of tasks", True)
     ]
+
+
+def test_phases_are_stacked_only_if_they_are_those_of_the_same_batches() -> None:
+    def stacked(**values: Any) -> bool:
+        many = charts_of(series(*(task(number, **values) for number in range(4)))).charts[0]
+        (chart,) = charts_of(series(task(0, **values))).charts
+        assert many.stacked == chart.stacked
+        return chart.stacked
+
+    assert stacked(poll_ms=[3, 3, None, 3], write_ms=[9, 9, None, 9], commit_ms=[1, None, 1, 1])
+    assert stacked(poll_ms=[None, None], write_ms=[9, None]), "of a single phase as well"
+    assert not stacked(poll_ms=[3, 3, 3, 3], commit_ms=[None, 60, None, None])
+    takes_turns = [task(0, poll_ms=[3, 3, 3], commit_ms=[9, None, None]), task(1, poll_ms=[3, 3, 3])]
+    takes_turns.append(task(2, poll_ms=[3, 3, 3], commit_ms=[None, 9, None]))
+    assert not charts_of(series(*takes_turns)).charts[0].stacked
+
+
+def test_a_page_knows_whether_it_shows_times() -> None:
+    assert charts_of(series(task(0, poll_ms=[1]))).has_times
+    assert not charts_of(series(task(0, records_per_second=[1], poll_ms=[None]))).has_times
 
 
 def test_a_chart_without_values_is_left_out() -> None:

@@ -1,0 +1,97 @@
+package kraal.plugins;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.runtime.ConnectMetrics;
+import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** How long the steps of a task took, by what Kafka's own classes measure. */
+final class TaskTimesTest {
+    private static final ConnectorTaskId ID = new ConnectorTaskId("name", 2);
+    private static final String KAFKAS = "org.apache.kafka.connect.runtime.";
+    private final Events events = new Events();
+    private final ConnectMetrics metrics = new ConnectMetrics("worker", new StandaloneConfig(Map.of(
+        "bootstrap.servers", "127.0.0.1:9", "offset.storage.file.filename", "none",
+        "key.converter", "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter", "org.apache.kafka.connect.storage.StringConverter")), Time.SYSTEM, "cluster");
+
+    @AfterEach
+    void stop() {
+        metrics.stop();
+    }
+
+    @Test
+    void aSourceReportsItsPollsAndCommits() throws Exception {
+        Object polls = measuredBy("AbstractWorkerSourceTask$SourceTaskMetricsGroup", ID, metrics);
+        Object commits = measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(true));
+        RunningTask task = task(true);
+        int published = metrics.metrics().metrics().size();
+        task.measure(metrics);
+        assertEquals(published, metrics.metrics().metrics().size(), "JMX shows Kafka's metrics alone");
+        call(polls, "recordPoll", 10, 30L);
+        call(polls, "recordPoll", 10, 50L);
+        call(commits, "recordCommit", 7L, true);
+        call(commits, "recordCommit", 1000L, false);
+        assertEquals(Map.of("poll", List.of(2L, 80.0), "commit", List.of(1L, 7.0)), told(task));
+    }
+
+    @Test
+    void aSinkReportsItsPutsAndCommits() throws Exception {
+        Object puts = measuredBy("WorkerSinkTask$SinkTaskMetricsGroup", ID, metrics);
+        measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(false));
+        RunningTask task = task(false);
+        task.measure(metrics);
+        call(puts, "recordPut", 12L);
+        assertEquals(Map.of("put", List.of(1L, 12.0), "commit", List.of(0L, 0.0)), told(task));
+    }
+
+    @Test
+    void timesAreReportedWhenThereAreMore() throws Exception {
+        Object puts = measuredBy("WorkerSinkTask$SinkTaskMetricsGroup", ID, metrics);
+        measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(false));
+        RunningTask task = task(false);
+        task.times();
+        task.measure(metrics);
+        task.times();
+        assertEquals(List.of(), events.take(0));
+        call(puts, "recordPut", 0L);
+        task.times();
+        task.times();
+        assertEquals(1, events.take(0).size());
+    }
+
+    private RunningTask task(boolean source) {
+        return new RunningTask(ID, 9, source, events, Map::of);
+    }
+
+    private Object told(RunningTask task) throws InterruptedException {
+        task.times();
+        Map<String, Object> event = events.take(0).get(0);
+        assertEquals("times", event.get("what"));
+        return event.get("detail");
+    }
+
+    /** Makes what Kafka's worker makes for a task. */
+    private static Object measuredBy(String name, Object... arguments) throws ReflectiveOperationException {
+        Constructor<?> made = Arrays.stream(Class.forName(KAFKAS + name).getDeclaredConstructors())
+            .filter(each -> each.getParameterCount() == arguments.length).findFirst().orElseThrow();
+        made.setAccessible(true);
+        return made.newInstance(arguments);
+    }
+
+    private static void call(Object of, String name, Object... arguments) throws ReflectiveOperationException {
+        Method method = Arrays.stream(of.getClass().getDeclaredMethods())
+            .filter(each -> each.getName().equals(name)).findFirst().orElseThrow();
+        method.setAccessible(true);
+        method.invoke(of, arguments);
+    }
+}
