@@ -24,7 +24,7 @@ def test_a_task_tells_its_states_who_asked_and_what_became_of_restarts() -> None
     page = get(f"{URL}/tasks/0")
     text = plain(page)
     assert "restarted POST from IOError" in text
-    assert "Restarts 1 0 automatic, 1 requested" in text
+    assert "Restarts 1 (0 automatic, 1 requested)" in text
     assert (
         "requested POST from IOError: disk is full ran for 900 ms, then failed: IOError: disk is full" in text
     )
