@@ -49,6 +49,13 @@ def test_a_running_connector_shows_its_offsets_and_how_to_change_them(browser: B
     assert 'name="o.1"' not in page.text
 
 
+def test_a_stopped_connector_without_offsets_says_so(browser: Browser) -> None:
+    browser.worker.connectors["lines"].offsets = []
+    page = browser.get(PATH)
+    assert "no partitions yet" in page.plain
+    assert 'name="new.partition"' in page.text, "offsets can be added"
+
+
 def test_a_sink_shows_how_far_it_is_behind(browser: Browser) -> None:
     browser.worker.connectors["lines"].lags = [1200, 34, None]
     page = browser.get(PATH)
