@@ -173,6 +173,7 @@ class PageEndpoint:
             allowed = ", ".join(sorted(self._pages))
             return Response("Method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed})
         features = await self._dashboard.source.features(caller_of(request))
+        request.state.features = features  # for the page of an error
         visit = Visit(self._dashboard, request, features)
         model = await found.handler(visit)
         if isinstance(model, Response):
@@ -196,8 +197,8 @@ def caller_of(request: Request) -> Caller:
 def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Response:
     """Return a page, or for a part its text only, that tells an error."""
     status, text = _told(error)
-    values = {
-        "features": Features(),
+    values: dict[str, Any] = {
+        "features": getattr(request.state, "features", Features()),
         "nav": "",
         "result": None,
         "path": request.url.path,

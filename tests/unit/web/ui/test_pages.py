@@ -149,6 +149,11 @@ def test_what_a_page_asks_twice_is_there_once_and_parts_have_no_commands(orders:
     assert "curl" not in get(orders, "/ui/connectors?part=list")[1]
 
 
+def test_the_page_of_an_error_has_the_same_navigation_as_others(api: Api) -> None:
+    assert 'id="nav-events"' in get(api, "/ui/connectors")[1]
+    assert 'id="nav-events"' in get(api, "/ui/connectors/none")[1]
+
+
 @pytest.mark.parametrize(
     ("path", "code", "said"),
     [
