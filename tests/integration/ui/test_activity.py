@@ -98,6 +98,21 @@ def test_charts_are_drawn_follow_the_numbers_and_tell_the_values_under_the_point
     expect(rate.locator("[data-value]")).to_have_text("70")
 
 
+def test_phases_that_no_longer_come_together_are_drawn_anew(
+    worker: Worker, url: str, visitor: Visitor
+) -> None:
+    task = worker.answers[f"/connectors/{NAME}/series"]["tasks"][0]
+    task["commit_ms"] = [5, None, 5]
+    page = visitor.open(f"{url}/charts")
+    phases = page.locator("figure[data-chart=phases]")
+    stacked = phases.locator(".uplot[data-stacked=true]")
+    expect(stacked).to_have_count(1)
+    task["commit_ms"] = [None, 5, None]
+    worker.tell("numbers")
+    expect(phases.locator(".uplot")).to_have_count(1)
+    expect(stacked).to_have_count(0)
+
+
 def test_charts_are_drawn_in_a_browser_whose_language_is_no_valid_tag(url: str, visitor: Visitor) -> None:
     page = visitor.open(f"{url}/topics")
     page.context.add_init_script(ODD_LANGUAGE)

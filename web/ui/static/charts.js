@@ -127,6 +127,7 @@
     }
     const plot = new uPlot(options(chart, place.clientWidth), data, (self, init) => {
       self.lines = chart.lines;
+      self.root.dataset.stacked = chart.stacked;
       place.append(self.root);
       init();
     });
