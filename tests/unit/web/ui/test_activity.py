@@ -54,6 +54,20 @@ def test_a_waiting_task_tells_what_it_waits_for() -> None:
     assert "no worker has its plugin" in plain(get(f"{URL}/tasks/0", source))
 
 
+def test_a_trace_that_only_repeats_the_cause_is_left_out() -> None:
+    source = CannedSource(answers())
+    waits = {"id": 0, "state": "UNASSIGNED", "worker_id": "w:1", "trace": "Spark is starting"}
+    source.answers[f"{PATH}/status"]["tasks"][0] = waits
+    source.answers[f"{PATH}/history"]["states"] = [
+        state(1_000, "UNASSIGNED", "Spark is starting", trace="Spark is starting\n")
+    ]
+    for page in ("", "/tasks/0", "/history"):
+        text = get(f"{URL}{page}", source)
+        assert "Spark is starting" in text
+        assert "<summary>Trace" not in text
+    assert get(f"{URL}/history").count("<summary>Trace") == 1, "others are shown"
+
+
 def test_a_task_of_the_past_is_shown_and_one_that_never_was_is_not_found() -> None:
     source = CannedSource(answers())
     source.answers[f"{PATH}/status"]["tasks"] = []
