@@ -19,7 +19,8 @@ class State:
         self.leaders: list[object] = []
         self.history = SimpleNamespace(group_lost=self.lost.append, assigned=lambda _: None)
         self.suspended: dict[str, int] = {}
-        self.clock = SimpleNamespace(wall_ms=lambda: 0)
+        self.snapshot = SimpleNamespace(rebalances=())
+        self.settings = SimpleNamespace(standalone=True)
 
     def update(self, *, leader_url: object, **_: object) -> None:
         self.leaders.append(leader_url)
