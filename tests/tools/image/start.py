@@ -9,11 +9,14 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import click
+import psutil
 
 from kraal.broker.broker import Broker, free_port
 from scripts.harness.processes import ScriptFailed, wait_until
@@ -28,17 +31,34 @@ EVERY_S: Final = 0.005
 _STANDALONE: Final = {"offset.storage.file.filename": "/var/lib/kraal/offsets"}
 
 
-def starts(made: Container, broker: Broker, mode: str, times: int) -> list[float]:
-    """Start a worker several times; return the seconds from each start of the runtime to the first answer.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How long a start took, in seconds."""
+
+    seconds: float
+    """From the start of the runtime to the first answer."""
+    waited_s: float
+    """For how long of it the thread of the worker that waited most for a core, because others had it, did so."""
+
+    @property
+    def undisturbed_s(self) -> float:
+        """About what the start takes on a machine that does nothing else."""
+        return self.seconds - self.waited_s
+
+
+def starts(made: Container, broker: Broker, mode: str, times: int) -> Iterator[Start]:
+    """Start a worker several times, once for each element that is asked for.
 
     The first start is not counted: it brings the files into memory, and makes the topics of a distributed worker.
     """
     port = free_port()
     etc = properties(made.directory / f"etc-{mode}", broker, port, _STANDALONE)
-    return [_start_s(made, etc, mode, port) for _ in range(times + 1)][1:]
+    _start(made, etc, mode, port)
+    for _ in range(times):
+        yield _start(made, etc, mode, port)
 
 
-def _start_s(made: Container, etc: Path, mode: str, port: int) -> float:
+def _start(made: Container, etc: Path, mode: str, port: int) -> Start:
     begun = time.monotonic()
     arguments = (mode, "/etc/kraal/worker.properties")
     with made.started({etc: "/etc/kraal"}, *arguments) as process, closing(Rest(port)) as rest:
@@ -47,7 +67,16 @@ def _start_s(made: Container, etc: Path, mode: str, port: int) -> float:
         )  # fmt: skip
         if process.poll() is not None:
             raise ScriptFailed(f"The worker ended: {(made.directory / 'log').read_text(errors='replace')}")
-        return time.monotonic() - begun
+        return Start(time.monotonic() - begun, max(_waits_s(process.pid)))
+
+
+def _waits_s(pid: int) -> Iterator[float]:
+    """Yield how long each thread of the Python processes below a process has waited for a core."""
+    for each in psutil.Process(pid).children(recursive=True):
+        if each.name() != "java":
+            for thread in Path(f"/proc/{each.pid}/task").iterdir():
+                with suppress(OSError):  # it has ended
+                    yield int((thread / "schedstat").read_text(encoding="ascii").split()[1]) / 1e9
 
 
 @click.command()
@@ -63,7 +92,7 @@ def main(times: int, image: str | None) -> None:
             home.mkdir()
             with container(image or built(), home) as made:
                 for mode in MODES:
-                    seconds = sorted(starts(made, broker, mode, times))
+                    seconds = sorted(each.seconds for each in starts(made, broker, mode, times))
                     median = statistics.median(seconds)
                     click.echo(f"{mode:12} {median:.2f} ({seconds[0]:.2f} to {seconds[-1]:.2f}; {times})")
         finally:
