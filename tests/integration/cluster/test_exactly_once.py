@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kraal.broker.broker import Broker
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import SourcePartition
+from kraal.protocol.offsets import encode_key, encode_value
 from kraal.testing import ProcessCluster
 from tests.fakes.spark.pipe import PADDING, RUNNING, Pipe, create_topic
 
@@ -128,4 +132,44 @@ def test_pause_stop_and_altered_offsets(pipe: tuple[Pipe, ProcessCluster], kafka
     worker.wait_for_states(made.source, ["STOPPED"])
     worker.ask("DELETE", f"/connectors/{made.source}/offsets")
     assert worker.get(f"/connectors/{made.source}/offsets").body == {"offsets": []}
+    assert worker.end() == 0
+
+
+def open_transaction(cluster: ProcessCluster, task: TaskId, seqno: int) -> Producer:
+    """Return the producer of a task whose transaction has an offset that is not committed yet."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{cluster.group}-{task}"}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    key = encode_key(task.connector, SourcePartition.of({"id": task.task}))
+    producer.produce(f"{cluster.group}-offset", key=key, value=encode_value({"seqno": seqno}))
+    assert producer.flush(30) == 0
+    return producer
+
+
+@pytest.mark.slow
+def test_a_creation_with_initial_offsets_fences_tasks_of_a_deleted_connector(
+    own_cluster: Own, kafka: Broker
+) -> None:
+    cluster = own_cluster(ENABLED)
+    cluster.start(1)
+    [worker] = cluster.workers
+    name = ConnectorName(f"numbers-{uuid.uuid4().hex[:8]}")
+    config = {"connector.class": "VerifiableSource", "tasks.max": "2", "topic": name, "throughput": "1"}
+    create_topic(kafka.bootstrap, name)
+    worker.create(name, config)
+    worker.wait_for_states(name, [*RUNNING, "RUNNING"])
+    assert worker.ask("DELETE", f"/connectors/{name}").status == 204
+    worker.wait_until("it was deleted", lambda: worker.get("/connectors").body == [])
+    former = [open_transaction(cluster, TaskId(name, number), 99) for number in range(2)]
+    offsets = [{"partition": {"id": number}, "offset": {"seqno": 7}} for number in range(2)]
+    body = {"name": name, "config": config, "initial_state": "STOPPED", "initial_offsets": offsets}
+    assert worker.ask("POST", "/connectors", body).status == 201
+    for producer in former:
+        with pytest.raises(KafkaException) as caught:
+            producer.commit_transaction(30)
+        assert caught.value.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
+    found = worker.get(f"/connectors/{name}/offsets").body["offsets"]
+    assert sorted(found, key=str) == offsets
     assert worker.end() == 0
