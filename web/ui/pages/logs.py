@@ -27,6 +27,7 @@ from web.ui.views.activity.logs import (
 )
 from web.ui.views.commands import Result
 from web.ui.views.json_values import text
+from web.ui.views.plugins import plugin_named, plugins_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -55,14 +56,27 @@ async def _logs(visit: Visit) -> Model:
         _levels(visit),
     )  # fmt: skip
     log = log_of(answer, level=level, task=int(task) if task else None, query=query)
+    plugin = "" if levels is None else await _class_of(visit, text(config, "connector.class"))
     return {
         **await asked_frame(visit, "logs"),
         "log": log,
         "choice": {"level": level, "task": task, "q": query},
         "levels": LEVELS,
         "settable": SETTABLE,
-        "loggers": [] if levels is None else loggers_of(levels, text(config, "connector.class"), log.lines),
+        "loggers": [] if levels is None else loggers_of(levels, plugin, log.lines),
     }
+
+
+async def _class_of(visit: Visit, plugin: str) -> str:
+    """Return the class of a plugin that a config names by its class or alias; the alias if the worker has no such."""
+    if "." in plugin:
+        return plugin
+    try:
+        answer = await visit.source.ask("GET", "connector-plugins", caller=visit.caller)
+    except Refused:
+        return plugin
+    found = plugin_named(plugins_of(answer.value), plugin)
+    return plugin if found is None else found.name
 
 
 async def _levels(visit: Visit) -> Mapping[str, Any] | None:

@@ -111,8 +111,14 @@ def by_kind(plugins: list[Plugin]) -> list[Kind]:
 
 
 def plugin_named(plugins: list[Plugin], name: str) -> Plugin | None:
-    """Return the first plugin of a class name or of its last part, as configs may name it."""
-    return next((each for each in plugins if name in (each.name, each.short)), None)
+    """Return the first plugin of a class name or of an alias, as configs may name it.
+
+    Aliases are the last part of the class name, and that without `Connector` at its end.
+    """
+    return next(
+        (each for each in plugins if name in (each.name, each.short, each.short.removesuffix("Connector"))),
+        None,
+    )
 
 
 def documented(keys: Json) -> list[KeyGroup]:

@@ -177,6 +177,18 @@ def test_a_level_that_does_not_exist_is_not_sent() -> None:
     assert source.asked == []
 
 
+def test_levels_of_a_plugin_by_its_alias_can_be_set_before_it_has_written_a_line() -> None:
+    source = CannedSource(answers())
+    source.answers[f"/connectors/{NAME}/logs"] = {"lines": []}
+    source.answers[f"/connectors/{NAME}/config"] = {"connector.class": "Clicks"}
+    source.answers["/connector-plugins"] = [{"class": "org.acme.ClicksConnector", "type": "sink"}]
+    page = get(f"{URL}/logs", source)
+    assert "Levels of the loggers" in page
+    assert 'value="org.acme"' in page
+    source.answers["/connector-plugins"] = []
+    assert "Levels of the loggers" not in get(f"{URL}/logs", source)
+
+
 def test_lines_are_shown_where_levels_are_not_told() -> None:
     source = CannedSource(answers())
     source.answers["/admin/loggers"] = Refused(404, "HTTP 404 Not Found")

@@ -50,6 +50,7 @@ def test_plugins_are_found_by_a_part_of_their_class() -> None:
     found = plugin_named(plugins_of(ALL), "FileStreamSinkConnector")
     assert found is not None
     assert (found.type, found.connector, found.version) == ("sink", True, "4.3.0")
+    assert plugin_named(plugins_of(ALL), "FileStreamSink") == found
     assert plugin_named(plugins_of(ALL), "Nope") is None
 
 
