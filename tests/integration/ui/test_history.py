@@ -57,6 +57,39 @@ def test_the_log_page_has_the_line_of_a_failure_and_filters_by_level(scene: Scen
     assert SECRET not in page.content()
 
 
+@pytest.mark.slow
+def test_a_level_is_set_on_all_workers(scene: Scene, visitor: Visitor) -> None:
+    path = "/admin/loggers/org.apache.kafka.connect.file"
+    page = visitor.open(scene.page("connectors", SOURCE, "logs"))
+    page.locator("#levels summary").click()
+    form = page.locator("#levels form")
+    form.locator("input[name=logger]").fill(path.rpartition("/")[2])
+    form.locator("select[name=level]").select_option("DEBUG")
+    form.locator("select[name=scope]").select_option("cluster")
+    form.get_by_role("button", name="Set level").click()
+    expect(page.locator("[data-result]")).to_be_visible()
+    try:
+        scene.wait_until(
+            "the level was set",
+            lambda: all(each.ask("GET", path).body.get("level") == "DEBUG" for each in scene.cluster.workers),
+        )
+    finally:
+        scene.worker.ask("PUT", f"{path}?scope=cluster", {"level": "INFO"})
+
+
+@pytest.mark.slow
+def test_used_topics_are_forgotten_after_a_question(scene: Scene, visitor: Visitor) -> None:
+    path = f"/connectors/{SOURCE}/topics"
+    scene.wait_until("its topic was known", lambda: bool(scene.get(path)[SOURCE]["topics"]))
+    page = visitor.open(scene.page("connectors", SOURCE, "topics"))
+    page.get_by_role("link", name="Forget used topics").click()
+    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    expect(page.locator("[data-result]")).to_be_visible()
+    assert scene.get(path) == {SOURCE: {"topics": []}}
+    scene.write_orders("written after its topics were forgotten")
+    scene.wait_until("its topic was known again", lambda: bool(scene.get(path)[SOURCE]["topics"]))
+
+
 def in_kafka(scene: Scene, topic: str) -> list[bytes | None]:
     return [each.value for each in read_topic(scene.bootstrap, topic, timeout_s=30)]
 
