@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 from playwright.sync_api import expect
 
 from kraal.broker.broker import Broker
-from scripts.harness.workers import Worker, java_distributed
+from scripts.harness.processes import wait_until
+from scripts.harness.workers import UP_S, Worker, java_distributed
 from tests.integration.ui.axe import violations
 from tests.integration.ui.stage.remote import kraal_ui
 from tests.integration.ui.stage.scene import FAILING, SOURCE, Scene, page_url
 from tests.integration.ui.stage.screens import of_connector, of_dashboard
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
     from tests.integration.ui.visitor import Visitor
 
 pytestmark = pytest.mark.ci
+SOURCE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+MADE = "java-made"
 UPDATE_MS = 5_000
 """Java tells no changes: it is asked every two seconds."""
 
@@ -75,6 +81,111 @@ def test_a_java_worker_is_seen_and_steered(java: Worker, visitor: Visitor, tmp_p
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Connectors")
         assert java.rest.connectors() == ["java-sink"]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A connector of a Java worker and its pages."""
+
+    java: Worker
+    page: Page
+    url: str
+
+    def open(self, *segments: str) -> None:
+        self.page.goto(page_url(self.url, "connectors", MADE, *segments))
+
+    def confirm(self, link: str, button: str) -> None:
+        """Click on a link that asks, say yes, and wait for the result."""
+        self.page.get_by_role("link", name=link).click()
+        self.page.get_by_role("dialog").get_by_role("button", name=button).click()
+        expect(self.page.locator("[data-result]")).to_be_visible()
+
+    def fill(self, **values: str) -> None:
+        for key, value in values.items():
+            self.page.locator(f'[name="v.{key.replace("_", ".")}"]').fill(value)
+
+    def told(self, path: str) -> Any:
+        return httpx2.get(f"{self.java.rest.url}/connectors/{MADE}/{path}", trust_env=False).json()
+
+    def wait_for(self, state: str, tasks: int = 1) -> None:
+        """Wait until the worker has this state of the connector and of so many tasks."""
+
+        def is_so() -> bool:
+            found = self.java.rest.status(MADE)
+            each = [] if found is None else [found["connector"], *found["tasks"]]
+            return [one["state"] for one in each] == [state] * (1 + tasks)
+
+        wait_until(f"{MADE} was {state}", is_so, timeout_s=UP_S, program=self.java.process)
+
+
+@pytest.fixture
+def made(java: Worker, visitor: Visitor, tmp_path: Path) -> Iterator[Made]:
+    with kraal_ui(tmp_path / "ui", java.rest.url) as url:
+        yield Made(java, visitor.open(page_url(url)), url)
+
+
+@pytest.mark.slow
+def test_forms_and_buttons_have_their_effect_on_a_java_worker(
+    made: Made, visitor: Visitor, tmp_path: Path
+) -> None:
+    page, lines = made.page, tmp_path / "lines"
+    lines.write_text("one\n", encoding="utf-8")
+    visitor.expect("422")
+    page.goto(page_url(made.url, "create", SOURCE_CLASS))
+    made.fill(name=MADE, file=str(lines), tasks_max="many")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("2 problems")
+    assert made.java.rest.connectors() == []
+    made.fill(tasks_max="1", topic="java-made-lines")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(MADE)
+    made.wait_for("RUNNING")
+    made.confirm("Pause", "Pause")
+    made.wait_for("PAUSED")
+    page.locator("#connector-actions").get_by_role("button", name="Resume").click()
+    made.wait_for("RUNNING")
+    made.open()
+    page.locator("tr[data-row]").get_by_role("link", name="Restart").click()
+    page.get_by_role("dialog").get_by_role("button", name="Restart").click()
+    expect(page.locator("[data-result]")).to_contain_text(f"{MADE}, task 0")
+    made.wait_for("RUNNING")
+    made.open("edit")
+    made.fill(batch_size="7")
+    page.get_by_role("button", name="Save…").click()
+    expect(page.locator("#changes tbody tr")).to_contain_text("7")
+    page.get_by_role("button", name="Save these changes").click()
+    expect(page.locator("[data-result]")).to_be_visible()
+    assert made.told("config")["batch.size"] == "7"
+
+
+@pytest.mark.slow
+def test_offsets_and_topics_of_a_java_worker_are_changed(made: Made, tmp_path: Path) -> None:
+    page, lines = made.page, tmp_path / "lines"
+    lines.write_text("one\n", encoding="utf-8")
+    config = {"connector.class": SOURCE_CLASS, "file": str(lines), "topic": "java-made-lines"}
+    made.java.rest.create(MADE, config)
+    wait_until("its topic was known", lambda: bool(made.told("topics")[MADE]["topics"]), timeout_s=UP_S)
+    made.open()
+    made.confirm("Stop", "Stop")
+    made.wait_for("STOPPED", tasks=0)
+    wait_until("it had an offset", lambda: bool(made.told("offsets")["offsets"]), timeout_s=UP_S)
+    made.open("offsets")
+    page.locator("textarea[name^='o.']").fill('{"position": 0}')
+    page.get_by_role("button", name="Preview changes").click()
+    page.get_by_role("button", name="Change 1 offset").click()
+    expect(page.locator("[data-result]")).to_be_visible()
+    assert [each["offset"] for each in made.told("offsets")["offsets"]] == [{"position": 0}]
+    made.confirm("Delete all", "Delete")
+    assert made.told("offsets") == {"offsets": []}
+    made.open("topics")
+    made.confirm("Forget used topics", "Forget")
+    assert made.told("topics") == {MADE: {"topics": []}}
+    page.goto(page_url(made.url, "connectors"))
+    page.get_by_label(f"Select {MADE}", exact=True).check()
+    page.locator("#bulk").get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator("[data-result]")).to_contain_text(MADE)
+    assert made.java.rest.connectors() == []
 
 
 def test_a_read_only_dashboard_has_no_actions_and_refuses_them(
