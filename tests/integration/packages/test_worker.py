@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,23 @@ from packaging.specifiers import SpecifierSet
 
 from kraal.broker.broker import free_port
 from scripts.harness.processes import Running, wait_until
-from scripts.harness.workers import UP_S
 from tests.fakes.distributions import requirements
+from tests.fakes.servers.schema_registry import schema_registry
 from tests.fakes.spark.pipe import create_topic
 from tests.integration.packages.environments import Environment, clean, lowest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 EXTRAS = ("worker", "registry")
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+CONVERTERS = {
+    "string": STRING,
+    "avro": "io.confluent.connect.avro.AvroConverter",
+    "json": "io.confluent.connect.json.JsonSchemaConverter",
+}
+PATIENCE_S = 300.0
+URL = "value.converter.schema.registry.url"
+REGISTRY = {"value.converter.json.fail.invalid.schema": "true"}
 LINES = [f"line {number}" for number in range(1000)]
 
 
@@ -76,30 +86,46 @@ def _version(environment: Environment, name: str) -> str:
 
 
 def _send_lines_through_kafka(environment: Environment, bootstrap: str, place: Path) -> None:
-    create_topic(bootstrap, topic := f"packages-{place.parent.name}-{place.name}")
+    """Copy a file by each of the converters, so that what `registry` brings is used, too."""
     (place / "in").write_text("".join(f"{line}\n" for line in LINES))
-    source = {"connector.class": "FileStreamSource", "file": str(place / "in"), "topic": topic}
-    sink = {"connector.class": "FileStreamSink", "file": str(place / "out"), "topics": topic}
-    files = []
-    for name, config in {"source": source, "sink": sink}.items():
-        files.append(place / f"{name}.json")
-        files[-1].write_text(json.dumps({"name": name, "config": config}))
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-        "offset.storage.file.filename": str(place / "offsets"),
-        "listeners": f"http://127.0.0.1:{free_port()}",
-    }
-    (place / "worker.properties").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    command = environment.command("standalone", str(place / "worker.properties"), *map(str, files))
-    worker = Running(command, log=place / "log", cwd=place, env=clean())
-    try:
-        wait_until(
-            "all lines were in the sink's file",
-            lambda: (place / "out").is_file() and (place / "out").read_text().splitlines() == LINES,
-            timeout_s=UP_S,
-            program=worker,
+    with schema_registry() as server:
+        files = [
+            *chain.from_iterable(
+                _pipe(place, name, bootstrap, {"value.converter": converter, **REGISTRY, URL: server.url})
+                for name, converter in CONVERTERS.items()
+            )
+        ]
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "key.converter": STRING,
+            "value.converter": STRING,
+            "offset.storage.file.filename": str(place / "offsets"),
+            "listeners": f"http://127.0.0.1:{free_port()}",
+        }
+        (place / "worker.properties").write_text(
+            "".join(f"{key}={value}\n" for key, value in settings.items())
         )
-    finally:
-        worker.stop()
+        command = environment.command("standalone", str(place / "worker.properties"), *map(str, files))
+        worker = Running(command, log=place / "log", cwd=place, env=clean())
+        outputs = [place / f"{name}.out" for name in CONVERTERS]
+        try:
+            wait_until(
+                "all lines were in the files of the sinks",
+                lambda: all(each.is_file() and each.read_text().splitlines() == LINES for each in outputs),
+                timeout_s=PATIENCE_S,
+                program=worker,
+            )
+        finally:
+            worker.stop()
+        assert len(server.subjects) == len(CONVERTERS) - 1, "all but StringConverter register a schema"
+
+
+def _pipe(place: Path, name: str, bootstrap: str, converter: Mapping[str, str]) -> Iterator[Path]:
+    """Write the files of a source and a sink with a topic of their own."""
+    create_topic(bootstrap, topic := f"packages-{place.parent.name}-{place.name}-{name}")
+    source = {"connector.class": "FileStreamSource", "file": str(place / "in"), "topic": topic}
+    sink = {"connector.class": "FileStreamSink", "file": str(place / f"{name}.out"), "topics": topic}
+    for kind, config in {"source": source, "sink": sink}.items():
+        path = place / f"{name}-{kind}.json"
+        path.write_text(json.dumps({"name": path.stem, "config": {**config, **converter}}))
+        yield path
