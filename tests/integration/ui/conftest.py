@@ -119,7 +119,10 @@ def scene(made_scene: Scene) -> Scene:
 
 @pytest.fixture
 def letters(scene: Scene) -> Iterator[str]:
-    """A sink with two records that it could not read in its dead letter queue; its name."""
+    """A sink with two records that it could not read in its dead letter queue; its name.
+
+    Tests name it before `visitor`, so that no page that is still open asks for a sink that is gone.
+    """
     name = make_letters(scene)
     yield name
     scene.cluster.delete(name)

@@ -25,7 +25,10 @@ NAME = "made-by-form"
 
 @pytest.fixture
 def made(scene: Scene) -> Iterator[str]:
-    """The name of a connector that the test creates; it is deleted afterwards."""
+    """The name of a connector that the test creates; it is deleted afterwards.
+
+    Tests name it before `visitor`, so that no page that is still open asks for a connector that is gone.
+    """
     yield NAME
     scene.worker.ask("DELETE", f"/connectors/{NAME}")
 
@@ -35,7 +38,7 @@ def field(page: Page, key: str) -> Locator:
 
 
 def test_wrong_fields_are_marked_and_a_right_form_creates_a_connector_whose_records_are_in_kafka(
-    scene: Scene, visitor: Visitor, made: str
+    scene: Scene, made: str, visitor: Visitor
 ) -> None:
     file = scene.directory / "form.txt"
     file.write_text("by the form\n", encoding="utf-8")
@@ -77,7 +80,7 @@ def test_wrong_fields_are_marked_and_a_right_form_creates_a_connector_whose_reco
     )
 
 
-def test_a_config_as_json_creates_a_stopped_connector(scene: Scene, visitor: Visitor, made: str) -> None:
+def test_a_config_as_json_creates_a_stopped_connector(scene: Scene, made: str, visitor: Visitor) -> None:
     config = {"name": made, "connector.class": PLUGIN, "topic": "by-json", "file": "/nowhere"}
     visitor.expect("422")
     page = visitor.open(scene.page("create"))
@@ -119,7 +122,7 @@ def test_a_change_shows_its_difference_first_and_keeps_the_secret(scene: Scene, 
 
 
 def test_the_second_of_two_tabs_is_told_that_the_config_has_changed(
-    scene: Scene, visitor: Visitor, made: str
+    scene: Scene, made: str, visitor: Visitor
 ) -> None:
     config = {"name": made, "connector.class": PLUGIN, "topic": "tabs", "file": "/nowhere"}
     scene.cluster.create(made, config, state="STOPPED")
@@ -143,7 +146,7 @@ def test_the_second_of_two_tabs_is_told_that_the_config_has_changed(
     assert scene.get(f"/connectors/{made}/config") == config | {"topic": "second"}
 
 
-def test_a_connector_starts_from_the_offsets_of_its_form(scene: Scene, visitor: Visitor, made: str) -> None:
+def test_a_connector_starts_from_the_offsets_of_its_form(scene: Scene, made: str, visitor: Visitor) -> None:
     file = scene.directory / "later.txt"
     visitor.expect("422")
     page = visitor.open(scene.page("create", PLUGIN))

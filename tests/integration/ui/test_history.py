@@ -95,7 +95,7 @@ def in_kafka(scene: Scene, topic: str) -> list[bytes | None]:
 
 
 def test_dead_letters_are_shown_and_replayed_into_their_topic(
-    scene: Scene, visitor: Visitor, letters: str
+    scene: Scene, letters: str, visitor: Visitor
 ) -> None:
     page = visitor.open(scene.page("connectors", letters, "letters"))
     expect(page.locator("article.letter")).to_have_count(2)
