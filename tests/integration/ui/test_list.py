@@ -235,6 +235,30 @@ def test_tabs_without_shared_workers_follow_changes_by_themselves(
     expect(row(page, "orders")).to_be_visible()
 
 
+HELD_FRAME: Final = """
+window.held = [];
+window.requestAnimationFrame = (draw) => window.held.push(draw);
+const { SharedWorker } = window;
+window.SharedWorker = function (...given) {
+  window.streams = true;
+  return new SharedWorker(...given);
+};"""
+"""Holds the frames of a page back, and notes when it opens the stream."""
+
+
+@pytest.mark.ci
+def test_a_page_is_shown_before_its_stream_begins(worker: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = worker
+    page = visitor.open("about:blank")
+    page.add_init_script(HELD_FRAME)
+    page.goto(page_url(url), wait_until="load")
+    assert not page.evaluate("window.streams")
+    page.evaluate("window.held.forEach((draw) => draw())")
+    page.wait_for_function("window.streams")
+    api.herder.put("orders", {"connector.class": "x"})
+    expect(row(page, "orders")).to_be_visible()
+
+
 def paused(api: Api) -> list[str]:
     connectors = api.published.latest.config.connectors
     return sorted(name for name, each in connectors.items() if each.target is TargetState.PAUSED)

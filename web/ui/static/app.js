@@ -65,9 +65,11 @@
 
   // The stream that all pages of this browser share; null where there are no shared workers.
   let shared = null;
+  let sharing = false;
 
   function share() {
-    if (!window.SharedWorker || !body.dataset.shared) return;
+    if (sharing || !window.SharedWorker || !body.dataset.shared) return;
+    sharing = true;
     const worker = new SharedWorker(body.dataset.shared, { name: body.dataset.stream });
     const { port } = worker;
     shared = { watch: () => port.postMessage(true), close: () => port.postMessage(false) };
@@ -91,6 +93,7 @@
   function connect() {
     clearTimeout(again);
     if (stream || document.hidden || !body.dataset.stream) return;
+    share();
     stream = shared || ownStream();
     if (shared) shared.watch();
   }
@@ -119,7 +122,7 @@
   // A hidden page listens to nothing: where pages share no stream, browsers allow six connections to a server.
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   window.addEventListener("pagehide", disconnect);
-  window.addEventListener("pageshow", connect);
+  window.addEventListener("pageshow", (event) => event.persisted && connect());
 
   // --- parts ---------------------------------------------------------------------------------------------------------
 
@@ -206,12 +209,13 @@
 
   // --- times -----------------------------------------------------------------------------------------------------------
 
-  const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  let zoned = null; // made for the first time on the page: that takes as long as everything else in this file
 
   function showTimes(root) {
     root.querySelectorAll("time[datetime]:not([title])").forEach((each) => {
       const date = new Date(each.dateTime);
       if (Number.isNaN(date.valueOf())) return;
+      zoned ??= new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
       each.title = each.textContent;
       each.textContent = zoned.format(date);
     });
@@ -287,6 +291,5 @@
   window.kraal = { key: (name, run) => keys.set(name, run), changed, currentRow };
 
   showTimes(document);
-  share();
-  connect();
+  requestAnimationFrame(() => setTimeout(connect)); // after the first frame, which would wait for the shared worker
 })();
