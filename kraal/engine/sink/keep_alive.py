@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _STOP_S = 5.0
 """Maximum time for a poll to return."""
+_AGAIN = "The partitions are given to other tasks and the records are delivered again."
 _ADVICE = "Reduce max.records.per.batch or increase consumer.override.max.poll.interval.ms."
 
 
@@ -330,15 +331,19 @@ class KeepAlive:
             return
         if stage is _Stage.RUNNING:
             self._cancel()
-        log.warning(
-            "Sink task %s: %s has taken %.1f s and %s (max.poll.interval.ms is %d). The "
-            "partitions are given to other tasks and the records are delivered again. %s",
-            self._task,
-            what,
-            took_s,
+        if lost and took_s < self._timing.poll_limit_s:
+            log.warning(
+                "Sink task %s: The group has removed the member after %.1f s of %s, because no heartbeat arrived "
+                "within session.timeout.ms, as when the brokers are away. %s",
+                self._task, took_s, what, _AGAIN,
+            )  # fmt: skip
+            return
+        why = (
             "the group has removed the member"
             if lost
-            else "a rebalance of the group cannot wait longer for it",
-            self._timing.poll_limit_s * 1000,
-            _ADVICE,
+            else "a rebalance of the group cannot wait longer for it"
         )
+        log.warning(
+            "Sink task %s: %s has taken %.1f s and %s (max.poll.interval.ms is %d). %s %s",
+            self._task, what, took_s, why, self._timing.poll_limit_s * 1000, _AGAIN, _ADVICE,
+        )  # fmt: skip

@@ -222,7 +222,7 @@ def test_a_commit_that_fails_is_tried_again_and_the_rebalance_waits(stand: Stand
     assert stand.member.released.is_set() == bool(rebalance)
 
 
-def test_a_lost_batch_is_not_committed(stand: Stand) -> None:
+def test_a_lost_batch_is_not_committed(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
     stand.launch_slow()
     stand.job.done(DONE)
     stand.member.rebalance = "lost"
@@ -230,6 +230,8 @@ def test_a_lost_batch_is_not_committed(stand: Stand) -> None:
     stand.commit()
     assert stand.commits == []
     until(lambda: stand.alive.idle)
+    assert "of the write of 7 records, because no heartbeat arrived within session.timeout.ms" in caplog.text
+    assert "Reduce" not in caplog.text, "smaller batches would not help"
 
 
 def test_a_rebalance_that_cannot_wait_longer_loses_the_batch(
