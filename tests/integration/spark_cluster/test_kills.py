@@ -5,77 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import Counter
 
 import pytest
 
-from kraal.testing.process import WorkerProcess
+from tests.integration.spark_cluster.flow import BACK_S, Flow
 from tests.integration.spark_cluster.place import Place, until
 
 pytestmark = pytest.mark.slow  # 8 minutes together on a busy machine
 
-COUNT = 5_000
-BACK_S = 240.0
 OUTAGE_S = 20.0
-
-
-class Flow:
-    """Numbered lines from files of text into a topic, by executors, and from there into files."""
-
-    def __init__(self, place: Place) -> None:
-        self.place, self.written = place, 0
-        self.worker: WorkerProcess = place.worker("kills")
-        self.worker.start()
-        self.source, self.target = place.shared("in"), place.shared("out")
-        text = {"spark.format": "text"}
-        self.write()
-        source = {"connector.class": "SparkSource", "path": str(self.source), "topic": "kills", **text}
-        self.worker.create("in", source | {"file.batch.bytes": "20000"})
-        sink = {"connector.class": "SparkSink", "path": str(self.target), "topics": "kills", **text}
-        self.worker.create("out", sink)
-
-    def write(self) -> None:
-        """Let further lines come, as a whole file."""
-        numbers = range(self.written, self.written + COUNT)
-        hidden = self.source / f".{self.written:08d}"
-        hidden.write_text("".join(f"{number:08d} and some more text\n" for number in numbers))
-        hidden.rename(self.source / hidden.name.removeprefix("."))
-        self.written += COUNT
-
-    def wait_until_flowing(self, more: int = 500) -> None:
-        """Wait until some more lines are in files."""
-        before = len(self.found())
-        until(lambda: len(self.found()) >= before + more, "lines flowed", BACK_S)
-
-    def found(self) -> Counter[int]:
-        """Count each line in the sink's files."""
-        return Counter(
-            int(line[:8])
-            for file in self.target.iterdir()
-            if file.is_file() and not file.name.startswith(".")
-            for line in file.read_text().splitlines()
-        )
-
-    def wait_until_through(self) -> None:
-        """Wait until every line is in files, and check that each record of the topic is there once."""
-        self.worker.wait_until(
-            "all lines came through", lambda: len(self.found()) == self.written, timeout_s=BACK_S
-        )
-        for name in ("in", "out"):
-            self.worker.wait_for_states(name, ["RUNNING", "RUNNING"])
-        values = [int(value[:8]) for value in self.place.values("kills")]
-        assert set(values) == set(range(self.written))
-        self.worker.wait_until(
-            "repeats were in files, too", lambda: self.found() == Counter(values), timeout_s=BACK_S
-        )
-        firsts = list(dict.fromkeys(values))
-        assert firsts == sorted(firsts), "what comes for the first time comes in order"
 
 
 @pytest.fixture(scope="module")
 def flow(place: Place) -> Flow:
     """The module's lines, which flow."""
-    made = Flow(place)
+    made = Flow(place, "kills")
     made.wait_until_through()
     return made
 
@@ -141,7 +85,8 @@ def test_the_broker_is_killed(flow: Flow) -> None:
     assert broker.kill()
     flow.write()
     time.sleep(OUTAGE_S)
-    assert flow.worker.states("in") == flow.worker.states("out") == ["RUNNING", "RUNNING"]
+    for name in flow.connectors:
+        assert flow.worker.states(name) == ["RUNNING", "RUNNING"]
     broker.start()
     flow.wait_until_through()
 
