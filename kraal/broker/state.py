@@ -43,7 +43,9 @@ class Record:
             if process.status() == psutil.STATUS_ZOMBIE:
                 return None
             same_start = abs(process.create_time() - self.started) <= CLOCK_STEP_S
-            same_work = str(data_dir / "server.properties") in process.cmdline()
+            line = process.cmdline()
+            # Empty while a new process changes from the shell to Java; a zombie was excluded above.
+            same_work = not line or str(data_dir / "server.properties") in line
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return None
         return process if same_start and same_work else None

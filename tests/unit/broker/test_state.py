@@ -39,6 +39,13 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert state.read(tmp_path) is None
 
 
+def test_a_process_that_changes_its_program_is_still_the_broker(
+    tmp_path: Path, other: psutil.Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda _: [])
+    assert record_of(other).process(tmp_path) is not None
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": "x", "started": 1, "port": 2}'])
 def test_an_unreadable_record_is_an_error_and_nothing_is_touched(tmp_path: Path, text: str) -> None:
     (tmp_path / state.NAME).write_text(text, encoding="ascii")
