@@ -103,6 +103,7 @@ class Herder:
         self._start = Start(state, self._requests.command)
         self._closing: Reply[None] | None = None
         self._missed: list[Event] = []
+        """Commands that were written while this process had no herder."""
 
     def receive(self, message: Command | HerderMessage | Begin) -> object:
         """Handle one message."""
@@ -297,7 +298,7 @@ class Herder:
             self._requests.go_on()
 
     def _events(self, events: Sequence[Event], known: Collection[ConnectorName]) -> None:
-        """React to config events; records present at startup arrive as state, but for commands that were missed."""
+        """React to config events. Records from before the start only set the state, except missed commands."""
         rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:

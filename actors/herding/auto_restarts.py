@@ -20,9 +20,10 @@ from kraal.cluster.decisions.auto_restart import (
     why_given_up,
     works,
 )
-from kraal.cluster.decisions.failures import first_line
 from kraal.config.connector.auto_restart import policy_of
 from kraal.core.ids import State, TargetState, TaskId, connector_of
+from kraal.core.printable import printable
+from kraal.core.traces import root_cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,7 +76,7 @@ class AutoRestarts:
             number, policy, trace = len(watched.restarts) + 1, now.policy, watched.trace or ""
             log.warning(
                 "Restarting failed %s, restart %d of at most %d within %g s: %s",
-                instance, number, policy.most, policy.window_s, first_line(trace),
+                instance, number, policy.most, policy.window_s, printable(root_cause(trace)),
             )  # fmt: skip
             self._state.history.restarts_automatically(instance, number, policy.most, policy.window_s, trace)
             self._restart([instance])
@@ -98,7 +99,7 @@ class AutoRestarts:
             return
         if after.given_up is not None and (shown is None or shown.given_up is not after.given_up):
             why = why_given_up(now.policy, after.given_up)
-            log.error("%s stays FAILED. %s (%s)", instance, why, first_line(after.trace or ""))
+            log.error("%s stays FAILED. %s (%s)", instance, why, printable(root_cause(after.trace)))
             self._state.history.gave_up(instance, why, after.trace or "")
         self._publish()
 

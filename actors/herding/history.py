@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from actors.messages.offsets import ResetOffsets
-from kraal.cluster.decisions.failures import first_line
 from kraal.cluster.state.config_replay import (
     ConnectorChanged,
     ConnectorRemoved,
@@ -23,6 +22,7 @@ from kraal.cluster.state.config_replay import (
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.ids import TargetState, TaskId
 from kraal.core.printable import first_of
+from kraal.core.traces import root_cause
 from kraal.journal.authors import ConfigWritten, Deleted, LevelSet, OffsetsChanged, Restarted, TargetSet
 from kraal.journal.causes import Cause, Kind
 from kraal.journal.configs import Written, changed_keys
@@ -203,11 +203,11 @@ class History:
         """Record an automatic restart, the `number`-th within the window."""
         text = f"automatic restart {number} of at most {most} within {window_s:g} s"
         self._note([instance], Kind.AUTO_RESTART, ME, text)
-        self._journal.event(EventKind.AUTO_RESTART, f"{text}: {first_line(trace)}", instance, ME)
+        self._journal.event(EventKind.AUTO_RESTART, f"{text}: {root_cause(trace)}", instance, ME)
 
     def gave_up(self, instance: Instance, why: str, trace: str) -> None:
         """Record that a failed instance is not restarted any more."""
-        self._journal.event(EventKind.GIVEN_UP, f"{why} ({first_line(trace)})", instance, ME)
+        self._journal.event(EventKind.GIVEN_UP, f"{why} ({root_cause(trace)})", instance, ME)
 
     # -- the group and the worker ------------------------------------------------------------------------------
 

@@ -201,8 +201,8 @@ def _print_change(path: Path, done: change.Change) -> None:
         say(f"skipped because Spark provides them: {', '.join(done.left)}")
     for name in done.connectors:
         click.echo(
-            f"{HINT}{name} contains connectors of Kafka Connect, which workers do not look for among Spark's jars; "
-            f"remove it, and add the connector's archive: {archive_of(name)}.",
+            f"{HINT}{name} contains Kafka Connect connectors, which workers do not load from Spark's jars. Remove it, "
+            f"and add the connector's archive: {archive_of(name)}.",
             err=True,
         )
     if not done.new and not done.gone:

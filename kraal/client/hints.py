@@ -45,7 +45,7 @@ _LISTS: Final = {
 _BY_TEXT: Final = {
     "Failed to find any class that implements Connector": _CLASS,
     "Unknown task": "`kraal status NAME` lists the tasks of a connector.",
-    "invalid log level": "Levels are TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF and ALL.",
+    "invalid log level": "Levels are OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE and ALL.",
     "has no dead letter queue topic": "`kraal dlq ls` lists the connectors that have one.",
 }
 """What to do, by a part of the worker's message."""

@@ -22,7 +22,7 @@ from kraal.core.progress import Progress
 STOP_S = 120.0
 PAUSE_S = 0.5
 MOMENTARY_S = 30.0
-_URLS = "Check the URLs in --from and --to, and that both workers run."
+_URLS = "Check the URLs in --from and --to, and check that both workers run."
 
 Say = Callable[[str], None]
 

@@ -8,15 +8,16 @@ from typing import Final
 _JAVA_CAUSE: Final = "Caused by: "
 _PYTHON: Final = "Traceback (most recent call last):"
 _OURS: Final = "  in "
-"""Begins the second line of Kraal's traces of tasks, whose first line is the root cause."""
+"""Start of the second line of a trace that Kraal wrote; its first line is the root cause."""
 _POSITION: Final = re.compile(r"(?:.{0,2000}\n) at \[Source: .{0,400}\bline: (\d+), column: (\d+)\]")
-"""Jackson tells on another line where its text is wrong."""
-_LONGEST: Final = 400
+"""Position of a parse error, which Jackson writes into the following line."""
+_SHORT: Final = 400
+"""Default maximum length of a root cause, for tables and pages."""
 LONGEST: Final = 1_000
-"""Characters of a line that are looked at; the longest root cause."""
+"""Maximum length of a line that is looked at, and of a root cause."""
 
 
-def root_cause(trace: object, longest: int = _LONGEST) -> str:
+def root_cause(trace: object, longest: int = _SHORT) -> str:
     """Return the line of a trace that names the root cause, shortened to `longest`; empty without a trace."""
     if not isinstance(trace, str):
         return ""

@@ -33,7 +33,6 @@ _FACTS: Final = (
     ("exception.stacktrace", "stacktrace"),
 )
 """Headers without prefix, and their names in JSON."""
-"""Prefix of a cause in a Java stack trace; the last one is the root cause."""
 _NUMBERS: Final = ("partition", "offset", "task")
 
 

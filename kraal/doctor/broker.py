@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kraal.config.clients.librdkafka import librdkafka_options
-from kraal.config.worker.distributed import DistributedConfig
+from kraal.config.worker.distributed import DistributedConfig, InternalTopic
 from kraal.core.errors import KraalError, StoreError
 from kraal.doctor.connection import unreachable
 from kraal.doctor.finding import Finding, Level, ok
-from kraal.doctor.permissions import check_permissions
+from kraal.doctor.permissions import Reader, check_permissions, of_cluster
 from kraal.doctor.storage_topics import check_creation, check_times, check_topic, look_up
 from kraal.doctor.subject import Subject
 from kraal.kafka.cluster_info import cluster_id
-from kraal.kafka.permissions import Cluster, PermissionsReader
+from kraal.kafka.permissions import PermissionsReader
 from kraal.kafka.topics import TopicAdmin
 
 _ANSWER_S = 4.0
@@ -49,12 +49,18 @@ def check_storage(admin: TopicAdmin, config: DistributedConfig) -> Iterator[Find
         yield from check_topic(each, single=each.topic is config.config_topic)
     reader = PermissionsReader(admin, config.group_client)
     missing = [each.topic for each in storages if each.is_missing]
-    cluster: Cluster | StoreError | None = None
-    if missing:
-        try:
-            cluster = reader.of_cluster()
-            yield from check_creation(cluster, missing)
-        except StoreError as exc:
-            cluster = exc
     yield check_times(admin, storages)
-    yield from check_permissions(reader, config, storages, cluster)
+    yield from check_permissions(reader, config, storages)
+    if missing:
+        yield from check_missing(reader, missing)
+
+
+def check_missing(reader: Reader, missing: Sequence[InternalTopic]) -> Iterator[Finding]:
+    """Check whether the first worker can create the topics that do not exist."""
+    try:
+        cluster = reader.of_cluster()
+    except StoreError as exc:
+        yield Finding("acls.cluster", Level.SKIPPED, str(exc))
+        return
+    yield from check_creation(cluster, missing)
+    yield of_cluster(cluster, missing)

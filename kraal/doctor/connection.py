@@ -1,7 +1,7 @@
-"""Says why no broker answers: tries the connection by itself, since Kafka's clients often only tell of a timeout.
+"""Finds out why no broker answers, because Kafka's clients often report only a timeout.
 
-A port with TLS drops a client without a word, and so does one with a login. So each address is tried in the order
-in which a client would: name, connection, TLS.
+A port with TLS or with a login closes the connection without an error. So each address is tried in the order of a
+client: name, connection, TLS.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kraal.core.errors import KraalError
 from kraal.doctor.finding import Finding, Level
 
 _CONNECT_S: Final = 2.0
-_MOST: Final = 3
-"""How many of the bootstrap servers are tried."""
+_MOST_SERVERS: Final = 3
+"""Maximum number of bootstrap servers to try."""
 _TLS_RECORDS: Final = range(0x14, 0x18)
 """First bytes of TLS records. Source: RFC 8446, 5.1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why an address is of no use, and what to do."""
+    """Why a connection to an address fails, and what to do."""
 
     what: str
     fix: str
@@ -40,8 +40,9 @@ _CHECK_ALL: Final = (
     "Check the address, the firewall, and `security.protocol`, `sasl.*` and `ssl.*` in the worker's file."
 )
 _ADVERTISED: Final = re.compile(r"([^\s/]+)/\d+: (?:Failed to resolve|Connect to)")
-"""How librdkafka begins what it says about a broker that it has learned of: with the broker's number."""
+"""Prefix of librdkafka's errors about a broker that another one has named: `host:port/broker id`."""
 _SIGNS: Final[Sequence[tuple[str, str]]] = (
+    # No mechanism follows the colon: the listener has no SASL. It has to precede the next entry.
     (
         "supported mechanisms:  ",
         "The port takes no login: set `security.protocol` without SASL_, or use the port of a listener with SASL.",
@@ -50,10 +51,10 @@ _SIGNS: Final[Sequence[tuple[str, str]]] = (
     ("SASL authentication error", "Correct user and password in `sasl.jaas.config`, and `sasl.mechanism`."),
     (
         " alert ",
-        "The broker wants another certificate of the worker: set `ssl.keystore.*` to one that it trusts.",
+        "The broker refused TLS: see its log. Set `ssl.keystore.*` to a certificate that the broker trusts.",
     ),
 )
-"""What to do, by a part of what librdkafka says about a connection that stands."""
+"""What to do, by a part of librdkafka's error once it is connected; the first part that is found counts."""
 
 
 def unreachable(servers: str, client: Mapping[str, str], error: KraalError) -> Finding:
@@ -76,8 +77,8 @@ def of_client(error: str, protocol: str) -> tuple[str, str]:
     """Return what is wrong and what to do where connections stand, and TLS if it is used, but Kafka's client fails."""
     if told := _ADVERTISED.search(error):
         return error, (
-            f"A bootstrap server answers, and names {told[1]} as the address of a broker: let this machine reach that "
-            "address, or correct `advertised.listeners` in the broker's settings."
+            f"A bootstrap server answers, but advertises {told[1]}, which cannot be reached from here. Make this "
+            "address reachable, or correct `advertised.listeners` in the broker's settings."
         )
     for sign, fix in _SIGNS:
         if sign in error:
@@ -85,13 +86,13 @@ def of_client(error: str, protocol: str) -> tuple[str, str]:
     if "timed out" not in error.lower():
         return error, _CHECK_ALL
     servers = error.partition(": ")[0]
-    what = f"{servers}: the connection stands, but there is no answer with security.protocol={protocol}"
+    what = f"{servers}: connected, but the broker does not answer with security.protocol={protocol}"
     if "SASL" in protocol:
-        return what, "Check that this is a port of Kafka, and that the broker is up: its log says more."
+        return what, "Check that a Kafka broker listens on this port; the broker's log may have the reason."
     wanted = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
     return (
         what,
-        f"Set security.protocol={wanted} and `sasl.*` if the port wants a login; else look at the broker's log.",
+        f"If the listener requires a login, set security.protocol={wanted} and `sasl.*`; else see the broker's log.",
     )
 
 
@@ -104,7 +105,7 @@ def _causes(servers: str, client: Mapping[str, str]) -> list[Cause]:
     except (KraalError, OSError, ValueError):
         return []  # what the client said is about the settings
     found: list[Cause] = []
-    for server in split_list(servers)[:_MOST]:
+    for server in split_list(servers)[:_MOST_SERVERS]:
         cause = tried(server, str(security.protocol), context)
         if cause is None:
             return []
@@ -125,11 +126,11 @@ def tried(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause |
     except socket.gaierror as exc:
         return Cause(
             f"the host {host} cannot be resolved ({exc.strerror})",
-            "Correct the host in `bootstrap.servers`, or let DNS know it.",
+            "Correct the host in `bootstrap.servers`, or add it to DNS.",
         )
     except TimeoutError:
         return Cause(
-            f"{server} does not react to connections",
+            f"{server}: connection timed out",
             "Check the address in `bootstrap.servers`, and the firewall between here and there.",
         )
     except ConnectionRefusedError:
@@ -142,7 +143,7 @@ def tried(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause |
 
 
 def _plain(connection: socket.socket, server: str, protocol: str) -> Cause | None:
-    """Look whether a port that is used without TLS has it: it answers to a greeting of TLS with TLS."""
+    """Check whether a port that is used without TLS has it: it answers a TLS greeting with a TLS record."""
     outgoing, incoming = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     greeting = context.wrap_bio(incoming, outgoing, server_hostname="kafka")

@@ -37,7 +37,7 @@ def free(listener: Listener) -> Finding:
         what = f"Cannot listen on {listener}: {exc.strerror or exc}"
         fix = "Set `listeners` to an address of this machine."
         if exc.errno in (errno.EACCES, errno.EPERM):
-            fix = "Set `listeners` to a port from 1024 on, or give the worker the capability CAP_NET_BIND_SERVICE."
+            fix = "Set `listeners` to a port of 1024 or higher, or grant the worker CAP_NET_BIND_SERVICE."
         return Finding("listeners.free", Level.ERROR, what, fix)
     return ok("listeners.free", f"{listener} is free")
 

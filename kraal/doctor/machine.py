@@ -65,9 +65,9 @@ def memory(available: int) -> Finding:
     """Judge the available memory, in bytes."""
     if available >= LEAST_MEMORY:
         return ok("machine.memory", f"{available // _MB:,} MB of memory are available")
-    needed = f"{LEAST_MEMORY // _MB:,} that a worker with Spark takes"
-    what = f"Only {available // _MB:,} MB of memory are available, of {needed}"
-    fix = "Give the machine or container more memory, or stop other programs."
+    needed = f"a worker with Spark needs {LEAST_MEMORY // _MB:,} MB"
+    what = f"Only {available // _MB:,} MB of memory are available; {needed}"
+    fix = "Add memory to the machine or container, or stop other programs."
     return Finding("machine.memory", Level.WARNING, what, fix)
 
 
@@ -90,7 +90,7 @@ def disk(directory: Path) -> Finding:
     """Judge the directory, or the nearest one above it that exists."""
     existing = next(each for each in (directory, *directory.absolute().parents) if each.exists())
     if not existing.is_dir():
-        what = f"{existing} is not a directory, so no scratch files can be made in {directory}"
+        what = f"{existing} is not a directory, so scratch files cannot be created in {directory}"
         return Finding("machine.disk", Level.ERROR, what, "Set kraal.data.dir to a directory.")
     if not os.access(existing, os.W_OK | os.X_OK):
         fix = (

@@ -20,20 +20,17 @@ _USES_GROUP = frozenset({"READ", "DESCRIBE"})
 class Reader(Protocol):
     """What answers for the brokers, such as `PermissionsReader`."""
 
+    def of_cluster(self) -> Cluster:
+        """Return the cluster with the operations on it. Raises StoreError."""
+
     def of_group(self, group: str) -> Permissions:
         """Return the operations on a group. Raises StoreError."""
 
 
 def check_permissions(
-    reader: Reader,
-    config: DistributedConfig,
-    storages: Sequence[Storage],
-    cluster: Cluster | StoreError | None,
+    reader: Reader, config: DistributedConfig, storages: Sequence[Storage]
 ) -> Iterator[Finding]:
-    """Check what a distributed worker's user may do on its topics, its group and the cluster.
-
-    `cluster`: needed if a topic is missing; None if it was not asked for.
-    """
+    """Check what a distributed worker's user may do on the topics that exist, and on its group."""
     for each in storages:
         if each.is_missing:
             continue
@@ -45,17 +42,12 @@ def check_permissions(
         yield of_group(config.group_id, reader.of_group(config.group_id))
     except KraalError as exc:
         yield Finding("acls.group", Level.SKIPPED, str(exc))
-    missing = [each.topic for each in storages if each.is_missing]
-    if isinstance(cluster, StoreError):
-        yield Finding("acls.cluster", Level.SKIPPED, str(cluster))
-    elif cluster is not None and missing:
-        yield of_cluster(cluster, missing)
     if config.transactional_id is not None:
         yield of_transactions(config)
 
 
 def of_topic(topic: InternalTopic, found: Permissions) -> Iterator[Finding]:
-    """Judge the permissions on a storage topic that exists."""
+    """Judge the permissions on an internal topic that exists."""
     lacking = _USES_TOPIC - found.operations
     if found.refused or (found.operations and lacking):
         what = f"The worker's user may not {_words(lacking)} the topic {topic.name}"

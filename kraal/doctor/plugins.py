@@ -35,14 +35,14 @@ def check_plugins(subject: Subject) -> Iterator[Finding]:
 
 def listed(entry: Path) -> Finding:
     """Judge an entry of `plugin.path`. Source: PluginUtils.pluginLocations (Kafka 4.3.0)."""
-    fix = "Correct the entry: a directory that contains plugins, one directory or jar each."
+    fix = "Set the entry to a directory of plugins (directories, .jar or .zip files), or to one .jar or .zip file."
     try:
         if not entry.exists():
             what = f"{entry} in {PATH} does not exist, so its plugins are missing"
         elif entry.is_dir() and not any(entry.iterdir()):
             what = f"The directory {entry} in {PATH} is empty, so it has no plugins"
         elif not entry.is_dir() and entry.suffix.lower() not in _ARCHIVES:
-            what = f"{entry} in {PATH} is neither a directory nor a jar, so it is ignored"
+            what = f"{entry} in {PATH} is neither a directory nor a .jar or .zip file, so it is ignored"
         else:
             return ok("plugins.path", f"{entry} exists")
     except OSError as exc:

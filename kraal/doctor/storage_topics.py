@@ -1,4 +1,4 @@
-"""Checks of the storage topics: they are as a worker needs them, and their records are not from the future."""
+"""Checks of the internal topics: they are as a worker needs them, and their records are not from the future."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLICY: Final = "cleanup.policy"
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A storage topic, and what the brokers tell about it."""
+    """An internal topic, and what the brokers tell about it."""
 
     topic: InternalTopic
     found: Described | StoreError
@@ -65,8 +65,8 @@ def check_topic(storage: Storage, *, single: bool) -> Iterator[Finding]:
     else:
         yield from _settings(storage, found, storage.settings)
     if found.replicas == 1:
-        what = f"The topic {topic.name} has one replica: what is in it is lost with its broker"
-        fix = "In production, have 3: kafka-reassign-partitions.sh adds replicas to a topic."
+        what = f"The topic {topic.name} has one replica: if its broker is lost, so are its records"
+        fix = "Use three replicas in production; kafka-reassign-partitions.sh adds replicas to a topic."
         yield Finding("topics.replicas", Level.HINT, what, fix)
 
 
@@ -74,8 +74,8 @@ def _settings(storage: Storage, found: Described, settings: Mapping[str, str]) -
     name, policy = storage.topic.name, policies(settings)
     if policy and policy != {"compact"}:
         what = (
-            f"The topic {name} has {_POLICY}={','.join(sorted(policy))}, which deletes what is needed; it must be "
-            "compact"
+            f"The topic {name} has {_POLICY}={','.join(sorted(policy))}, which deletes records that workers "
+            "need; it must be compact"
         )
         yield Finding(
             "topics.cleanup", Level.ERROR, what, f"Change it: {_change(storage, _POLICY, 'compact')}"
@@ -87,15 +87,15 @@ def _settings(storage: Storage, found: Described, settings: Mapping[str, str]) -
             "to it"
         )
         change = _change(storage, _MIN_IN_SYNC, str(found.replicas))
-        fix = f"Add replicas with kafka-reassign-partitions.sh, or lower it: {change}"
+        fix = f"Add replicas with kafka-reassign-partitions.sh, or lower {_MIN_IN_SYNC}: {change}"
         yield Finding("topics.insync", Level.ERROR, what, fix)
     elif found.replicas and found.in_sync < max(needed, 1):
         what = (
             f"A partition of the topic {name} has {_replicas(found.in_sync, 'in-sync ')}, but needs "
-            f"{max(needed, 1)} ({_MIN_IN_SYNC}): nothing can be written to it"
+            f"at least {max(needed, 1)} ({_MIN_IN_SYNC}): nothing can be written to it"
         )
         tool = f"kafka-topics.sh --bootstrap-server {storage.brokers} --describe --topic {name}"
-        fix = f"Start the brokers that hold its replicas; this shows which: {tool}"
+        fix = f"Start the brokers that hold its replicas; list them with {tool}"
         yield Finding("topics.insync", Level.ERROR, what, fix)
 
 

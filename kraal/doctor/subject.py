@@ -49,7 +49,7 @@ def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
     except KraalError as exc:
         return Subject(file, raw), [_error(str(exc), f"Correct {file}.")]
     kind = "distributed" if isinstance(config, DistributedConfig) else "standalone"
-    fix = f"Correct it in {file}, or remove it; docs/reference describes every key."
+    fix = f"Correct or remove the setting in {file}; docs/reference describes every key."
     warnings = [Finding("config.warning", Level.WARNING, each, fix) for each in config.warnings]
     return Subject(file, raw, config), [
         ok("config.valid", f"{file} is valid for a {kind} worker"),

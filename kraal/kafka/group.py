@@ -51,7 +51,7 @@ class KafkaGroup:
         Raises KafkaConfigurationError, ValueError and others for settings that kafka-python rejects.
         """
         self._options = options
-        logging.getLogger("kafka.coordinator").addFilter(_is_not_logged_here)
+        logging.getLogger("kafka.coordinator").addFilter(_is_kept)
         # An assignment for a large group takes longer than kafka-python's threshold for slow tasks.
         self._client = KafkaNetClient(**{**CLIENT, **client, "slow_task_threshold_secs": 0})
         self._driver: _Driver | None = None
@@ -97,16 +97,16 @@ class KafkaGroup:
         return "" if self._driver is None else self._driver.coordinator.member_id
 
 
-_LOGGED_HERE = ("Unexpected error from SyncGroup", "Unexpected error in join group response")
+_FAILED_JOINS = ("Unexpected error from SyncGroup", "Unexpected error in join group response")
 
 
-def _is_not_logged_here(record: logging.LogRecord) -> bool:
-    """Drop what kafka-python logs of each failed join: the driver logs it, less often and with its cause."""
-    return not str(record.msg).startswith(_LOGGED_HERE)
+def _is_kept(record: logging.LogRecord) -> bool:
+    """Return False for what kafka-python logs of each failed join: the driver logs it, less often, with its cause."""
+    return not str(record.msg).startswith(_FAILED_JOINS)
 
 
 class JoinFailures:
-    """Says of failed joins what is worth logging: each other failure at once, one that repeats once in a while."""
+    """Decides which failed joins are logged: a new failure at once, a repeated one every `TELL_AGAIN_S`."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -126,7 +126,7 @@ class JoinFailures:
 
 
 def likely_cause(error: BaseException) -> str:
-    """Return what an error without a name probably means, and what to do; empty for errors that say it.
+    """Return the likely cause of an UnknownError and what to do, as the end of a log line; empty for other errors.
 
     A broker answers so if the group's record is too large. Source: GroupMetadataManager, CoordinatorRuntime
     (Kafka 4.3.0), and a trial.
@@ -134,10 +134,10 @@ def likely_cause(error: BaseException) -> str:
     if not isinstance(error, errors.UnknownError):
         return ""
     return (
-        ". The broker's log has the cause. Probably the broker cannot store the group, because what all members report "
-        "and are assigned exceeds max.message.bytes of the topic __consumer_offsets (about 1 MB by default): raise it "
-        "with kafka-configs.sh --alter --entity-type topics --entity-name __consumer_offsets --add-config "
-        "max.message.bytes=4000000, or divide the connectors among several groups"
+        ". The broker's log has the cause. Most likely the group's record (what all members report and are assigned) "
+        "exceeds max.message.bytes of the topic __consumer_offsets, about 1 MB by default. Raise the limit with "
+        "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name __consumer_offsets "
+        "--add-config max.message.bytes=4000000, or divide the connectors among several groups"
     )
 
 
@@ -157,7 +157,7 @@ class _Driver:
         self._knock_at_s = 0.0
         self._retry_at_s = 0.0
         self._failures = 0
-        self._told = JoinFailures()
+        self._join_failures = JoinFailures()
         self._leaving: str | None = None
         self._lost = False
         self._closing = False
@@ -251,14 +251,14 @@ class _Driver:
             self._failed(join.exception)
         else:
             self._failures = 0
-            self._told.end()
+            self._join_failures.end()
 
     def _failed(self, error: BaseException) -> None:
         pause_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
         self._failures += 1
         self._retry_at_s = time.monotonic() + pause_s
         self._manager._auth_failures.clear()  # noqa: SLF001 - else one refusal would count forever
-        level = logging.ERROR if self._told.is_news(error, time.monotonic()) else logging.DEBUG
+        level = logging.ERROR if self._join_failures.is_news(error, time.monotonic()) else logging.DEBUG
         cause = likely_cause(error)
         log.log(level, "Failed to join the group; retrying in %.1f s: %r%s", pause_s, error, cause)
         self.coordinator.request_rejoin()

@@ -20,14 +20,14 @@ from typing_extensions import override
 
 from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.core.errors import StoreError
-from kraal.core.kafka_errors import NOT_AUTHORIZED, UNKNOWN_TOPIC
+from kraal.core.kafka_errors import NOT_AUTHORIZED
 from kraal.kafka.python_admin import admin_client
 from kraal.kafka.settings import code
 from kraal.kafka.tokens import TokenProvider
 from kraal.kafka.topics import Described, TopicAdmin, operation_names
 
 _REFUSED = NOT_AUTHORIZED | {KafkaError.GROUP_AUTHORIZATION_FAILED}
-_UNKNOWN = UNKNOWN_TOPIC | {KafkaError.GROUP_ID_NOT_FOUND}
+_UNKNOWN_GROUP = KafkaError.GROUP_ID_NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,6 @@ class Permissions:
     """Names of Kafka's operations, such as `DESCRIBE_CONFIGS`; empty if the brokers name none."""
     refused: bool = False
     """The client may not even describe the resource."""
-    missing: bool = False
-    """There is no such topic or group, so the brokers name no operations for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +99,8 @@ def _of_error(error: StoreError) -> Permissions:
     """Return what an error of the brokers means. Raises it if that is something else."""
     if _code(error) in _REFUSED:
         return Permissions(refused=True)
-    if _code(error) in _UNKNOWN:
-        return Permissions(missing=True)
+    if _code(error) == _UNKNOWN_GROUP:
+        return Permissions()
     raise error
 
 
@@ -139,6 +137,4 @@ def _decoded(error: int, operations: Collection[int] | None) -> Permissions:
     """Decode an answer; `operations` has their numbers in Kafka, and is None if the broker does not tell."""
     if error in _REFUSED:
         return Permissions(refused=True)
-    if error in _UNKNOWN:
-        return Permissions(missing=True)
     return Permissions(frozenset(each.name for each in AclOperation if each.value in (operations or ())))

@@ -77,7 +77,7 @@ def _of_connectors(added: Sequence[str], missing: Sequence[str]) -> str:
 def archive_of(coordinates: str) -> str:
     """Return how a connector is added as a Java plugin, given the coordinates of its jar."""
     archive = replace(Coordinates.parse(coordinates), extension="tar.gz", classifier="plugin")
-    return f"{archive} (or zip, as it was published), or a downloaded FILE.zip"
+    return f"{archive} (`zip` if it was published as one), or a downloaded FILE.zip"
 
 
 def has_connectors(jar: Path) -> bool:

@@ -106,7 +106,7 @@ def _without_zeros(found: re.Match[str]) -> str:
 
 
 def _placed(error: Exception, text: str) -> Exception:
-    """Return the error with its position, which Python does not tell of a constant."""
+    """Return the error with its position, which Python's error for NaN and Infinity lacks."""
     if type(error) is not ValueError or not str(error).endswith(_NO_NUMBER):
         return error
     place = next((each.start(1) for each in _CONSTANT.finditer(text) if each[1]), 0)

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 _STOP_S = 5.0
 """Maximum time for a poll to return."""
-_AGAIN = "The partitions are given to other tasks and the records are delivered again."
+_AGAIN = "Its partitions are assigned to other tasks, and the records are delivered again."
 _ADVICE = "Reduce max.records.per.batch or increase consumer.override.max.poll.interval.ms."
 
 
@@ -333,9 +333,9 @@ class KeepAlive:
             self._cancel()
         if lost and took_s < self._timing.poll_limit_s:
             log.warning(
-                "Sink task %s: The group has removed the member after %.1f s of %s, because no heartbeat arrived "
-                "within session.timeout.ms, as when the brokers are away. %s",
-                self._task, took_s, what, _AGAIN,
+                "Sink task %s: The group removed the member because no heartbeat arrived within session.timeout.ms, "
+                "for example because brokers were unavailable. At that time, %s had taken %.1f s. %s",
+                self._task, what, took_s, _AGAIN,
             )  # fmt: skip
             return
         why = (

@@ -30,7 +30,7 @@ class Plain:
     converters: Converters
     reader: RangeReader
     steps: Steps
-    """They tell why a record cannot be read, which columns do not."""
+    """Converts a single record to find out why it cannot be read; the check of a column only names the record."""
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
         """Have the plugin write the decoded frame. Raises ToleranceExceeded for a record that cannot be read."""

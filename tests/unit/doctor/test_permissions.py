@@ -15,6 +15,7 @@ from kafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError
 
 from kraal.config.worker.distributed import DistributedConfig, InternalTopic, parse_distributed
 from kraal.core.errors import StoreError
+from kraal.doctor.broker import check_missing
 from kraal.doctor.finding import Finding, Level
 from kraal.doctor.permissions import check_permissions
 from kraal.doctor.storage_topics import Storage, look_up
@@ -33,7 +34,7 @@ WORKER = {
 }
 TOPIC = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
 GROUP = Permissions(frozenset({"READ", "DESCRIBE"}))
-MISSING = Permissions(missing=True)
+NO_GROUP = Permissions()
 LATE = "Cannot look it up: timed out"
 
 
@@ -55,12 +56,15 @@ class Brokers:
             raise StoreError(LATE)
         return self.group
 
+    def of_cluster(self) -> Cluster:
+        if self.cluster is None:
+            raise StoreError(LATE)
+        return self.cluster
+
     def storage(self, topic: InternalTopic) -> Storage:
         found = self.topics.get(topic.name, TOPIC)
         if found is None:
             return Storage(topic, StoreError(LATE), {})
-        if found.missing:
-            return Storage(topic, StoreError(f"the topic {topic.name!r} does not exist on the brokers"), {})
         if found.refused:
             return Storage(topic, caused_by(KafkaError.TOPIC_AUTHORIZATION_FAILED), {})
         return Storage(topic, Described("id", 1, 3, 3, found.operations), {})
@@ -74,8 +78,7 @@ def caused_by(code: int) -> StoreError:
 
 def checked(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
     topics = (worker.config_topic, worker.offset_topic, worker.status_topic)
-    cluster = StoreError(LATE) if brokers.cluster is None else brokers.cluster
-    return [*check_permissions(brokers, worker, [brokers.storage(each) for each in topics], cluster)]
+    return [*check_permissions(brokers, worker, [brokers.storage(each) for each in topics])]
 
 
 def told(brokers: Brokers, worker: DistributedConfig | None = None) -> list[tuple[str, Level, str]]:
@@ -135,11 +138,10 @@ def test_operations_on_the_group(found: Permissions | None, level: Level, words:
         (None, Level.SKIPPED),
     ],
 )
-def test_creation_of_topics_matters_while_topics_are_missing(found: Cluster | None, level: Level) -> None:
-    *_, last = told(Brokers({"offsets": MISSING}, cluster=found))
-    assert last[:2] == ("acls.cluster", level)
-    assert found is None or "offsets" in last[2]
-    assert found is None or "acls.cluster" not in {each[0] for each in told(Brokers(cluster=found))}
+def test_creation_of_topics_that_are_missing(found: Cluster | None, level: Level) -> None:
+    [last] = check_missing(Brokers(cluster=found), [config().offset_topic])
+    assert (last.id, last.level, bool(last.fix)) == ("acls.cluster", level, level is Level.HINT)
+    assert ("offsets" if found else LATE) in last.what
 
 
 def test_transactional_ids_are_named_only_with_exactly_once_support() -> None:
@@ -221,8 +223,7 @@ def client(monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperati
         (None, Permissions()),
         (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Permissions(refused=True)),
         (KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED), Permissions(refused=True)),
-        (KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), MISSING),
-        (KafkaError(KafkaError.GROUP_ID_NOT_FOUND), MISSING),
+        (KafkaError(KafkaError.GROUP_ID_NOT_FOUND), NO_GROUP),
     ],
 )
 def test_answers_of_brokers(
@@ -286,7 +287,7 @@ def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
         ((0, {3, 8}), Permissions(frozenset({"READ", "DESCRIBE"}))),
         ((0, None), Permissions()),
         ((30, None), Permissions(refused=True)),
-        ((69, None), MISSING),
+        ((69, None), NO_GROUP),
         (GroupAuthorizationFailedError(), Permissions(refused=True)),
     ],
 )

@@ -91,9 +91,9 @@ def test_settings_that_cannot_be_read_are_skipped_with_the_reason() -> None:
         (3, 1, "", None),
         (1, 1, "2", "min.insync.replicas=2, but 1 replica:"),
         (2, 2, "3", "min.insync.replicas=3, but 2 replicas:"),
-        (3, 1, "2", "1 in-sync replica, but needs 2 (min.insync.replicas)"),
-        (3, 0, "1", "0 in-sync replicas, but needs 1"),
-        (3, 0, "", "0 in-sync replicas, but needs 1"),
+        (3, 1, "2", "1 in-sync replica, but needs at least 2 (min.insync.replicas)"),
+        (3, 0, "1", "0 in-sync replicas, but needs at least 1"),
+        (3, 0, "", "0 in-sync replicas, but needs at least 1"),
     ],
 )
 def test_a_topic_to_which_nothing_can_be_written(

@@ -140,7 +140,7 @@ def test_a_dependency_that_is_missing_comes_with_how_to_add_a_connector(
     error, hint = result.stderr.splitlines()[-2:]
     assert (result.exit_code, error) == (1, "Error: Failed to download it.")
     assert hint.startswith("Hint: If org.a:one:1 is a connector") == hinted
-    assert ("contains its dependencies: org.a:one:tar.gz:plugin:1 (or zip" in hint) == hinted
+    assert ("contains its dependencies: org.a:one:tar.gz:plugin:1 (`zip`" in hint) == hinted
     assert hint.endswith("Use a mirror.")
 
 
@@ -162,7 +162,7 @@ def test_a_connector_that_is_added_as_a_jar_for_spark_comes_with_a_hint(
     assert result.exit_code == 0
     hints = [line for line in result.stderr.splitlines() if line.startswith("Hint: ")]
     assert len(hints) == 1, "only of what was asked for"
-    assert hints[0].startswith("Hint: org.a:one:1 contains connectors of Kafka Connect")
+    assert hints[0].startswith("Hint: org.a:one:1 contains Kafka Connect connectors")
     assert "org.a:one:tar.gz:plugin:1" in hints[0]
 
 
