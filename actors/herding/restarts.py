@@ -76,9 +76,11 @@ class Restarts:
 
     def run_due(self) -> None:
         """Carry out requested restarts; called when no assignment change is under way."""
-        due = list(self._state.restarts_due.values())
-        self._state.restarts_due.clear()
-        for request in due:
+        due = self._state.restarts_due
+        while due:
+            request = due.pop(
+                next(iter(due))
+            )  # first, so that one whose restart fails is not repeated for ever
             self._restart(self._planned(request))
         announced, self._announced = self._announced, []
         for watch in announced:

@@ -176,6 +176,11 @@ def _encrypted(
         else:
             fix = "Set `ssl.truststore.*` to the authority that signed the broker's certificate."
         return Cause(f"the certificate of {server} is not accepted: {exc.verify_message}", fix)
+    except TimeoutError:
+        return Cause(
+            f"{server} accepts connections, but does not answer with TLS",
+            "Check that this is the port of a listener with TLS, and that the broker is up.",
+        )
     except (ssl.SSLError, ConnectionError) as exc:
         if not _is_no_tls(exc):
             return Cause(

@@ -101,8 +101,12 @@ _FAILED_JOINS = ("Unexpected error from SyncGroup", "Unexpected error in join gr
 
 
 def _is_kept(record: logging.LogRecord) -> bool:
-    """Return False for what kafka-python logs of each failed join: the driver logs it, less often, with its cause."""
-    return not str(record.msg).startswith(_FAILED_JOINS)
+    """Return False for what kafka-python logs of a failed join and the driver logs less often, with its cause.
+
+    kafka-python tries a join with a retriable error again by itself, so that the driver does not know of it.
+    """
+    by_driver = not any(isinstance(each, errors.RetriableError) for each in record.args or ())
+    return not (by_driver and str(record.msg).startswith(_FAILED_JOINS))
 
 
 class JoinFailures:

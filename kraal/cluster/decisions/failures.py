@@ -52,7 +52,11 @@ _OF_RECORDS: Final = frozenset(
         "SerializationException", "UnicodeDecodeError",
     }
 )  # fmt: skip
-_UNREADABLE: Final = re.compile(r"The (?:key|value) of \S+-\d+@\d+ cannot be converted")
+_UNREADABLE: Final = re.compile(
+    r"The (?:key|value) of \S+-\d+@\d+ cannot be converted|: record \S+-\d+@\d+ failed at \w+_CONVERTER: "
+)
+_PLACE: Final = re.compile(r": record \S+-\d+@\d+ failed at ")
+"""Place of a sink's record, whose topic may have any name."""
 
 _TYPE: Final = re.compile(r"(?:[A-Za-z_$][\w$]*\.)*(?P<name>[A-Za-z_$][\w$]*)(?::|$)")
 
@@ -67,7 +71,8 @@ def classify(trace: str) -> Failure:
     line = first_line(trace)
     found = _TYPE.match(line)
     name = "" if found is None else found["name"]
-    if name in _LASTING or _REFUSAL.search(name) or _REFUSED.search(line) or _TOO_MANY_TASKS.match(line):
+    said = _PLACE.sub(": ", line, count=1)
+    if name in _LASTING or _REFUSAL.search(name) or _REFUSED.search(said) or _TOO_MANY_TASKS.match(line):
         return Failure.LASTING
     if name in _OF_RECORDS or _UNREADABLE.search(line):
         return Failure.RECORD

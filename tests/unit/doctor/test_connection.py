@@ -107,6 +107,15 @@ def test_a_port_without_tls_that_is_used_with_it(protocol: str, other: str, answ
     assert f"security.protocol={other} if" in finding.fix
 
 
+def test_a_port_that_says_nothing_when_it_is_used_with_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kraal.doctor.connection._CONNECT_S", 0.2)
+    over = threading.Event()
+    with port(lambda _: bool(over.wait(10))) as server:
+        finding = told(server, security_protocol="SSL")
+        over.set()
+    assert f"{server} accepts connections, but does not answer with TLS" in finding.what
+
+
 def test_a_certificate_of_an_unknown_authority(tmp_path: Path) -> None:
     certified = make_authority("root").vouch_for("broker", address=HOST)
     with port(secured(certified, tmp_path)) as server:

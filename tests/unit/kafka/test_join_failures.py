@@ -40,7 +40,7 @@ def test_a_failed_join_is_logged_with_its_cause_and_told_each_time(
     driver: Any = group._Driver.__new__(group._Driver)  # noqa: SLF001 - what a failed join is given to
     driver.__dict__.update(
         _failures=0,
-        _told=JoinFailures(),
+        _join_failures=JoinFailures(),
         _manager=SimpleNamespace(_auth_failures={}),
         coordinator=SimpleNamespace(request_rejoin=lambda: None),
         _hooks=SimpleNamespace(lost=lost.append),
@@ -67,5 +67,11 @@ def test_kafka_python_does_not_log_the_same_failures(caplog: pytest.LogCaptureFi
             "x %s",
         ):
             logging.getLogger("kafka.coordinator").error(text, errors.UnknownError())
+        logging.getLogger("kafka.coordinator").error(
+            "Unexpected error from SyncGroup: %s", errors.RequestTimedOutError()
+        )
     member.close(1)
-    assert [each.msg for each in caplog.records] == ["x %s"]
+    told = ["x %s", "Unexpected error from SyncGroup: %s"]
+    assert [each.msg for each in caplog.records] == told, (
+        "kafka-python tries again without the driver's knowledge"
+    )

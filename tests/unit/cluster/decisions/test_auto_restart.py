@@ -79,6 +79,18 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
         pytest.param("LineTooLongError: the line at byte 7", Failure.RECORD, id="line"),
         pytest.param(f"org.apache.spark.SparkRuntimeException: {UNREADABLE}", Failure.RECORD, id="converter"),
         pytest.param(UNREADABLE, Failure.RECORD, id="converter, its sentence alone"),
+        pytest.param(
+            "builtins.ValueError: record t.x-0@17 failed at VALUE_CONVERTER: odd", Failure.RECORD,
+            id="converter's own error",
+        ),
+        pytest.param(
+            "builtins.OSError: record t-0@17 failed at TRANSFORMATION: no network", Failure.PASSING,
+            id="transform's own error",
+        ),
+        pytest.param(
+            "builtins.OSError: record authorization_failed-0@17 failed at TRANSFORMATION: x", Failure.PASSING,
+            id="a topic's name is no refusal",
+        ),
     ],
 )  # fmt: skip
 def test_the_failures_that_a_restart_may_fix(trace: str, expected: Failure) -> None:
