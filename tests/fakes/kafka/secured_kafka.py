@@ -124,7 +124,7 @@ class SecuredKafka:
     def allow_worker(self, group: str, *data_topics: str) -> None:
         """Let `worker` run workers of a group, as docs/security.md says; all names are prefixes.
 
-        The storage topics' names start with the group's.
+        The internal topics' names start with the group's.
         """
         self.allow("GROUP", group, "READ", "DESCRIBE")
         self.allow("TOPIC", group, "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
