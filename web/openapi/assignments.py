@@ -23,10 +23,10 @@ _LATEST: Final = object_of(
         "generation": NUMBER,
         "completed_ms": NUMBER,
         "leader": MAYBE_TEXT,
-        "reason": _about(
-            MAYBE_TEXT, "Null: another worker led it, and this leader does not know its reason."
+        "reason": _about(MAYBE_TEXT, "Reason of the rebalance; null if another worker led it."),
+        "delay_ms": _about(
+            _MAYBE_NUMBER, "Delay until the next rebalance; null if another worker led this one."
         ),
-        "delay_ms": _about(_MAYBE_NUMBER, "Null: as with the reason."),
     }
 )
 _WORKER: Final = object_of(

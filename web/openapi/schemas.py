@@ -91,8 +91,8 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 **list_of(_OFFSET),
                 "type": ["array", "null"],
                 "minItems": 1,
-                "description": "Offsets to start from (KIP-995). Where sources write exactly once, former tasks of a "
-                "deleted source of that name are fenced first.",
+                "description": "Offsets to start from (KIP-995). With exactly-once support, tasks of a deleted source "
+                "of that name are fenced first.",
             },
         },
         optional=("name", "initial_state", "initial_offsets"),
