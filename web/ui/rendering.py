@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ESCAPE: Final = "~"
 _REST_S: Final = 0.02
-"""Seconds between two templates that are compiled in advance, of which a large one takes as long."""
+"""Pause in seconds after each template that is compiled in advance; compiling a large one takes about as long."""
 
 
 class Exact(str):

@@ -344,7 +344,7 @@ def test_any_workers_cluster_page_shows_the_rebalances_that_the_leader_tells(bef
     assert text.count("<tr data-rebalance>") == 2
     assert text.index("left: http://third:8083/") < text.index(before or "not known")
     assert "that the leader, other:8083, took part in since it started" in text
-    assert ("It does not know the reasons of those that another worker led" in text) is (before is None)
+    assert ("The reasons are unknown for rebalances that another worker led" in text) is (before is None)
     assert "Only the leader" not in text
     assert 'href="/ui/events?kind=rebalance"' in text
     assert not [path for _, path in source.asked if path.startswith("/events")], "they would be shown twice"

@@ -120,7 +120,7 @@ def charts_of(series: object, task: int | None = None) -> Charts:
             "Batch by phase" + (", mean of tasks" if many else ""),
             "ms",
             phases,
-            stacked=_come_together(zip(*times.values(), strict=True)),
+            stacked=_belong_together(zip(*times.values(), strict=True)),
         ),
         _chart("backlog", "Backlog in records", "", backlogs),
     )
@@ -181,10 +181,10 @@ def _together(each: Sequence[Values], join: Callable[[list[float]], float], coun
     return found
 
 
-def _come_together(tasks: Iterable[Sequence[Values]]) -> bool:
-    """Whether the phases of tasks are parts of one batch: half the samples that have one at least have all.
+def _belong_together(tasks: Iterable[Sequence[Values]]) -> bool:
+    """Return whether the phases can be stacked as parts of one batch.
 
-    Commits of Java's runtime have an interval of their own.
+    At least half of the samples with any phase must have all phases. Java's runtime commits at an interval of its own.
     """
     some = every = 0
     for phases in tasks:
