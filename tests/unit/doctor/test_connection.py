@@ -110,7 +110,11 @@ def test_a_port_without_tls_that_is_used_with_it(protocol: str, other: str, answ
 def test_a_port_that_says_nothing_when_it_is_used_with_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kraal.doctor.connection._CONNECT_S", 0.2)
     over = threading.Event()
-    with port(lambda _: bool(over.wait(10))) as server:
+
+    def say_nothing(_: socket.socket) -> None:
+        over.wait(10)
+
+    with port(say_nothing) as server:
         finding = told(server, security_protocol="SSL")
         over.set()
     assert f"{server} accepts connections, but does not answer with TLS" in finding.what
