@@ -102,8 +102,7 @@ class Herder:
         self._keys = SessionKeys(state)
         self._start = Start(state, self._requests.command)
         self._closing: Reply[None] | None = None
-        self._missed: list[Event] = []
-        """Commands that were written while this process had no herder."""
+        self._missed: list[Event] = []  # commands that were written while this process had no herder
 
     def receive(self, message: Command | HerderMessage | Begin) -> object:
         """Handle one message."""

@@ -77,7 +77,7 @@ def test_nobody_there_says_how_to_start_a_worker_or_choose_one(kraal: Kraal) -> 
         (("describe", "nobody"), "`kraal ls`"),
         (("plugins", "Nothing"), "`kraal plugins --all`"),
         (("loggers", "none.such"), "`kraal loggers`"),
-        (("loggers", "kraal", "LOUD"), "TRACE, DEBUG"),
+        (("loggers", "kraal", "LOUD"), "INFO, DEBUG"),
         (("restart", "orders", "--task", "7"), "`kraal status NAME`"),
         (("dlq", "show", "orders"), "`kraal dlq ls`"),
     ],
