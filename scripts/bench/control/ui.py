@@ -1,7 +1,8 @@
 """`ui`: the dashboard of a worker with 1,000 connectors: first content, an update on the screen, bytes, idle cost.
 
 Connectors as in `create1000`, on a standalone worker; pages in the Chromium of the tests. A visit is one of `/ui/` in a
-new profile, so with nothing in the cache; its bytes are those that Chromium received, compressed and with heads. An
+new Chromium with a new profile, so with nothing in the cache; its bytes are those that Chromium received, compressed
+and with heads. Visits of `/`, which is a line of JSON, take turns with them: what the browser and the machine cost. An
 update is the time from just before `PUT /connectors/{name}/pause` or `resume` until the new state is in the page, which
 shows the first 50 connectors. The idle cost is the processor time of the worker and all below it in 60 s with five open
 pages, less that without any; nothing asks the worker for anything else.
@@ -33,6 +34,8 @@ ROWS: Final[tuple[Row, ...]] = (
     ("first byte of the list, median", "ms", Wanted()),
     ("first content of the list on the screen, median", "ms", Wanted(limit=300)),
     ("first content of the list on the screen, 90 % within", "ms", Wanted()),
+    ("the same of a page with one line, median", "ms", Wanted()),
+    ("the same of a page with one line, 90 % within", "ms", Wanted()),
     ("update of one connector on the screen, median", "ms", Wanted()),
     ("update of one connector on the screen, slowest", "ms", Wanted(limit=1000)),
     ("bytes of a first visit", "KB", Wanted(limit=200)),
@@ -71,10 +74,12 @@ def run(lab: Lab) -> list[Case]:
     create_connectors(lab, worker, count)
     before = _idle_cores(lab, worker)
     with sync_playwright() as playwright:
-        visits = []
+        visits: list[dict[str, Any]] = []
+        lines: list[dict[str, Any]] = []
         for _ in range(lab.options.times(10, 3)):
-            with running(chromium(), playwright) as browser:
-                visits.append(_visit(browser, worker))
+            for path, into in (("/ui/", visits), ("/", lines)):
+                with running(chromium(), playwright) as browser:
+                    into.append(_visit(browser, worker, path))
         with running(chromium(), playwright) as browser:
             page = _open(browser, worker)
             updates = [_update(page, worker, number) for number in range(lab.options.times(20, 4))]
@@ -87,6 +92,8 @@ def run(lab: Lab) -> list[Case]:
         percentile([each["byte_ms"] for each in visits], 50),
         percentile(contents, 50),
         percentile(contents, 90),
+        percentile([each["content_ms"] for each in lines], 50),
+        percentile([each["content_ms"] for each in lines], 90),
         percentile(updates, 50),
         max(updates),
         max(each["bytes"] for each in visits) / 1000,
@@ -121,14 +128,14 @@ def _open(browser: Browser, worker: Worker) -> Page:
     return page
 
 
-def _visit(browser: Browser, worker: Worker) -> dict[str, Any]:
+def _visit(browser: Browser, worker: Worker, path: str) -> dict[str, Any]:
     """Return milliseconds until the first byte and the first content, and received bytes."""
     page = browser.new_context().new_page()
     received = []
     debugger = page.context.new_cdp_session(page)
     debugger.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
     debugger.send("Network.enable")
-    page.goto(f"{worker.rest.url}/ui/", wait_until="load")
+    page.goto(f"{worker.rest.url}{path}", wait_until="load")
     byte_ms, content_ms = page.evaluate(PAINTED)
     page.wait_for_timeout(1000)  # for what scripts ask for after the page has loaded
     return {"byte_ms": byte_ms, "content_ms": content_ms, "bytes": sum(received)}
