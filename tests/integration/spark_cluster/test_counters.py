@@ -59,7 +59,7 @@ def test_numbers_are_complete_after_the_workers_death(place: Place) -> None:
     for topic in ("numbers", "ticks"):
         worker.wait_until(f"{topic} had {MORE} more", more(topic), timeout_s=120)
     for name in ("numbers", "ticks"):
-        assert worker.put(f"/connectors/{name}/stop").status == 202
+        assert worker.put(f"/connectors/{name}/stop").status == 204
     worker.wait_for_states("numbers", ["STOPPED"])
     worker.wait_for_states("ticks", ["STOPPED"])
     written = numbers(place)
