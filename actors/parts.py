@@ -67,7 +67,7 @@ class Parts:
     status_log: Log
     offsets: OffsetStore
     group_offsets: Callable[[], GroupOffsets]
-    """Makes access to the offsets of sinks, which a request asks for; any thread."""
+    """Creates the access to offsets of sinks for one request. Any thread."""
     settings: HerderSettings
     leader_url: str
     graceful_s: float = 5.0

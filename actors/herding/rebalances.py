@@ -134,7 +134,7 @@ class Rebalances:
         return with_latest(known.rebalances, latest)
 
     def lost(self, reason: str) -> None:
-        """Handle the loss of the group: no leader is known. It is told again for each join that fails."""
+        """Handle the loss of the group, or another failed join: no leader is known. A repeated reason is not logged."""
         if reason != self._lost_for:
             log.warning("Lost membership of the group: %s", reason)
             self._state.history.group_lost(reason)

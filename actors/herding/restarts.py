@@ -78,9 +78,8 @@ class Restarts:
         """Carry out requested restarts; called when no assignment change is under way."""
         due = self._state.restarts_due
         while due:
-            request = due.pop(
-                next(iter(due))
-            )  # first, so that one whose restart fails is not repeated for ever
+            # Taken before it is carried out, so that one that kills the herder is not repeated for ever.
+            request = due.pop(next(iter(due)))
             self._restart(self._planned(request))
         announced, self._announced = self._announced, []
         for watch in announced:

@@ -50,7 +50,7 @@ class RequestContext:
     keeper: Address
     """Keeper of the source offsets."""
     groups: Callable[[], GroupOffsets]
-    """Makes access to the offsets of sinks; may import what makes it, which takes a moment."""
+    """Creates the access to offsets of sinks for one request; the first call may import kafka-python."""
     transactions: SourceTransactions | None = None
     """Access to the offsets of exactly-once sources; None: the keeper has them."""
     make_plugin: Callable[[Mapping[str, str]], Plugin]

@@ -141,5 +141,10 @@ def _instance(part: Mapping[str, Any]) -> Instance:
     return Instance(
         state=str(part.get("state", NONE)),
         worker=str(part.get("worker_id") or NONE),
-        trace=printable(root_cause(part.get("trace"), LONGEST)),
+        trace=cause_of(part),
     )
+
+
+def cause_of(part: Mapping[str, Any]) -> str:
+    """Return the root cause of the failure of a connector or task in a status, as one line; empty without one."""
+    return printable(root_cause(part.get("trace"), LONGEST))

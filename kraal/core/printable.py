@@ -36,9 +36,3 @@ def first_of(texts: Sequence[str], most: int) -> str:
     """Return the first `most` texts as a list, with the number of the others: `a, b and 3 more`."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
-
-
-def first_line(text: str | None) -> str:
-    """Return the first non-empty line of a trace; empty for None."""
-    lines = (line.strip() for line in (text or "").splitlines())
-    return printable(next((line for line in lines if line), ""))

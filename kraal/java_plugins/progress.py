@@ -1,4 +1,4 @@
-"""How far a Java task has come since its run last reported, how long that took, and how long it is at one step."""
+"""Progress of a Java task since its run last reported: records, durations, and the time at the current step."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Passed:
 
 
 class Times:
-    """How long polls, puts and commits of a Java task took, and how much of it was reported."""
+    """Durations of the polls, puts and commits of a Java task that were not reported yet."""
 
     def __init__(self) -> None:
         self._told: Mapping[str, tuple[int, float]] = {}
         """How many, and the milliseconds in all."""
 
     def since_last(self, detail: Mapping[str, Any]) -> Timed:
-        """Return what came since the last call; `detail` is what the Java task tells: totals since its start."""
+        """Return the durations since the last call; `detail` has the Java task's totals since its start."""
         now = {step: (count, total_ms) for step, (count, total_ms) in detail.items()}
         told, self._told = self._told, now
 

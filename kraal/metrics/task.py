@@ -68,7 +68,7 @@ class Phase:
         return self.more(seconds * 1000, 1)
 
     def more(self, total_ms: float, count: int) -> Phase:
-        """Return a copy with so many more, which took `total_ms` in all; the latest is their mean."""
+        """Return a copy with `count` more, which took `total_ms` together; the latest is their mean."""
         if not count:
             return self
         return Phase(total_ms / count, self.total_ms + total_ms, self.count + count)
@@ -223,7 +223,7 @@ class TaskMeter:
         self._count_commit(took_s)
 
     def timed(self, *, poll: Phase, write: Phase, commit: Phase) -> None:
-        """A run that writes and commits by itself has done so again; the phases are what came since it last told."""
+        """Add the phases of a run that writes and commits by itself, since its last report."""
         numbers = self._numbers
         self._set(
             poll=numbers.poll.more(poll.total_ms, poll.count),

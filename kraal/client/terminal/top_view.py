@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kraal.client.status_tables import FAILED, NONE, RUNNING
+from kraal.client.status_tables import FAILED, NONE, RUNNING, cause_of
 from kraal.client.terminal.screen import fitted
 from kraal.client.text import cut, table
 from kraal.core.printable import printable
-from kraal.core.traces import LONGEST, root_cause
 
 WORKER_HEAD = ("WORKER", "CONNECTORS", "TASKS", "REC/S", "BACKLOG")
 TASK_HEAD = (
@@ -215,7 +214,7 @@ def frame(
 def _row(
     name: str, kind: str, task: int | None, part: Mapping[str, Any], progress: Mapping[str, Any] | None
 ) -> Row:
-    state, trace = str(part.get("state", NONE)), printable(root_cause(part.get("trace"), LONGEST))
+    state, trace = str(part.get("state", NONE)), cause_of(part)
     return Row(name, kind, task, state, _worker(part), trace, progress)
 
 

@@ -108,7 +108,7 @@ class Made:
         return httpx2.get(f"{self.java.rest.url}/connectors/{MADE}/{path}", trust_env=False).json()
 
     def wait_for(self, state: str, tasks: int = 1) -> None:
-        """Wait until the worker has this state of the connector and of so many tasks."""
+        """Wait until the worker shows this state for the connector and for this number of tasks."""
 
         def is_so() -> bool:
             found = self.java.rest.status(MADE)

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from kraal.core.printable import first_line, one_line, printable
+from kraal.core.printable import one_line, printable
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,6 @@ def test_nothing_moves_the_cursor(text: str, shown: str) -> None:
 
 def test_a_message_of_several_lines_becomes_one() -> None:
     assert one_line("one\n\n  two\r\nthree\x07") == "one two three\\x07"
-
-
-def test_the_first_line_of_a_trace_is_the_first_that_says_anything() -> None:
-    assert first_line("\n  java.lang.Exception: no\n\tat a.b\n") == "java.lang.Exception: no"
-    assert first_line(None) == first_line("") == ""
 
 
 def test_plain_characters_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
