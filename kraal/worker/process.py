@@ -47,7 +47,7 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import letters_kafka
-from kraal.worker.resources import keep_what_lives, open_as_many_as_allowed
+from kraal.worker.resources import collect_seldom, keep_what_lives, open_as_many_as_allowed
 from kraal.worker.rest_settings import rest_settings
 from kraal.worker.spark import spark_engine
 from kraal.worker.traces import worker_traces
@@ -180,6 +180,7 @@ class Process(ABC, Generic[C]):
     def run(self) -> int:
         """Serve until a signal arrives; return the exit code."""
         sys.setswitchinterval(TURN_S)
+        collect_seldom()
         open_as_many_as_allowed()
         self._traces = worker_traces(self.config)
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)

@@ -1,12 +1,20 @@
-"""The limit of open files that a worker sets for itself."""
+"""The limit of open files that a worker sets for itself, and how often it collects garbage."""
 
 from __future__ import annotations
 
+import gc
 import resource
+from typing import Any
 
 import pytest
 
-from kraal.worker.resources import MOST_FILES, files_allowed, open_as_many_as_allowed
+from kraal.worker.resources import (
+    MOST_FILES,
+    YOUNG_OBJECTS,
+    collect_seldom,
+    files_allowed,
+    open_as_many_as_allowed,
+)
 
 UNLIMITED = resource.RLIM_INFINITY
 
@@ -29,3 +37,29 @@ def test_the_soft_limit_rises_to_the_hard_one_and_never_falls(
     monkeypatch.setattr("kraal.worker.resources.resource.setrlimit", lambda _, wanted: limits.append(wanted))
     open_as_many_as_allowed()
     assert (files_allowed(soft, hard), limits[-1]) == (reached, (reached, hard))
+
+
+def test_the_garbage_collector_runs_less_often_than_answers_with_all_connectors_are_made() -> None:
+    collected: list[int] = []
+
+    def note(phase: str, told: dict[str, Any]) -> None:
+        if phase == "start":
+            collected.append(told["generation"])
+
+    def collections() -> int:
+        collected.clear()
+        assert len([[number] for number in range(YOUNG_OBJECTS // 2)]) == YOUNG_OBJECTS // 2
+        return len(collected)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(note)
+    try:
+        gc.set_threshold(700, 10, 10)
+        often = collections()
+        collect_seldom()
+        gc.collect()
+        assert (collections(), gc.get_threshold()[1:]) == (0, (10, 10))
+        assert often >= YOUNG_OBJECTS // 2 // 700
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
