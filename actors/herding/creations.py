@@ -3,10 +3,11 @@
 The config is valid when a creation arrives here. Then the config log is read to its end, and a rebalance that is due or
 under way ends, which may stop the tasks of a deleted connector of that name. Tasks that may still run unnoticed, and
 write exactly once, are fenced. The plugin accepts the offsets, they replace all that are stored under the name, and
-only then the config is written: no task ever starts without them. If the config cannot be written, the former offsets
-are brought back before the client is answered.
+only then the config is written: no task ever starts without them. If the config was not written, the former offsets
+are brought back before the client is answered; after an error, the config log tells whether it was.
 
-A leader that dies in between leaves the offsets behind; the next creation with initial offsets replaces them.
+A leader that dies in between, or cannot read the config log, leaves the offsets behind; the next creation with initial
+offsets replaces them.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class _Creation:
     """Answers when the config is written, with a text about the offsets."""
     fenced: bool = False
     """Former tasks can no longer write."""
+    unwritten: tuple[OffsetsModified, Exception] | None = None
+    """The change of offsets, and why the config may not have been written; None before that."""
 
 
 class Creations:
@@ -77,10 +80,13 @@ class Creations:
 
     def _fail(self, creation: _Creation, error: Exception) -> None:
         self._names.discard(creation.message.name)
-        creation.reply.fail(error)
+        creation.reply.fail(error if creation.unwritten is None else creation.unwritten[1])
 
     def _advance(self, creation: _Creation) -> None:
         name = creation.message.name
+        if creation.unwritten is not None:
+            self._restore_unless_written(creation, *creation.unwritten)
+            return
         self._group.lead()
         commands.check_absent(self._state.snapshot.config, name)
         if self._group.unsettled:
@@ -109,28 +115,36 @@ class Creations:
         self._offsets.fence_former(creation.message.name, go_on, lambda error: self._fail(creation, error))
 
     def _write(self, creation: _Creation, made: OffsetsModified) -> None:
-        """Write the config; bring the former offsets back if that fails."""
+        """Write the config; bring the former offsets back if it is not written."""
         message, reply = creation.message, Reply[None]()
-
-        def failed() -> None:
-            error = reply.future.exception()
-            if error is not None:
-                self._restore(creation, made, _as_exception(error))
-
-        reply.future.add_done_callback(lambda _: failed())
         try:
             self._group.lead()
             state = self._state.snapshot.config
             entries = commands.create(state, message.name, creation.config, message.initial_state)
         except KraalError as error:
-            reply.fail(error)
+            self._restore(creation, made, error)
             return
+
+        def failed() -> None:
+            error = reply.future.exception()
+            if error is not None:  # brokers may have written the record and not answered
+                creation.unwritten = made, _as_exception(error)
+                self.waiting.add(creation)
 
         def created() -> None:
             self._names.discard(message.name)
             creation.created(made.text)
 
+        reply.future.add_done_callback(lambda _: failed())
         self._state.write_config(entries, reply, created)
+
+    def _restore_unless_written(self, creation: _Creation, made: OffsetsModified, error: Exception) -> None:
+        """Bring the former offsets back unless the config, read to its end, has the connector."""
+        entry = self._state.snapshot.config.connectors.get(creation.message.name)
+        if entry is not None and entry.config == creation.config:
+            self._fail(creation, error)
+        else:
+            self._restore(creation, made, error)
 
     def _restore(self, creation: _Creation, made: OffsetsModified, error: Exception) -> None:
         name = creation.message.name

@@ -108,7 +108,13 @@ class Lanes:
         return False
 
     def put(self, batch: PendingBatch) -> None:
-        """Send a plain batch; `batch.done` receives its result on the lane's or a pool's thread."""
+        """Send a plain batch; `batch.done` receives its result on the lane's or a pool's thread.
+
+        A batch without records is done at once, on this thread: the lane reports the batches of the records that it gets.
+        """
+        if not batch.table.num_rows:
+            batch.done(batch.result())
+            return
         with self._lock:
             lane = self._lane
             is_open = lane is not None and lane.is_ready

@@ -94,11 +94,11 @@ class Stage:
         while not bridge.given.empty() or not self.lanes.takes(1, 5):
             pass
 
-    def put(self, name: str, **configs: str) -> PendingBatch:
+    def put(self, name: str, *, table: pa.Table = ROW, **configs: str) -> PendingBatch:
         """Send a batch of a task."""
         batch = PendingBatch(
             task=TaskId(ConnectorName(name), 0),
-            table=ROW,
+            table=table,
             topic=name,
             offsets={},
             plan=PLAN,
@@ -138,6 +138,15 @@ def test_a_batch_is_done_when_the_lane_says_so(stage: Stage) -> None:
     assert isinstance(result, BatchDone)
     assert (result.records, set(result.topics)) == (1, {"a"})
     assert producer
+
+
+def test_a_batch_without_records_is_done_at_once_because_the_lane_reports_records_only(stage: Stage) -> None:
+    stage.started()
+    stage.put("a", table=ROW.slice(0, 0))
+    name, result = stage.result()
+    assert name == "a"
+    assert isinstance(result, BatchDone)
+    assert (result.records, result.topics) == (0, frozenset())
 
 
 def test_tasks_with_the_same_configs_share_a_producer(stage: Stage) -> None:
