@@ -91,9 +91,11 @@ class TaskConfigs:
         """Check the latest configs again after a change of tasks or target: the connector does not repeat them.
 
         A connector that was stopped and started while this worker did not read has run throughout; its tasks are gone.
+        Configs that wait behind a set on its way are checked after that.
         """
-        latest = self._latest.get(name)
-        if latest is not None and self._state.lease():
+        latest, current = self._latest.get(name), self._on_their_way.get(name)
+        waits = current is not None and current.newer is not None
+        if latest is not None and not waits and self._state.lease():
             self.made(latest)
 
     def _publish(self, publication: _Publication) -> None:

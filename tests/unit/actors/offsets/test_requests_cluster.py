@@ -339,7 +339,7 @@ def test_a_connector_whose_record_was_written_in_spite_of_the_error_keeps_its_in
         raise StoreError("the brokers are away")
 
     monkeypatch.setattr(cluster.config_log, "append", written_and_not_acknowledged)
-    with pytest.raises(StoreError, match="^the brokers are away$"):
+    with pytest.raises(StoreError, match="the brokers are away"):
         cluster.ask(cluster.leader, CREATE)
     monkeypatch.undo()
     cluster.settle()
