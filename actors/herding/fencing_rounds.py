@@ -21,6 +21,7 @@ from kraal.cluster.decisions.fencing import (
     plan_fencing,
 )
 from kraal.core.errors import Conflict, KraalError, StoreError, Unavailable
+from kraal.protocol.records import TaskCommitRecord, encode
 
 if TYPE_CHECKING:
     from actors.herding.rebalances import Rebalances
@@ -100,8 +101,6 @@ class FencingRounds:
                 continue
             if message.error is not None:
                 self._end(under_way, KraalError(f"Failed to perform zombie fencing: {message.error}"))
-            elif is_outdated(under_way.plan, self._state.snapshot.config):
-                self._end(under_way, Conflict(NEWER_CONFIGS))
             else:
                 self._write(under_way)
 
@@ -114,12 +113,17 @@ class FencingRounds:
             reply.fail(Unavailable(_DIED))
 
     def _write(self, under_way: _Round) -> None:
-        record = under_way.plan.record
+        state, record = self._state, under_way.plan.record
         if record is None:
             self._end(under_way, None)
             return
+        # Newer task configs that are not read yet would precede the record, and count as fenced by it.
+        commit, _ = encode(TaskCommitRecord(under_way.plan.name, 0))
+        if is_outdated(under_way.plan, state.snapshot.config) or state.waits.has(commit):
+            self._end(under_way, Conflict(NEWER_CONFIGS))
+            return
         reply: Reply[None] = Reply()
-        self._state.write_config([record], reply, lambda: reply.set(None))
+        state.write_config([record], reply, lambda: reply.set(None))
         reply.future.add_done_callback(lambda f: self._written(under_way, f.exception()))
 
     def _written(self, under_way: _Round, error: BaseException | None) -> None:

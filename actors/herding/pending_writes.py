@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from actors.runtime.mailbox import Reply
 
@@ -25,6 +25,8 @@ Then = Callable[[], None]
 class _Wait:
     reply: Reply[Any]
     then: Then
+    keys: frozenset[str]
+    """Keys of the records."""
 
 
 class PendingWrites:
@@ -41,11 +43,16 @@ class PendingWrites:
         self._next_offset = 0
         """All records before this offset have been read."""
 
-    def expect(self, reply: Reply[Any], then: Then) -> int:
-        """Register a wait; return the token to write with."""
+    def expect(self, reply: Reply[Any], then: Then, keys: Iterable[str] = ()) -> int:
+        """Register a wait for records with these keys; return the token to write with."""
         token = next(self._tokens)
-        self._unplaced[token] = _Wait(reply, then)
+        self._unplaced[token] = _Wait(reply, then, frozenset(keys))
         return token
+
+    def has(self, key: str) -> bool:
+        """Return whether a record with this key is being written, or is written and not read yet."""
+        placed = (wait for _, _, wait in self._placed)
+        return any(key in wait.keys for wait in (*self._unplaced.values(), *placed))
 
     def token(self) -> int:
         """Return a token for a write without a waiting request."""

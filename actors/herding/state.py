@@ -237,7 +237,7 @@ class HerderState:
 
         `leased`: write only with a lease, for records that only the leader may write.
         """
-        token = self.waits.expect(reply, then)
+        token = self.waits.expect(reply, then, (entry.key for entry in entries))
         append = Append(token=token, entries=entries, reply_to=self.actors.herder, leased=leased)
         self.actors.config_writer.tell(append)
 

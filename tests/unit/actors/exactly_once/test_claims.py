@@ -7,9 +7,17 @@ import contextlib
 import pytest
 
 from actors.messages.claims import VerifyTask
-from actors.messages.herder import CreateConnector, DeleteConnector, PutConfig, RestartTask, SetTargetState
+from actors.messages.herder import (
+    CreateConnector,
+    DeleteConnector,
+    FenceZombies,
+    PutConfig,
+    PutTaskConfigs,
+    RestartTask,
+    SetTargetState,
+)
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
-from kraal.core.errors import Fenced, KraalError, StoreAway, StoreError
+from kraal.core.errors import Conflict, Fenced, KraalError, StoreAway, StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import Shown
 from kraal.core.records import Entry
@@ -39,6 +47,11 @@ def counts(cluster: EmbeddedCluster) -> list[int]:
     """The task counts that the leader wrote."""
     found = [decode(r.key, r.value) for r in cluster.config_log.read(0, 10_000)]
     return [each.tasks for each in found if isinstance(each, TaskCountRecord)]
+
+
+def task_configs(count: int) -> PutTaskConfigs:
+    """Return what the owner of x would send to the leader."""
+    return PutTaskConfigs(name=X, configs=[{"number": str(number)} for number in range(count)])
 
 
 def position(cluster: EmbeddedCluster) -> list[object]:
@@ -168,6 +181,34 @@ def test_refuses_claims_of_tasks_that_are_not_ours_or_have_older_configs(seed: i
     )
     with pytest.raises(KraalError, match=text):
         cluster.ask(owner, VerifyTask(task=T0, version=version - 1))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_round_does_not_cover_newer_task_configs_that_are_written_and_not_read_yet(seed: int) -> None:
+    cluster, _ = made(seed)
+    cluster.create(X, config(2))
+    cluster.settle()
+    cluster.request(SetTargetState(name=X, target=TargetState.PAUSED))  # its owner writes no task configs
+    cluster.settle()
+    leader = cluster.leader
+    fencer, reader = (leader._host.address(each) for each in ("fencer", "config reader"))  # noqa: SLF001 - to freeze them
+    cluster.ask(leader, task_configs(3))
+    cluster.settle()
+    cluster.scheduler.freeze(fencer)
+    under_way = leader.assembly.herder.question(FenceZombies(name=X))
+    cluster.advance(0.1)
+    cluster.scheduler.freeze(reader)
+    leader.assembly.herder.question(task_configs(4))
+    cluster.advance(0.1)
+    cluster.scheduler.freeze(fencer, frozen=False)
+    cluster.advance(0.1)
+    cluster.scheduler.freeze(reader, frozen=False)
+    cluster.run_until(under_way.done, timeout_s=10)
+    assert isinstance(under_way.exception(), Conflict)
+    cluster.settle()
+    assert cluster.leader.snapshot.config.connectors[X].pending_fencing
+    cluster.request(FenceZombies(name=X))
+    assert counts(cluster)[-1] == 4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
