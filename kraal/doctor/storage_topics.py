@@ -8,9 +8,11 @@ from typing import Final
 
 from kraal.config.worker.distributed import InternalTopic
 from kraal.core.errors import StoreError
+from kraal.core.kafka_errors import UNKNOWN_TOPIC
 from kraal.doctor.clock import now_s, of_records
 from kraal.doctor.finding import Finding, Level, ok
 from kraal.kafka.permissions import Cluster
+from kraal.kafka.settings import code_of_cause
 from kraal.kafka.topics import Described, TopicAdmin, policies
 
 _MIN_IN_SYNC: Final = "min.insync.replicas"
@@ -32,7 +34,7 @@ class Storage:
     @property
     def is_missing(self) -> bool:
         """Whether the topic does not exist."""
-        return isinstance(self.found, StoreError) and "does not exist" in str(self.found)
+        return isinstance(self.found, StoreError) and code_of_cause(self.found) in UNKNOWN_TOPIC
 
 
 def look_up(admin: TopicAdmin, topic: InternalTopic) -> Storage:

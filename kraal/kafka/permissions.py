@@ -22,7 +22,7 @@ from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import NOT_AUTHORIZED
 from kraal.kafka.python_admin import admin_client
-from kraal.kafka.settings import code
+from kraal.kafka.settings import code_of_cause
 from kraal.kafka.tokens import TokenProvider
 from kraal.kafka.topics import Described, TopicAdmin, operation_names
 
@@ -89,7 +89,7 @@ class PermissionsReader:
                 )[group],
             )
         except StoreError as exc:
-            if _code(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
+            if code_of_cause(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
                 return _of_workers(self._group_settings, group, self._admin.timeout_s)
             return _of_error(exc)
         return Permissions(operation_names(found))
@@ -97,15 +97,12 @@ class PermissionsReader:
 
 def _of_error(error: StoreError) -> Permissions:
     """Return what an error of the brokers means. Raises it if that is something else."""
-    if _code(error) in _REFUSED:
+    found = code_of_cause(error)
+    if found in _REFUSED:
         return Permissions(refused=True)
-    if _code(error) == _UNKNOWN_GROUP:
+    if found == _UNKNOWN_GROUP:
         return Permissions()
     raise error
-
-
-def _code(error: StoreError) -> int | None:
-    return None if error.__cause__ is None else code(error.__cause__)
 
 
 class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is published without types

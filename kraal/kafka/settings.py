@@ -96,6 +96,11 @@ def code(cause: BaseException) -> int | None:
     return None
 
 
+def code_of_cause(error: BaseException) -> int | None:
+    """Return the code of the client's error that was raised as another one, or None."""
+    return None if error.__cause__ is None else code(error.__cause__)
+
+
 def client(options: Mapping[str, str], client_id: str, last_error: LastClientError) -> Settings:
     """Return the settings common to all clients."""
     return {**_COMMON, **options, "client.id": client_id, "error_cb": last_error, "logger": _ClientLogger()}

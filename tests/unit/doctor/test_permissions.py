@@ -22,6 +22,7 @@ from kraal.doctor.storage_topics import Storage, look_up
 from kraal.kafka import permissions, topics
 from kraal.kafka.permissions import Cluster, Permissions, PermissionsReader, of_description
 from kraal.kafka.topics import Described, TopicAdmin
+from tests.fakes.kafka.client_errors import caused_by
 
 WORKER = {
     "bootstrap.servers": "b:9092",
@@ -68,12 +69,6 @@ class Brokers:
         if found.refused:
             return Storage(topic, caused_by(KafkaError.TOPIC_AUTHORIZATION_FAILED), {})
         return Storage(topic, Described("id", 1, 3, 3, found.operations), {})
-
-
-def caused_by(code: int) -> StoreError:
-    error = StoreError("cannot look it up")
-    error.__cause__ = KafkaException(KafkaError(code))
-    return error
 
 
 def checked(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
@@ -247,6 +242,16 @@ def test_another_error_names_the_resource(monkeypatch: pytest.MonkeyPatch) -> No
         PermissionsReader(admin, GROUP_SETTINGS).of_group("g")
     with pytest.raises(StoreError, match="cannot look up the topic 'configs'"):
         of_description(look_up(admin, config().config_topic).found)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_missing"), [(KafkaError.UNKNOWN_TOPIC_OR_PART, True), (KafkaError._TRANSPORT, False)]
+)
+def test_a_topic_is_missing_only_if_brokers_say_so(
+    monkeypatch: pytest.MonkeyPatch, code: int, *, is_missing: bool
+) -> None:
+    admin = client(monkeypatch, KafkaError(code))
+    assert look_up(admin, config().config_topic).is_missing is is_missing
 
 
 class FakeGroups(permissions.WorkerGroups):

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # d
 
 from kraal.config.worker.distributed import InternalTopic, parse_distributed
 from kraal.core.errors import StoreError
+from kraal.core.kafka_errors import ErrorCode
 from kraal.doctor import broker
 from kraal.doctor.broker import check_kafka, check_storage
 from kraal.doctor.finding import Finding, Level
@@ -18,6 +19,7 @@ from kraal.doctor.storage_topics import Storage, check_creation, check_topic
 from kraal.doctor.subject import Subject
 from kraal.kafka.permissions import Cluster
 from kraal.kafka.topics import Described
+from tests.fakes.kafka.client_errors import caused_by
 
 WORKER = parse_distributed(
     {
@@ -39,10 +41,9 @@ def levels(findings: Iterable[Finding]) -> dict[str, str]:
     return {each.id: each.level for each in findings}
 
 
-def storage(found: Described | str, **settings: str) -> Storage:
-    """Return the config topic as brokers describe it; a text is that of their error."""
-    answer = found if isinstance(found, Described) else StoreError(found.format("configs"))
-    return Storage(TOPIC, answer, {key.replace("_", "."): text for key, text in settings.items()}, "b:9092")
+def storage(found: Described | StoreError, **settings: str) -> Storage:
+    """Return the config topic as brokers describe it, or with their error."""
+    return Storage(TOPIC, found, {key.replace("_", "."): text for key, text in settings.items()}, "b:9092")
 
 
 @pytest.mark.parametrize(
@@ -53,11 +54,13 @@ def storage(found: Described | str, **settings: str) -> Storage:
         (Described("id", 25, 3, 3), "compact", {"topics.exist": "ok", "topics.partitions": "error"}),
         (Described("id", 1, 1, 1), "compact", {"topics.exist": "ok", "topics.replicas": "hint"}),
         (Described("id", 1, 3, 3), "Compact, delete", {"topics.exist": "ok", "topics.cleanup": "error"}),
-        ("the topic '{}' does not exist on the brokers", "", {"topics.exist": "hint"}),
-        ("cannot look up the topic '{}': not authorized", "", {"topics.exist": "error"}),
+        (caused_by(ErrorCode.UNKNOWN_TOPIC_OR_PART), "", {"topics.exist": "hint"}),
+        (caused_by(ErrorCode.UNKNOWN_TOPIC), "", {"topics.exist": "hint"}),
+        (caused_by(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "", {"topics.exist": "error"}),
+        (StoreError("The host of the topic's broker does not exist"), "", {"topics.exist": "error"}),
     ],
 )
-def test_an_internal_topic(found: Described | str, policy: str, expected: dict[str, str]) -> None:
+def test_an_internal_topic(found: Described | StoreError, policy: str, expected: dict[str, str]) -> None:
     assert levels(check_topic(storage(found, cleanup_policy=policy), single=True)) == expected
 
 
@@ -131,7 +134,7 @@ class FakeBrokers:
         assert with_operations
         self.asked[f"describe {topic}"] += 1
         if topic == "statuses":
-            raise StoreError("the topic 'statuses' does not exist on the brokers")
+            raise caused_by(ErrorCode.UNKNOWN_TOPIC_OR_PART)
         operations = frozenset({"READ", "WRITE", "DESCRIBE_CONFIGS"})
         return Described("id", 1, 3, 3, operations)
 
