@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.worker.distributed import DistributedConfig, parse_distributed
 
 STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 GROUP: Final[Mapping[str, str]] = {
@@ -22,6 +23,11 @@ LEAST: Final[Mapping[str, str]] = {
     "value.converter": STRING,
     "listeners": "http://127.0.0.1:8083",
 }
+
+
+def distributed(**more: str) -> DistributedConfig:
+    """Parse the least config with further settings; `_` in their names stands for a dot."""
+    return parse_distributed({**LEAST, **{key.replace("_", "."): value for key, value in more.items()}})
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
 from kafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError
 
-from kraal.config.worker.distributed import DistributedConfig, InternalTopic, parse_distributed
+from kraal.config.worker.distributed import DistributedConfig, InternalTopic
 from kraal.core.errors import StoreError
 from kraal.doctor.broker import check_missing
 from kraal.doctor.finding import Finding, Level
@@ -23,16 +23,8 @@ from kraal.kafka import permissions, topics
 from kraal.kafka.permissions import Cluster, Permissions, PermissionsReader, of_description
 from kraal.kafka.topics import Described, TopicAdmin
 from tests.fakes.kafka.client_errors import caused_by
+from tests.fakes.workers.worker_config import distributed
 
-WORKER = {
-    "bootstrap.servers": "b:9092",
-    "group.id": "g",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-}
 TOPIC = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
 GROUP = Permissions(frozenset({"READ", "DESCRIBE"}))
 NO_GROUP = Permissions()
@@ -40,7 +32,7 @@ LATE = "Cannot look it up: timed out"
 
 
 def config(**more: str) -> DistributedConfig:
-    return parse_distributed({**WORKER, **{key.replace("_", "."): value for key, value in more.items()}})
+    return distributed(bootstrap_servers="b:9092", group_id="g", **more)
 
 
 @dataclass

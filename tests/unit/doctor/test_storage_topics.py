@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
 
-from kraal.config.worker.distributed import InternalTopic, parse_distributed
+from kraal.config.worker.distributed import InternalTopic
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import ErrorCode
 from kraal.doctor import broker
@@ -20,18 +20,9 @@ from kraal.doctor.subject import Subject
 from kraal.kafka.permissions import Cluster
 from kraal.kafka.topics import Described
 from tests.fakes.kafka.client_errors import caused_by
+from tests.fakes.workers.worker_config import distributed
 
-WORKER = parse_distributed(
-    {
-        "bootstrap.servers": "127.0.0.1:1",
-        "group.id": "g",
-        "config.storage.topic": "configs",
-        "offset.storage.topic": "offsets",
-        "status.storage.topic": "statuses",
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    }
-)
+WORKER = distributed(bootstrap_servers="127.0.0.1:1", group_id="g")
 TOPIC = InternalTopic(
     key="config.storage.topic", name="configs", partitions=1, replication_factor=3, settings={}
 )

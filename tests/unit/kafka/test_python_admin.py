@@ -12,28 +12,17 @@ from kafka.errors import KafkaConfigurationError, KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from kraal.config.clients.kafka_python import kafka_python_options
-from kraal.config.worker.distributed import parse_distributed
 from kraal.kafka import python_admin
 from kraal.kafka.python_admin import admin_client
 from kraal.kafka.sockets import DIRECT
 from kraal.kafka.tokens import TokenProvider
-
-WORKER = {
-    "bootstrap.servers": "127.0.0.1:1",
-    "group.id": "g",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "socket.connection.setup.timeout.ms": "1234",
-}
+from tests.fakes.workers.worker_config import distributed
 
 
 def options(scratch: Path) -> dict[str, Any]:
     """Return the options of the client that a worker joins its group with."""
-    settings = parse_distributed(WORKER).group_client
-    return kafka_python_options(settings, scratch=scratch, tokens=TokenProvider)
+    worker = distributed(bootstrap_servers="127.0.0.1:1", socket_connection_setup_timeout_ms="1234")
+    return kafka_python_options(worker.group_client, scratch=scratch, tokens=TokenProvider)
 
 
 def test_all_settings_of_a_worker_s_client_reach_the_connections(
