@@ -15,9 +15,7 @@ def check_java() -> Iterator[Finding]:
     try:
         java = find_java()
     except JavaMissing as exc:
-        yield Finding(
-            "java.version", Level.ERROR, str(exc), "Install Java 17 or 21, and set JAVA_HOME to it."
-        )
+        yield Finding("java.version", Level.ERROR, str(exc), exc.hint)
         return
     yield ok("java.version", f"{java} can run Spark")
     archive = known_archive()

@@ -8,7 +8,7 @@ from kraal.core.errors import KraalError
 
 
 class JavaMissing(KraalError):
-    """No suitable Java was found; the message contains what was found and what is required."""
+    """No suitable Java was found; the message says what was found and what is required, the hint what to do."""
 
 
 class JarsUnavailable(KraalError):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kraal.core.errors import with_hint
 from kraal.jars.errors import JavaMissing
 
 SUPPORTED = (17, 21)
@@ -16,6 +17,8 @@ SUPPORTED = (17, 21)
 
 VECTOR_MODULE = "jdk.incubator.vector"
 """Module that Spark requires; Java runtimes that were reduced with jlink may lack it."""
+
+_INSTALL = "Install Java 17 or 21, and set JAVA_HOME to it."
 
 
 def find_java() -> Path:
@@ -28,13 +31,12 @@ def find_java() -> Path:
     version = _major(release.get("JAVA_VERSION") or _ask_version(java))
     if version not in SUPPORTED:
         found = f"Java {version}" if version else "of an unknown version"
-        raise JavaMissing(
-            f"Kraal requires Java 17 or 21, but {java} is {found}; install Java 17 or 21 and set JAVA_HOME."
-        )
+        raise JavaMissing(f"Kraal requires Java 17 or 21, but {java} is {found}.", hint=_INSTALL)
     modules = release.get("MODULES", "").split()
     if modules and VECTOR_MODULE not in modules:
         raise JavaMissing(
-            f"{java} lacks the module {VECTOR_MODULE}, which Spark requires; install a complete Java 17 or 21."
+            f"{java} lacks the module {VECTOR_MODULE}, which Spark requires.",
+            hint="Install a complete Java 17 or 21, and set JAVA_HOME to it.",
         )
     return java
 
@@ -43,11 +45,14 @@ def _locate() -> Path:
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK):
-            raise JavaMissing(f"JAVA_HOME is {home}, which does not contain bin/java.")
+            raise JavaMissing(
+                f"JAVA_HOME is {home}, which does not contain bin/java.",
+                hint="Set JAVA_HOME to the directory of a Java 17 or 21.",
+            )
         return java
     if found := shutil.which("java"):
         return Path(found)
-    raise JavaMissing("Java was not found; install Java 17 or 21, or set JAVA_HOME.")
+    raise JavaMissing("Java was not found; Kraal requires Java 17 or 21.", hint=_INSTALL)
 
 
 def _release(java: Path) -> dict[str, str]:
@@ -63,7 +68,7 @@ def _ask_version(java: Path) -> str:
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise JavaMissing(f"Failed to run {java}: {exc}") from exc
+        raise JavaMissing(f"Failed to run {java}: {exc}", hint=_INSTALL) from exc
     match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
     return match[1] if match else ""
 
@@ -79,7 +84,7 @@ def main() -> int:
     try:
         sys.stdout.write(f"{find_java()}\n")
     except JavaMissing as exc:
-        sys.stderr.write(f"{exc}\n")
+        sys.stderr.write(f"{with_hint(exc)}\n")
         return 1
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import resource
 import socket
 from collections.abc import Iterator
@@ -19,7 +20,6 @@ from kraal.doctor.listeners import advertised, free
 from kraal.doctor.plugins import check_plugins, listed
 from kraal.doctor.spark import check_spark, reachable, secret
 from kraal.doctor.subject import Subject, read_subject
-from kraal.jars.errors import JavaMissing
 
 MB, GB = 2**20, 2**30
 DISTRIBUTED = """\
@@ -174,13 +174,19 @@ def test_the_data_directory_of_the_file_is_examined(tmp_path: Path) -> None:
 # -- Java ----------------------------------------------------------------------------------------------------
 
 
-def test_java_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> Path:
-        raise JavaMissing("Java was not found")
-
-    monkeypatch.setattr(java, "find_java", missing)
+@pytest.mark.parametrize("version", [None, "11.0.2"])
+def test_java_that_is_missing_or_old_comes_with_one_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if version is not None:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "java").touch(0o755)
+        (tmp_path / "release").write_text(f'JAVA_VERSION="{version}"\n')
     [finding] = java.check_java()
-    assert (finding.id, finding.level, finding.what) == ("java.version", Level.ERROR, "Java was not found")
+    assert (finding.id, finding.level) == ("java.version", Level.ERROR)
+    assert "JAVA_HOME" in finding.fix
+    assert not re.search(r"\b([Ii]nstall|[Ss]et)\b", finding.what), "only the remedy says what to do"
 
 
 @pytest.mark.parametrize(("archive", "level"), [(None, "hint"), (Path("a.jsa"), "ok")])

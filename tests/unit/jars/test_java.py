@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kraal.jars.errors import JavaMissing
-from kraal.jars.java import VECTOR_MODULE, find_java
+from kraal.jars.java import VECTOR_MODULE, find_java, main
 
 
 @pytest.fixture
@@ -44,24 +44,40 @@ def test_supported_versions(home: Path, version: str) -> None:
 @pytest.mark.parametrize(("version", "major"), [("1.8.0_402", 8), ("11.0.2", 11), ("25", 25)])
 def test_other_versions_are_refused_by_name(home: Path, version: str, major: int) -> None:
     release(home, version)
-    with pytest.raises(JavaMissing, match=f"requires Java 17 or 21, but .*bin/java is Java {major};"):
+    with pytest.raises(
+        JavaMissing, match=rf"requires Java 17 or 21, but .*bin/java is Java {major}\.$"
+    ) as caught:
         find_java()
+    assert caught.value.hint == "Install Java 17 or 21, and set JAVA_HOME to it."
 
 
 def test_a_trimmed_java_is_refused(home: Path) -> None:
     release(home, "17.0.1", modules="java.base java.xml")
-    with pytest.raises(JavaMissing, match=VECTOR_MODULE):
+    with pytest.raises(JavaMissing, match=VECTOR_MODULE) as caught:
         find_java()
+    assert caught.value.hint.startswith("Install a complete Java 17 or 21")
 
 
 def test_a_java_home_without_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match="does not contain bin/java"):
+    with pytest.raises(JavaMissing, match="does not contain bin/java") as caught:
         find_java()
+    assert caught.value.hint == "Set JAVA_HOME to the directory of a Java 17 or 21."
 
 
 def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JavaMissing, match="Java was not found; install Java 17 or 21"):
+    with pytest.raises(JavaMissing, match="Java was not found; Kraal requires Java 17 or 21"):
         find_java()
+
+
+def test_what_setup_runs_prints_the_reason_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert main() == 1
+    assert capsys.readouterr().err == (
+        f"JAVA_HOME is {tmp_path}, which does not contain bin/java.\n"
+        "Hint: Set JAVA_HOME to the directory of a Java 17 or 21.\n"
+    )
