@@ -26,6 +26,8 @@ _MOST_SERVERS: Final = 3
 """Maximum number of bootstrap servers to try."""
 _TLS_RECORDS: Final = range(0x14, 0x18)
 """First bytes of TLS records. Source: RFC 8446, 5.1."""
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
+"""OpenSSL's reasons when the answer to a greeting is not TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +184,21 @@ def _encrypted(
             "Check that this is the port of a listener with TLS, and that the broker is up.",
         )
     except (ssl.SSLError, ConnectionError) as exc:
-        if not _is_no_tls(exc):
-            return Cause(
-                f"TLS with {server} fails: {exc}", "Compare `ssl.*` with the broker's settings and its log."
-            )
-    without = "SASL_PLAINTEXT" if protocol == "SASL_SSL" else "PLAINTEXT"
-    return Cause(
-        f"{server} does not answer with TLS, but security.protocol={protocol} needs it",
-        f"Use the port of a listener with TLS, or set security.protocol={without} if the network is safe.",
+        return _without_tls(exc, server, protocol)
+
+
+def _without_tls(error: OSError, server: str, protocol: str) -> Cause:
+    """Return what a handshake tells that has failed for another reason than a certificate or time."""
+    listeners = (
+        "Compare `bootstrap.servers` and `security.protocol` with `listeners` and `listener.security.protocol.map` in "
+        f"the broker's settings: the port must be that of a listener with {protocol}"
     )
-
-
-def _is_no_tls(error: OSError) -> bool:
-    """Whether a peer has answered a greeting of TLS with something else, or has hung up."""
-    return isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError) or (
-        isinstance(error, ssl.SSLError) and error.reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
+        what = f"{server} hangs up during the TLS handshake, which security.protocol={protocol} needs"
+        return Cause(what, f"{listeners}. If it is, the broker's log may have the reason.")
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        what = f"{server} does not speak TLS, but security.protocol={protocol} needs it"
+        return Cause(what, f"{listeners}.")
+    return Cause(
+        f"TLS with {server} fails: {error}", "Compare `ssl.*` with the broker's settings and its log."
     )

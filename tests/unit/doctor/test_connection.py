@@ -94,17 +94,27 @@ def test_a_port_with_tls_that_is_used_without(tmp_path: Path, protocol: str, wan
     assert f"Set security.protocol to {wanted}" in finding.fix
 
 
-@pytest.mark.parametrize(("protocol", "other"), [("SSL", "PLAINTEXT"), ("SASL_SSL", "SASL_PLAINTEXT")])
-@pytest.mark.parametrize("answer", [b"", b"\x00\x00\x00\x04what"])
-def test_a_port_without_tls_that_is_used_with_it(protocol: str, other: str, answer: bytes) -> None:
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"", "hangs up during the TLS handshake, which security.protocol={} needs"),
+        (b"\x00\x00\x00\x04what", "does not speak TLS, but security.protocol={} needs it"),
+    ],
+)
+def test_a_port_without_tls_that_is_used_with_it(protocol: str, answer: bytes, words: str) -> None:
     def serve(connection: socket.socket) -> None:
         hang_up(connection)
         connection.sendall(answer)
 
     with port(serve) as server:
         finding = told(server, security_protocol=protocol, **login(protocol))
-    assert f"{server} does not answer with TLS, but security.protocol={protocol} needs it" in finding.what
-    assert f"security.protocol={other} if" in finding.fix
+    assert f"{server} {words.format(protocol)}" in finding.what
+    for each in ("`bootstrap.servers`", "`listeners`", "`listener.security.protocol.map`"):
+        assert each in finding.fix
+    assert f"a listener with {protocol}." in finding.fix
+    assert "PLAINTEXT" not in finding.what + finding.fix, "nobody is led to a connection without TLS"
+    assert ("log may have the reason" in finding.fix) is (answer == b"")
 
 
 def test_a_port_that_says_nothing_when_it_is_used_with_tls(monkeypatch: pytest.MonkeyPatch) -> None:
