@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+log = logging.getLogger(__name__)
 
 _SMALLEST_GZIP: Final = 1_000
 _GZIP_LEVEL: Final = 5
@@ -95,7 +98,13 @@ class DashboardApp:
 
     def prepare(self) -> None:
         """Begin to compile the templates, while the loop handles requests; `close` ends that."""
-        self._preparing = asyncio.create_task(self._rendering.compile_all())
+        self._preparing = asyncio.create_task(self._compile())
+
+    async def _compile(self) -> None:
+        try:
+            await self._rendering.compile_all()
+        except Exception:
+            log.exception("Failed to compile the dashboard's templates in advance; pages compile their own")
 
     def end_streams(self) -> None:
         """End the streams of all browsers, so that a server can stop without waiting for them. Any thread."""

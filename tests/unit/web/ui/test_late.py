@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+from http import HTTPStatus
 from typing import Any
 
 import httpx2
 import pytest
+from jinja2 import TemplateSyntaxError
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -90,6 +93,27 @@ def test_a_dashboard_served_alone_compiles_its_templates_too(monkeypatch: pytest
     monkeypatch.setattr(Rendering, "compile_all", compile_all)
     with TestClient(standalone(DashboardApp(FakeSource(), DashboardOptions(worker="w:1")))):
         assert begun.wait(5)
+
+
+def test_templates_that_cannot_be_compiled_in_advance_are_logged_once_and_pages_are_served(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = threading.Event()
+
+    async def compile_all(_self: Rendering) -> None:
+        begun.set()
+        raise TemplateSyntaxError("unexpected end", 7, "pages/plugins.html")
+
+    monkeypatch.setattr(Rendering, "compile_all", compile_all)
+    source = FakeSource({"/connector-plugins": []})
+    with TestClient(standalone(DashboardApp(source, DashboardOptions(worker="w:1")))) as client:
+        assert begun.wait(5)
+        answers = [client.get("/ui/plugins").status_code for _ in range(2)]
+    assert answers == [HTTPStatus.OK] * 2
+    [told] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert told.getMessage().startswith("Failed to compile the dashboard's templates in advance")
+    assert told.exc_info is not None
+    assert isinstance(told.exc_info[1], TemplateSyntaxError)
 
 
 @pytest.mark.parametrize("used", [False, True])
