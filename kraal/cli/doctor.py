@@ -12,7 +12,7 @@ import click
 
 from kraal.client.command import output_option
 from kraal.client.output import emit, say
-from kraal.client.target import Target, parse_target
+from kraal.client.target import BadTarget, Target, parse_target
 from kraal.client.terminal.colors import painted
 from kraal.core.progress import Progress
 from kraal.core.secrets import secrets
@@ -40,7 +40,7 @@ def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: 
     itself, its connectors and the other workers; KRAAL_USER and KRAAL_PASSWORD are its user and password. Without both,
     only the machine and Java are checked. Nothing is changed or created. docs/deploy/doctor.md describes the checks.
 
-    Exit codes: 0 no errors, though perhaps warnings; 1 at least one error.
+    Exit codes: 0 no errors, though perhaps warnings; 1 at least one error; 2 invalid usage.
     """
     target = None if url is None else _target(url, cacert)
     with Progress("Checking what a worker needs"):
@@ -74,15 +74,18 @@ def _findings(worker: Path | None, target: Target | None) -> list[Finding]:
 
 
 def _target(url: str, cacert: Path | None) -> Target:
-    """Return the worker at a URL. Raises BadTarget."""
-    return parse_target(
-        url,
-        user=os.environ.get("KRAAL_USER"),
-        password=os.environ.get("KRAAL_PASSWORD"),
-        cacert=cacert,
-        timeout_s=_TIMEOUT_S,
-        retry_s=_RETRY_S,
-    )
+    """Return the worker at a URL. Raises UsageError."""
+    try:
+        return parse_target(
+            url,
+            user=os.environ.get("KRAAL_USER"),
+            password=os.environ.get("KRAAL_PASSWORD"),
+            cacert=cacert,
+            timeout_s=_TIMEOUT_S,
+            retry_s=_RETRY_S,
+        )
+    except BadTarget as exc:
+        raise click.UsageError(str(exc)) from exc
 
 
 def _as_data(finding: Finding) -> dict[str, str]:

@@ -13,9 +13,6 @@ from kraal.client.lazy import Lazy, LazyGroup
 from kraal.core.errors import KraalError, with_hint
 from kraal.core.secrets import secrets
 
-USAGE = 1
-"""Exit code for invalid usage, the same as that of Connect's scripts."""
-
 OWN = {
     "standalone": Lazy("kraal.cli.worker", "standalone", "Run a standalone worker."),
     "distributed": Lazy("kraal.cli.worker", "distributed", "Run a worker of a cluster."),
@@ -30,6 +27,10 @@ OWN = {
     "new": Lazy("kraal.cli.new", "new_group", "Create a project for a connector."),
 }
 
+WORKERS = ("standalone", "distributed", "mirror")
+WORKER_USAGE = 1
+"""Exit code for invalid usage of the commands that run workers, as of Connect's scripts; 2 is a failed start."""
+
 CLIENT = {
     **COMMANDS,
     "dlq": Lazy("kraal.cli.dlq", "dlq", "Show and replay dead letters."),
@@ -39,15 +40,20 @@ CLIENT = {
 
 
 class Commands(LazyGroup):
-    """Group that prints a KraalError, or which extra is missing, as a message and exits with code 1."""
+    """Group that prints a KraalError, or which extra is missing, as a message and exits with code 1.
+
+    Invalid usage exits with click's code, 2, except that of the commands that run workers.
+    """
 
     @override
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except click.UsageError as exc:
+            if ctx.invoked_subcommand not in WORKERS:
+                raise
             exc.show()
-            raise click.exceptions.Exit(USAGE) from exc
+            raise click.exceptions.Exit(WORKER_USAGE) from exc
         except KraalError as exc:
             raise click.ClickException(secrets.scrub(with_hint(exc))) from exc
         except ModuleNotFoundError as exc:

@@ -6,12 +6,20 @@ from typing import Any
 
 import click
 
-from kraal.client.command import output_option
+from kraal.client.command import ClientCommand, output_option
 from kraal.client.migrate import Cluster, Plan, migrate, plan_all, take_over_all
 from kraal.client.output import emit, say
 
 
-@click.command("migrate", short_help="Migrate connectors from another Connect cluster.")
+@click.command(
+    "migrate",
+    cls=ClientCommand,
+    short_help="Migrate connectors from another Connect cluster.",
+    examples=(
+        "kraal migrate --from http://java:8083 --dry-run",
+        "kraal migrate --from http://java:8083 --to http://kraal:8083 --connector orders",
+    ),
+)
 @click.option(
     "--from", "source", required=True, metavar="URL", help="URL of any worker of the source cluster."
 )

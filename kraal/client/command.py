@@ -22,7 +22,6 @@ from kraal.client.target import DEFAULT_URL, BadTarget, Target, parse_target
 from kraal.core.errors import KraalError
 
 FAILED = 1
-USAGE = 2
 EXIT_CODES = "Exit codes: 0 success; 1 failure; 2 invalid usage."
 CONNECTING = (
     "Set the worker with --url or KRAAL_URL, user and password in the URL or with KRAAL_USER and KRAAL_PASSWORD, "
@@ -39,21 +38,11 @@ def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> N
 
 
 class _Shown(click.Command):
-    """Command with examples in its help and exit code 2 for invalid usage."""
+    """Command with examples in its help."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
-
-    @override
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        try:
-            return super().make_context(info_name, args, parent, **extra)
-        except click.UsageError as exc:
-            exc.show()
-            raise click.exceptions.Exit(USAGE) from exc
 
 
 class ClientCommand(_Shown):
@@ -66,11 +55,11 @@ class ClientCommand(_Shown):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (click.UsageError, BadTarget) as exc:
-            usage = exc if isinstance(exc, click.UsageError) else click.UsageError(str(exc))
-            usage.ctx = usage.ctx or ctx
-            usage.show()
-            raise click.exceptions.Exit(USAGE) from exc
+        except click.UsageError as exc:
+            exc.ctx = exc.ctx or ctx
+            raise
+        except BadTarget as exc:
+            raise click.UsageError(str(exc), ctx) from exc
         except KraalError as exc:
             print_error(exc)
             raise click.exceptions.Exit(self.trouble) from exc
@@ -92,14 +81,6 @@ class ClientGroup(_Shown, click.Group):
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)
-
-    @override
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except click.UsageError as exc:
-            exc.show()
-            raise click.exceptions.Exit(USAGE) from exc
 
 
 class NameType(click.ParamType[str]):

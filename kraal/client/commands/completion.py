@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from kraal.client.command import USAGE, ClientCommand
+from kraal.client.command import ClientCommand
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -30,6 +30,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     root = ctx.find_root()
     found = get_completion_class(shell)
     if found is None:
-        raise click.exceptions.Exit(USAGE)
+        raise click.UsageError(f"There is no completion for {shell}.")
     program = root.info_name or "kraal"
     click.echo(found(root.command, {}, program, f"_{program}_COMPLETE".replace("-", "_").upper()).source())

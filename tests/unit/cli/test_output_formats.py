@@ -88,7 +88,7 @@ def test_jars_by_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
         {"group": "spark", "path": "/c/spark.jar"},
         {"group": "spark", "path": "/c/both.jar"},
     ]
-    assert "cannot be combined" in run("jars", "--classpath", "-o", "json", code=1).stderr
+    assert "cannot be combined" in run("jars", "--classpath", "-o", "json", code=2).stderr
 
 
 class FakeBroker:

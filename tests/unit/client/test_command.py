@@ -59,6 +59,43 @@ def test_invalid_usage_exits_with_2(kraal: Kraal, arguments: list[str]) -> None:
     assert "Usage: " in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["--nonsense"],
+        ["dlq", "nonsense"],
+        ["kafka", "nonsense"],
+        ["kafka", "start", "--port", "x"],
+        ["jars", "--classpath", "-o", "json"],
+        ["doctor", "--nonsense"],
+        ["migrate"],
+        ["migrate", "--from", "ftp://x"],
+        ["new", "connector", "--nonsense"],
+        ["prepare", "--nonsense"],
+    ],
+)
+def test_invalid_usage_of_other_commands_exits_with_2_too(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Usage: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["distributed"],
+        ["standalone", "--nonsense"],
+        ["mirror", "file", "more"],
+        ["mirror", "file", "--clusters", "a", "--flow", "a->b"],
+    ],
+)
+def test_invalid_usage_of_a_worker_exits_with_1_because_2_is_a_failed_start(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Usage: " in result.stderr
+
+
 def test_an_invalid_url_exits_with_2(kraal: Kraal) -> None:
     result = kraal("ls", "--url", "ftp://me:hunter2@x")
     assert (result.exit_code, "hunter2" in result.stderr) == (2, False)
