@@ -1,0 +1,138 @@
+"""Fencing of many producers: several at once, and the caller goes on only when all of them are fenced."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kraal.core.errors import StoreError
+from kraal.kafka import fencing
+from kraal.kafka.fencing import HELPERS, fence_producers
+
+SETTINGS = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}
+IDS = [f"g-c-{number}" for number in range(30)]
+
+
+class Broker:
+    """Holds the answers to initializations until it lets go of them; refuses some."""
+
+    def __init__(self) -> None:
+        self.refuses: set[str] = set()
+        self.asked: list[str] = []
+        self.fenced: list[str] = []
+        self.held: set[str] = set()
+        """Held even when the others are let go of."""
+        self.most = 0
+        self._open = 0
+        self._changed = threading.Condition()
+        self._holds = True
+
+    def initialize(self, transactional_id: str) -> None:
+        with self._changed:
+            self.asked.append(transactional_id)
+            self._open += 1
+            self.most = max(self.most, self._open)
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: not self._holds and transactional_id not in self.held, 20)
+            self._open -= 1
+            if transactional_id in self.refuses:
+                raise KafkaException(KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            self.fenced.append(transactional_id)
+
+    def await_open(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._open >= count, 20), f"only {self._open} at once"
+
+    def hold(self, *, holds: bool = True) -> None:
+        with self._changed:
+            self._holds = holds
+            self._changed.notify_all()
+
+    def let_go(self) -> None:
+        self.hold(holds=False)
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    made = Broker()
+
+    class FakeProducer:
+        def __init__(self, settings: dict[str, str]) -> None:
+            assert "group.id" not in settings
+            self._id = settings["transactional.id"]
+
+        def init_transactions(self, timeout: float) -> None:
+            assert timeout == 5
+            made.initialize(self._id)
+
+    monkeypatch.setattr(fencing, "Producer", FakeProducer)
+    yield made
+    made.held.clear()
+    made.let_go()
+
+
+def fence(ids: list[str]) -> None:
+    fence_producers(SETTINGS, ids, client_id="c", timeout_s=5)
+
+
+def test_several_are_fenced_at_once_and_the_caller_waits_for_all(broker: Broker) -> None:
+    with ThreadPoolExecutor() as callers:
+        done = callers.submit(fence, IDS)
+        broker.await_open(HELPERS + 1)
+        broker.held = {IDS[0], IDS[1]}
+        broker.let_go()
+        for each in IDS[:2]:
+            with pytest.raises(TimeoutError):
+                done.result(0.1)
+            broker.held.remove(each)
+            broker.let_go()
+        done.result(20)
+    assert sorted(broker.fenced) == sorted(IDS)
+    assert broker.most == HELPERS + 1
+
+
+def test_all_callers_share_the_helpers_and_none_waits_for_one(broker: Broker) -> None:
+    with ThreadPoolExecutor() as callers:
+        done = [callers.submit(fence, [f"{each}-{number}" for number in range(10)]) for each in "abc"]
+        broker.await_open(HELPERS + 3)
+        broker.let_go()
+        for each in done:
+            each.result(20)
+    assert len(broker.fenced) == 30
+    assert broker.most == HELPERS + 3
+
+
+def test_a_failure_is_raised_after_those_under_way_and_begins_no_others(broker: Broker) -> None:
+    broker.refuses = set(IDS)
+    with ThreadPoolExecutor() as callers:
+        done = callers.submit(fence, IDS)
+        broker.await_open(HELPERS + 1)
+        broker.let_go()
+        with pytest.raises(StoreError, match=r"cannot fence the producer 'g-c-[0-9]'"):
+            done.result(20)
+    assert len(broker.asked) == HELPERS + 1
+    assert broker.fenced == []
+
+
+def test_helpers_are_free_again_after_failures(broker: Broker) -> None:
+    broker.let_go()
+    broker.refuses = {IDS[0]}
+    for _ in range(HELPERS + 1):
+        with pytest.raises(StoreError):
+            fence(IDS[:2])
+    broker.refuses = set()
+    broker.hold()
+    with ThreadPoolExecutor() as callers:
+        done = callers.submit(fence, IDS)
+        broker.await_open(HELPERS + 1)
+        broker.let_go()
+        done.result(20)
+
+
+def test_nothing_to_fence_asks_nobody(broker: Broker) -> None:
+    fence([])
+    assert broker.most == 0
