@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from starlette.responses import Response
 
@@ -100,8 +99,7 @@ def _same_origin(headers: Mapping[str, str], host: str) -> bool:
     origin = headers.get("origin")
     if origin is None:
         return site is not None
-    parts = urlsplit(origin)
-    return site is not None or (parts.scheme in ("http", "https") and parts.netloc == host != "")
+    return site is not None or (host != "" and origin in (f"http://{host}", f"https://{host}"))
 
 
 def _name_of(host: str) -> str:

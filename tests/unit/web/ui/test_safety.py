@@ -43,6 +43,8 @@ def test_reading_needs_no_origin(method: str) -> None:
         ({"origin": "http://worker:8084"}, 403),
         ({"origin": f"http://user@{HOST}"}, 403),
         ({"origin": f"file://{HOST}"}, 403),
+        ({"origin": "http://["}, 403),
+        ({"origin": f"http://{HOST}/"}, 403),
         ({"origin": f"http://{HOST}, http://evil"}, 403),
         ({"origin": ""}, 403),
         ({"sec-fetch-site": "cross-site", "origin": f"http://{HOST}"}, 403),
