@@ -13,8 +13,14 @@ from kraal.core.secrets import names_secret
 
 HIDDEN = "[hidden]"
 _REFERENCE = re.compile(r"\$\{[^{}]*\}")
-_IN_URL = re.compile(r"(?<=://)([^/@:\s]*):[^/@\s]+(?=@)")
-_PARAMETER = re.compile(r"((?:password|pwd|secret|token)=)[^&;,\s]+", re.IGNORECASE)
+_IN_URL = re.compile(r"((?<=://)[^/@:\s]*:)([^/@\s]+)(?=@)")
+_PARAMETER = re.compile(
+    r"((?:password|passphrase|passwd|pwd|secret|token|account_?key|access_?key|[?&]sig)=)([^&;,\s]+)",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(r"(\bauthorization *[:=] *(?:(?:basic|bearer) +)?)([^,;\s]+)", re.IGNORECASE)
+_WITHIN = (_IN_URL, _PARAMETER, _HEADER)
+"""Credentials within values; the second group is what is secret."""
 
 
 def is_secret(key: str, value: str | None, declared: Collection[str] = ()) -> bool:
@@ -28,7 +34,19 @@ def shown(key: str, value: str | None, declared: Collection[str] = ()) -> str | 
         return None
     if is_secret(key, value, declared):
         return HIDDEN
-    return _PARAMETER.sub(rf"\1{HIDDEN}", _IN_URL.sub(rf"\1:{HIDDEN}", value))
+    for each in _WITHIN:
+        value = each.sub(_without_credential, value)
+    return value
+
+
+def credentials_within(value: str) -> list[str]:
+    """Return the credentials in a value that is not itself a secret, such as the password of a URL."""
+    found = [match[2] for each in _WITHIN for match in each.finditer(value)]
+    return [text for text in found if not _REFERENCE.fullmatch(text)]
+
+
+def _without_credential(match: re.Match[str]) -> str:
+    return match[0] if _REFERENCE.fullmatch(match[2]) else match[1] + HIDDEN
 
 
 def hide(config: Config, declared: Collection[str] = ()) -> dict[str, str | None]:

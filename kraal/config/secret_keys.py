@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from kraal.config.clients.keys import Client, client_def
+from kraal.config.hidden import credentials_within
 from kraal.config.key import ConfigType, Key
 from kraal.core.ids import Config
 from kraal.core.secrets import names_secret
@@ -14,9 +15,14 @@ _TEXTS = (ConfigType.STRING, ConfigType.LIST)
 
 
 def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
-    """Return the secret values of a config; see `secret_keys`."""
+    """Return the secret values of a config, see `secret_keys`, and the credentials within its other values."""
     names = secret_keys(config, keys)
-    return [value for name, value in config.items() if value is not None and name in names]
+    found = ((name, value) for name, value in config.items() if value is not None)
+    return [
+        secret
+        for name, value in found
+        for secret in ([value] if name in names else credentials_within(value))
+    ]
 
 
 def secret_keys(config: Config, keys: Iterable[Key] = ()) -> frozenset[str]:

@@ -27,7 +27,10 @@ LONG_LINE = 12
 MOST = 5_000
 """Maximum number of stored values; the oldest are dropped. Tokens that change each minute fill it in days."""
 
-_NAME = re.compile(r"password|secret|token|credential|key|jaas", re.IGNORECASE)
+_NAME = re.compile(
+    r"password|passphrase|passwd|secret|token|credential|authorization|key|jaas|(?:^|[._-])(?:pass|pwd|user\.info)$",
+    re.IGNORECASE,
+)
 _ABOUT = re.compile(
     r"(?:^|[._-])(?:algorithms?|class|columns?|converter|deserializer|enabled?|fields?|file|format|ignore|location"
     r"|mode|ms|names?|path|provider|serializer|size|strategy|types?|ur[il]|version)$",

@@ -23,6 +23,25 @@ from kraal.config.hidden import hide, placeholders, scrub
             "jdbc:x://db?user=me&password=hunter2&a=b",
             "jdbc:x://db?user=me&password=[hidden]&a=b",
         ),
+        ("jdbc", "jdbc:x;password=${file:/f:p};user=me", "jdbc:x;password=${file:/f:p};user=me"),
+        (
+            "azure",
+            "AccountName=a;AccountKey=hunter2==;Suffix=b",
+            "AccountName=a;AccountKey=[hidden];Suffix=b",
+        ),
+        (
+            "bus",
+            "SharedAccessKeyName=n;SharedAccessKey=hunter2",
+            "SharedAccessKeyName=n;SharedAccessKey=[hidden]",
+        ),
+        ("sas", "https://a/c?sv=1&sig=hunter2&se=2", "https://a/c?sv=1&sig=[hidden]&se=2"),
+        (
+            "headers",
+            "A: b, Authorization: Bearer hunter2, C: d",
+            "A: b, Authorization: Bearer [hidden], C: d",
+        ),
+        ("headers", "Authorization=hunter2", "Authorization=[hidden]"),
+        ("words", "design=round, signature, the author", "design=round, signature, the author"),
     ],
 )
 def test_how_a_value_is_shown(key: str, value: str | None, shown: str | None) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from kraal.config.connector.sink import check_topics
+from kraal.config.hidden import credentials_within
 from kraal.config.secret_keys import secret_values
 from kraal.config.values import split_list
 from kraal.config.variables import Variable, has_variable, substitute, variables_of
@@ -67,6 +68,14 @@ def test_numbers_in_versions_may_have_any_length_and_are_compared_as_numbers() -
 def test_secrets(text: str) -> None:
     with a_moment():
         Secrets().add(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["://", "://a:", "authorization ", "authorization:", "password=", "authorization: basic "]
+)
+def test_credentials_within_values(text: str) -> None:
+    with a_moment():
+        credentials_within(text * 5_000 + " " * 20_000)
 
 
 def test_keys_with_many_dots() -> None:

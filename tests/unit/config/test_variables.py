@@ -140,3 +140,13 @@ def test_secret_values_go_by_type_first_and_by_name_else() -> None:
         "password": None,
     }
     assert secret_values(config, keys) == ["a", "c", "d", "e", "g"]
+
+
+def test_credentials_within_other_values_are_secret_values() -> None:
+    config = {
+        "connection.url": "jdbc:postgresql://me:hunter2@db/x?password=hunter3",
+        "jdbc": "jdbc:x;password=${file:/f:p}",
+        "my.secret": "x://a:b@c",
+        "topic": "password",
+    }
+    assert secret_values(config) == ["hunter2", "hunter3", "x://a:b@c"]

@@ -31,6 +31,12 @@ def hiding(*values: str) -> Secrets:
         "basic.auth.credentials",
         "key.converter.basic.auth.password",
         "config.providers.vault.param.token",
+        "ssh.passphrase",
+        "db.passwd",
+        "db.pass",
+        "PWD",
+        "http.headers.authorization",
+        "value.converter.basic.auth.user.info",
     ],
 )
 def test_a_name_sounds_like_a_secret(name: str) -> None:
@@ -53,6 +59,10 @@ def test_a_name_sounds_like_a_secret(name: str) -> None:
         "sasl.oauthbearer.token.endpoint.url",
         "message.key.columns",
         "secret.name",
+        "http.authorization.type",
+        "bypass.nulls",
+        "pass.through",
+        "user.info.topic",
     ],
 )
 def test_a_name_that_is_only_about_one_does_not(name: str) -> None:
