@@ -9,14 +9,24 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.unit.web.api import Api
+from tests.unit.web.ui.activity import FORM as OWN_FORM
+from tests.unit.web.ui.activity import NAME, answers
+from tests.unit.web.ui.canned import CannedSource, browser
 from tests.unit.web.ui.fake_source import FakeSource, dashboard
 from web.settings import Settings
 from web.ui.options import DashboardOptions
+from web.ui.pages import PAGES
 from web.ui.safety import HEADERS, refusal
 
 HOST = "worker:8083"
 FORM = {"host": HOST, "content-type": "application/x-www-form-urlencoded", "content-length": "10"}
 OPTIONS = DashboardOptions(worker=HOST)
+FILLED = {"connector": NAME, "task": "0", "plugin": "org.acme.Sink"}
+ACTIONS = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "POST"]
+READ = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
+EVERYTHING = (
+    f"action=delete&name={NAME}&do=save&do=apply&v.name={NAME}&v.connector.class=org.acme.Sink&limit=1"
+)
 
 
 def status(method: str, headers: Mapping[str, str], options: DashboardOptions = OPTIONS) -> int:
@@ -88,6 +98,73 @@ def test_a_read_only_dashboard_refuses_posts_of_its_own_pages() -> None:
     options = DashboardOptions(worker=HOST, read_only=True)
     assert status("POST", FORM | {"origin": f"http://{HOST}"}, options) == 403
     assert status("GET", {"host": HOST}, options) == 200
+
+
+@pytest.mark.parametrize("path", ACTIONS)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "null"},
+        {"Origin": "http://evil"},
+        {
+            "Origin": "http://evil",
+            "X-Forwarded-Host": "evil",
+            "X-Forwarded-Proto": "http",
+            "Forwarded": "host=evil",
+        },
+        {"Origin": "http://testserver", "Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+def test_no_action_is_taken_for_another_site(path: str, headers: dict[str, str]) -> None:
+    source = CannedSource(answers())
+    sent = {"Content-Type": FORM["content-type"], **headers}
+    assert browser(source).post(path, content=EVERYTHING, headers=sent).status_code == 403
+    assert source.asked == []
+
+
+@pytest.mark.parametrize("path", ACTIONS)
+def test_a_read_only_dashboard_takes_no_action(path: str) -> None:
+    source = CannedSource(answers())
+    answer = browser(source, read_only=True).post(path, content=EVERYTHING, headers=OWN_FORM)
+    assert (answer.status_code, answer.text) == (403, "This dashboard is read-only.\n")
+    assert source.asked == []
+
+
+@pytest.mark.parametrize("path", READ)
+def test_a_read_only_dashboard_has_no_page_that_acts(path: str) -> None:
+    text = (
+        browser(CannedSource(answers()), read_only=True).get(f"{path}?action=pause&name={NAME}&limit=1").text
+    )
+    assert 'method="post"' not in text
+    assert "data-confirm" not in text
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", READ)
+def test_no_page_changes_anything_when_it_is_read(path: str, method: str) -> None:
+    source = CannedSource(answers())
+    override = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
+    browser(source).request(method, f"{path}?{EVERYTHING}&_method=POST", headers=override)
+    changes = [
+        (asked, target)
+        for asked, target, _, body in source.asked
+        if asked != "GET"
+        and not target.endswith("/config/validate")
+        and body != {"limit": 1, "dry_run": True}
+    ]
+    assert changes == []
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_path_that_only_takes_actions_cannot_be_read(method: str) -> None:
+    source = CannedSource(answers())
+    only = sorted({*ACTIONS} - {*READ})
+    assert only == ["/ui/actions", f"/ui/connectors/{NAME}/logs/level"]
+    for path in only:
+        assert browser(source).request(method, f"{path}?{EVERYTHING}").status_code == 405
+    assert [asked for asked, *_ in source.asked if asked != "GET"] == []
 
 
 @pytest.mark.parametrize(
