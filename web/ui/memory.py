@@ -42,7 +42,8 @@ class Notices:
     def keep(self, notice: Notice) -> str:
         """Keep a notice, and forget the oldest of too many; return its token."""
         results = tuple(
-            replace(each, text=each.text[:_LONGEST_TEXT]) for each in notice.results[:_MOST_RESULTS]
+            replace(each, name=each.name[:_LONGEST_TEXT], text=each.text[:_LONGEST_TEXT])
+            for each in notice.results[:_MOST_RESULTS]
         )
         token = secrets.token_urlsafe(12)
         self._kept[token] = replace(notice, results=results, left_out=len(notice.results) - len(results))

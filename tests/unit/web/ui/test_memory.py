@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from web.ui.memory import FORGOTTEN, Memory, Notice, Notices
 from web.ui.views.commands import Result
 
@@ -36,6 +38,11 @@ def test_what_is_kept_is_bounded() -> None:
     assert kept is not None
     assert (len(kept.results), kept.left_out) == (100, 400)
     assert max(len(each.text) for each in kept.results) == 2_000
+    named = notices.find(
+        notices.keep(Notice(title="Delete", results=(replace(kept.results[0], name="x" * 10_000),)))
+    )
+    assert named is not None
+    assert len(named.results[0].name) == 2_000
 
 
 def test_each_dashboard_has_its_own_key() -> None:
