@@ -146,6 +146,38 @@ def test_the_second_of_two_tabs_is_told_that_the_config_has_changed(
     assert scene.get(f"/connectors/{made}/config") == config | {"topic": "second"}
 
 
+@pytest.mark.slow
+def test_a_plugin_s_example_creates_a_connector_and_an_earlier_config_comes_back(
+    scene: Scene, made: str, visitor: Visitor
+) -> None:
+    file = scene.directory / "example.txt"
+    page = visitor.open(scene.page("plugins"))
+    page.get_by_role("link", name=PLUGIN.rpartition(".")[2], exact=True).click()
+    page.get_by_role("link", name="Create from the example").click()
+    for key, value in (("name", made), ("file", str(file)), ("topic", "by-example")):
+        field(page, key).fill(value)
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(made)
+    first = scene.get(f"/connectors/{made}/config")
+    assert (first["file"], first["topic"]) == (str(file), "by-example")
+    scene.cluster.configure(made, first | {"topic": "by-mistake"})
+    page.goto(scene.page("connectors", made, "config"))
+    page.get_by_role("link", name="Edit with the config before this change").first.click()
+    page.get_by_role("button", name="Save…").click()
+    expect(page.locator("#changes tbody tr")).to_contain_text("by-example")
+    page.get_by_role("button", name="Save these changes").click()
+    expect(page.locator("[data-result]")).to_be_visible()
+    assert scene.get(f"/connectors/{made}/config") == first
+    file.write_text("by the example\n", encoding="utf-8")
+    scene.wait_until(
+        "the line was in Kafka",
+        lambda: (
+            [each.value for each in read_topic(scene.bootstrap, "by-example", timeout_s=30)]
+            == [b"by the example"]
+        ),
+    )
+
+
 def test_a_connector_starts_from_the_offsets_of_its_form(scene: Scene, made: str, visitor: Visitor) -> None:
     file = scene.directory / "later.txt"
     visitor.expect("422")

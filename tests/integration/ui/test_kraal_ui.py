@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +157,46 @@ def test_forms_and_buttons_have_their_effect_on_a_java_worker(
     page.get_by_role("button", name="Save these changes").click()
     expect(page.locator("[data-result]")).to_be_visible()
     assert made.told("config")["batch.size"] == "7"
+
+
+@pytest.mark.slow
+def test_what_failed_on_a_java_worker_is_restarted_and_writes_its_records(made: Made, tmp_path: Path) -> None:
+    page, rest, directory = made.page, made.java.rest, tmp_path / "missing"
+    (tmp_path / "lines").write_text("one\n", encoding="utf-8")
+    source = {"connector.class": SOURCE_CLASS, "file": str(tmp_path / "lines"), "topic": "java-restarts"}
+    sink = {"connector.class": "FileStreamSink", "topics": "java-restarts", "file": str(directory / "out")}
+    rest.create("java-feed", source)
+    page.goto(page_url(made.url, "create"))
+    page.locator("#json").fill(json.dumps({"name": MADE, **sink}))
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(MADE)
+    assert made.told("config") == {"name": MADE, **sink}
+    expect(page.locator(".cause").first).to_contain_text(str(directory), timeout=UP_S * 1000)
+    tabs = page.locator("nav.tabs a").all_inner_texts()
+    assert tabs == ["Overview", "Config", "Offsets", "Topics"]
+    directory.mkdir()
+    made.confirm("Restart failed", "Restart")
+    made.wait_for("RUNNING")
+    out = directory / "out"
+    wait_until("the line was written", lambda: out.exists() and out.read_text() == "one\n", timeout_s=UP_S)
+    actions = page.locator("#connector-actions")
+    for link in ("Restart", "Restart connector only"):
+        made.open()
+        if link == "Restart connector only":
+            actions.locator("summary").click()
+        actions.get_by_role("link", name=link, exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Restart").click()
+        expect(page.locator("[data-result]")).to_contain_text(MADE)
+        expect(page.locator("[data-result]")).not_to_contain_text("failed")
+        made.wait_for("RUNNING")
+    page.goto(page_url(made.url, "connectors"))
+    for name in (MADE, "java-feed"):
+        page.get_by_label(f"Select {name}", exact=True).check()
+    page.locator("#bulk").get_by_role("button", name="Pause").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause (2)").click()
+    expect(page.locator("[data-result]")).to_contain_text("2 done")
+    made.wait_for("PAUSED")
 
 
 @pytest.mark.slow
