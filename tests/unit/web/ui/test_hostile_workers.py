@@ -1,0 +1,142 @@
+"""Pages of a worker all of whose texts are hostile, as a browser reads them: elements, attributes and texts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx2
+import pytest
+from typing_extensions import override
+
+from kraal.core.ids import Json
+from tests.fakes.servers.connect_rest import Connector, FakeConnect
+from tests.unit.web.ui.activity import NAME, answers
+from tests.unit.web.ui.canned import EVERYTHING, CannedSource, browser
+from web.ui.features import Features
+from web.ui.pages import PAGES
+from web.ui.sources.api import Answer, Caller, Change, Query, Refused, Source
+from web.ui.sources.messages import encoded_body
+from web.ui.sources.remote import Remote, RemoteWorker
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>` onload=x {{ 7*7 }}\x1b[31m\u202e"
+PLUGIN = "org.example.FileSource"
+FILLED = {"connector": NAME, "task": "0", "plugin": PLUGIN}
+READ = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
+NAMES = frozenset({"state", "class", "type", "name", "connector.class"})
+"""Keys whose values lead to other answers: pages that need them show more if they are as they were."""
+ASSIGNMENTS = {
+    "leader": "http://w:1/",
+    "generation": 3,
+    "workers": [{"url": "http://w:1/", "connectors": [NAME], "tasks": [f"{NAME}-0"]}],
+    "unassigned": [],
+    "rebalances": [
+        {"generation": 3, "completed_ms": 1, "leader": "http://w:1/", "reason": "joined: http://w:1/"}
+    ],
+}
+OF_NAMES = ("offsets/reset", "topics/reset", "letters/replay", "tasks/0/config", "trace")
+TELL_NOTHING = {"/ui/confirm", "/ui/create", *(f"/ui/connectors/{NAME}/{each}" for each in OF_NAMES)}
+"""Pages that show no other texts than names, numbers and targets here."""
+
+
+class Poisoned(Source):
+    """Answers as a worker does, with a hostile text after each of its texts: of some keys only, or of all."""
+
+    def __init__(self, spared: frozenset[str]) -> None:
+        config: dict[str, str | None] = {
+            "connector.class": PLUGIN,
+            "topic": "t",
+            "name": NAME,
+            "a\u202e<b>": "x",
+        }
+        offsets = [{"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 1}}]
+        versions = [
+            {"config": config, "ms": 2, "by": "PUT"},
+            {"config": {**config, "topic": "u"}, "ms": 1, "by": "PUT"},
+        ]
+        made = Connector(config=config, tasks=["FAILED"], offsets=offsets, versions=versions)
+        worker = FakeConnect({NAME: made})
+        target = RemoteWorker(url="http://worker:8083", retry_s=0.0)
+        self._worker = Remote(target, transport=httpx2.ASGITransport(app=worker))
+        told = answers()
+        info = {"name": NAME, "config": config, "tasks": [], "type": "sink"}
+        listed = {NAME: {"status": told[f"/connectors/{NAME}/status"], "info": info}}
+        self._canned = CannedSource({**told, "/connectors": listed, "/admin/assignments": ASSIGNMENTS})
+        self._spared = spared
+
+    @override
+    async def ask(
+        self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
+    ) -> Answer:
+        try:
+            found = await self._canned.ask(method, *segments, query=query, body=body, caller=caller)
+        except Refused:
+            found = await self._worker.ask(method, *segments, query=query, body=body, caller=caller)
+        return Answer(found.status, encoded_body(self._poisoned(found.value, "")))
+
+    def _poisoned(self, value: Any, key: str) -> Any:
+        match value:
+            case dict():
+                return {each: self._poisoned(one, each) for each, one in value.items()}
+            case list():
+                return [self._poisoned(one, key) for one in value]
+            case str() if key not in self._spared:
+                return value.replace("\n", f"{HOSTILE}\n") + HOSTILE
+            case _:
+                return value
+
+    @override
+    def changes(self, caller: Caller) -> AsyncGenerator[Change]:
+        return self._canned.changes(caller)
+
+    @override
+    async def features(self, caller: Caller) -> Features:
+        return EVERYTHING
+
+    @override
+    async def close(self) -> None:
+        await self._worker.close()
+
+
+class Elements(HTMLParser):
+    """Notes what in a page could act."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.acting: list[str] = []
+        self.text = ""
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name.startswith("on") or name == "style":
+                self.acting.append(f"{tag} {name}={value}")
+            is_address = name in ("href", "src", "action", "formaction", "hx-get", "hx-post")
+            if is_address and not (value or "").startswith(("/ui/", "#", "?")):
+                self.acting.append(f"{tag} {name}={value}")
+        if tag in ("iframe", "object", "embed", "base", "img", "style", "meta") and dict(attrs).keys() - {
+            "charset", "name", "content",
+        }:  # fmt: skip
+            self.acting.append(tag)
+        if tag == "script" and "src" not in dict(attrs):
+            self.acting.append("script")
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize(
+    "spared", [NAMES, frozenset({"class", "name"}), frozenset[str]()], ids=["names", "classes", "none"]
+)
+@pytest.mark.parametrize("path", READ)
+def test_nothing_that_a_worker_tells_acts_in_a_page(path: str, spared: frozenset[str]) -> None:
+    answer = browser(Poisoned(spared)).get(f"{path}?action=pause&name={NAME}&limit=1")
+    found = Elements()
+    found.feed(answer.text)
+    assert found.acting == []
+    assert not {"\x1b", "\u202e"} & {*found.text}
+    assert "The dashboard failed" not in answer.text
+    if spared == NAMES and path not in TELL_NOTHING:
+        assert "onerror=alert(1)" in found.text
