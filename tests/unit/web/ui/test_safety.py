@@ -228,3 +228,40 @@ def test_the_worker_learns_how_the_browser_s_credentials_came(scheme: str) -> No
     source = FakeSource()
     TestClient(dashboard(source), base_url=f"{scheme}://testserver").get("/ui/")
     assert {each.scheme for each in source.callers} == {scheme}
+
+
+@pytest.mark.parametrize("path", READ)
+def test_no_page_shows_a_secret_of_a_config(path: str) -> None:
+    secret = "hunter2-of-the-sink"  # noqa: S105 - nothing asks for it
+    config = {
+        "connector.class": "org.acme.Sink",
+        "db.passphrase": secret,
+        "url": f"pg://me:{secret}@h/d",
+        "jdbc": f"jdbc:x;password={secret};user=me",
+        "headers": f"Authorization: Bearer {secret}",
+    }
+    told = {
+        f"/connectors/{NAME}/config": config,
+        f"/connectors/{NAME}/tasks": [{"id": {"connector": NAME, "task": 0}, "config": config}],
+        "/connectors": {NAME: {"info": {"name": NAME, "config": config, "tasks": [], "type": "sink"}}},
+        "PUT /connector-plugins/org.acme.Sink/config/validate": {
+            "name": "x",
+            "error_count": 1,
+            "groups": [],
+            "configs": [
+                {
+                    "definition": {"name": key, "type": "STRING"},
+                    "value": {
+                        "name": key,
+                        "value": value,
+                        "errors": [f"Invalid value {value}"],
+                        "visible": True,
+                    },
+                }
+                for key, value in config.items()
+            ],
+        },
+        "/connector-plugins/org.acme.Sink/config": [],
+    }
+    answer = browser(CannedSource(answers() | told)).get(f"{path}?action=pause&name={NAME}&limit=1")
+    assert secret not in answer.text
