@@ -24,7 +24,9 @@ from typing import IO, Any, Final
 
 import javaproperties
 
+from kraal.core.errors import KraalError
 from kraal.core.private_files import write_private_text
+from kraal.engine.session.start_failure import java_problem, launcher_failure
 
 _LOOK_S = 0.02
 _PLACE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -40,8 +42,8 @@ _REFUSED: Final = {
 """Java options that Spark's launcher refuses, and the alternatives; the launcher does not see options in a file."""
 
 
-class NoGateway(Exception):
-    """The JVM ended before it listened; the message contains its output."""
+class NoGateway(KraalError):
+    """Spark's JVM was not started, or ended before it listened; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,9 @@ class Starting:
     process: subprocess.Popen[bytes]
     directory: Path
     """Where it reads its settings and writes its port and secret; only this user has access."""
+    output: Path
+    """The file that gets what it prints, after `printed_before` bytes of others."""
+    printed_before: int
 
     @staticmethod
     def of(settings: Mapping[str, str], output: IO[bytes], parent: Path) -> Starting:
@@ -59,6 +64,7 @@ class Starting:
         Raises OSError if it cannot be started, NoGateway for options that a JVM must not have.
         """
         home = _home()
+        printed_before = output.tell()
         options = [*_java_options(settings, _DEFAULT_OPTIONS), *_java_options(settings, _OPTIONS)]
         directory = Path(tempfile.mkdtemp(prefix="start-", dir=parent))
         environment = {
@@ -81,7 +87,7 @@ class Starting:
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        return Starting(process, directory)
+        return Starting(process, directory, Path(output.name), printed_before)
 
     def connected(self, give_up: Callable[[], bool]) -> Any:
         """Wait until it listens, and return PySpark's gateway to it. PySpark must be imported.
@@ -93,7 +99,8 @@ class Starting:
         place = self.directory / "gateway"
         while not place.exists():
             if (code := self.process.poll()) is not None:
-                raise NoGateway(f"spark-submit ended with exit code {code}; what it printed is in spark.out")
+                printed = self.output.read_bytes()[self.printed_before :].decode("utf-8", "replace")
+                raise NoGateway(launcher_failure(code, printed, java_problem()))
             if give_up():
                 raise NoGateway("it is no longer needed")
             time.sleep(_LOOK_S)

@@ -26,11 +26,11 @@ from kraal.core.errors import KraalError
 from kraal.core.private_files import private_opener
 from kraal.core.scratch import starts_directory
 from kraal.engine.api import EngineReady, EngineStarting, EngineState
-from kraal.engine.failure_trace import one_line, root_cause
 from kraal.engine.session import executors, settings
 from kraal.engine.session.callbacks import require_token
 from kraal.engine.session.gateway import Starting
 from kraal.engine.session.heap_exhaustion import heap_death
+from kraal.engine.session.start_failure import start_failure
 from kraal.engine.session.warm_up import warm_up
 from kraal.plugins.importing import import_spark
 
@@ -163,9 +163,10 @@ class Session:
             try:
                 spark = self._launch()
             except BaseException as error:
+                why = f"Failed to start Spark; it is tried again: {start_failure(error)}"
                 if not self._closing.is_set():
-                    log.warning("Failed to start Spark", exc_info=error)
-                starting = EngineStarting(f"Failed to start Spark: {start_failure(error)}; it is tried again")
+                    log.warning("%s", why, exc_info=None if isinstance(error, KraalError) else error)
+                starting = EngineStarting(why)
                 self._distrust_archive()
                 failures += 1
                 self._clean_up()
@@ -249,7 +250,8 @@ class Session:
         """Start without the archive from now on: a damaged one may crash the JVM."""
         if self._archive is not None:
             log.warning(
-                "Starting Spark without %s; remove it and run `kraal prepare` to create it again",
+                "Starting Spark without %s, which may be damaged; if Spark starts now, remove that file and run "
+                "`kraal prepare` to create it again",
                 self._archive,
             )
             self._archive = None
@@ -292,11 +294,6 @@ def opened(
     server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
     server.handle_error = lambda *_: None
     return SparkSession(context)
-
-
-def start_failure(error: BaseException) -> str:
-    """Return why Spark did not start: Kraal's own words if there are any, else the innermost cause."""
-    return one_line(str(error)) if isinstance(error, KraalError) else root_cause(error)
 
 
 def _waiting(changed: Callable[[EngineState], None], why: str) -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from kraal.engine.session import code_archive, executors
 from kraal.engine.session.cluster import cluster_settings, executor_options, executor_python
-from kraal.engine.session.session import start_failure
 from kraal.engine.session.settings import prepare_environment, spark_settings
+from kraal.engine.session.start_failure import start_failure
 from tests.fakes.spark.bare_python import INSTALLED, bare_python
 
 ROOT = Path(__file__).parents[4]

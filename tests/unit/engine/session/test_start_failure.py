@@ -1,0 +1,62 @@
+"""What the log and the statuses say when Spark's JVM does not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.engine.session.gateway import NoGateway, Starting
+from kraal.engine.session.start_failure import java_problem, launcher_failure, start_failure
+
+UNKNOWN_MASTER = """WARNING: Using incubator modules: jdk.incubator.vector
+Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties
+26/11/26 18:24:19 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address
+Exception in thread "main" org.apache.spark.SparkException: Master must either be yarn or start with spark
+\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1068)
+"""
+HEAP = "Picked up JAVA_TOOL_OPTIONS: -Da=b\nInvalid maximum heap size: -Xmx1x\nError: Could not create the JVM.\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "java", "said"),
+    [
+        (
+            UNKNOWN_MASTER,
+            None,
+            "1: org.apache.spark.SparkException: Master must either be yarn or start with",
+        ),
+        (HEAP, None, "spark-submit ended with exit code 1: Invalid maximum heap size: -Xmx1x"),
+        ("\n  \n", None, "spark-submit ended with exit code 1 and printed no error"),
+        ("JAVA_HOME is not set\n", "Java was not found; install it.", "Java was not found; install it."),
+    ],
+)
+def test_the_cause_is_a_problem_with_java_or_the_launchers_first_error(
+    output: str, java: str | None, said: str
+) -> None:
+    assert said in launcher_failure(1, output, java)
+    assert "\n" not in launcher_failure(1, output, java)
+
+
+def test_a_launcher_that_ends_is_quoted_without_what_earlier_ones_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = tmp_path / "home" / "bin" / "spark-submit"
+    submit.parent.mkdir(parents=True)
+    submit.write_text("#!/bin/sh\necho 'the second error' >&2\nexit 3\n")
+    submit.chmod(0o700)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "home"))
+    (tmp_path / "out").write_text("the first error\n")
+    with (tmp_path / "out").open("ab") as out:
+        starting = Starting.of({}, out, tmp_path)
+    with pytest.raises(NoGateway) as raised:
+        starting.connected(lambda: False)
+    starting.process.communicate()
+    starting.forget()
+    assert start_failure(raised.value) == "spark-submit ended with exit code 3: the second error"
+
+
+def test_a_missing_java_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert java_problem() is None
+    monkeypatch.setenv("JAVA_HOME", "/no/such")
+    assert java_problem() == "JAVA_HOME is /no/such, which does not contain bin/java."
