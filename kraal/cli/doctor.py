@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -101,12 +102,16 @@ def _as_data(finding: Finding) -> dict[str, str]:
 
 
 def _print(found: Sequence[Finding]) -> None:
-    """Print a line for each finding, and below it what to do."""
+    """Print a line for each finding, and what to do below it, or below the last of those that have it in common."""
     wide = max(len(each.id) for each in found)
-    for each in found:
+    for each, following in zip_longest(found, found[1:]):
         click.echo(f"{painted(f'{each.level:<7}', _COLORS.get(each.level))}  ", nl=False)
         say(secrets.scrub(f"{each.id:<{wide}}  {each.what}"))
-        if each.fix:
+        if each.fix and (following is None or (following.id, following.fix) != (each.id, each.fix)):
             say(secrets.scrub(f"{'':<{wide + 11}}{each.fix}"))
     worst = [each.level for each in found]
-    say(f"{worst.count(Level.ERROR)} errors, {worst.count(Level.WARNING)} warnings")
+    say(f"{_counted(worst.count(Level.ERROR), 'error')}, {_counted(worst.count(Level.WARNING), 'warning')}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -20,7 +20,7 @@ def read_text(path: str | Path, what: str) -> str:
     file = Path(path)
     try:
         if not file.is_file():
-            reason = "it is no file" if file.exists() else "there is no such file"
+            reason = "it is not a file" if file.exists() else "there is no such file"
             raise BadRequest(f"Cannot read the {what} '{path}': {reason}.")
         if file.stat().st_size > LARGEST:
             raise BadRequest(f"Cannot read the {what} '{path}': it is larger than {LARGEST} bytes.")

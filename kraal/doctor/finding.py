@@ -64,7 +64,7 @@ IDS: Final[Mapping[str, str]] = {
     "plugins.jars": "The jars of plugins in `plugin.path` can be read",
     "plugins.classes": "No class of a plugin is in several jars, unless in different versions",
     "plugins.libraries": "Plugins that bring Kafka's libraries or bindings of SLF4J, which workers do not use",
-    "spark.master": "A cluster's master accepts connections",
+    "spark.master": "It is a master that Spark knows; that of a standalone cluster accepts connections",
     "spark.secret": "Applications of a standalone cluster authenticate: `spark.authenticate.secret` is set",
     "worker.reachable": "With `--url`: the worker answers, and has reached Kafka",
     "worker.health": "It says of itself that it is healthy",

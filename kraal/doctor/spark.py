@@ -12,6 +12,7 @@ from kraal.doctor.subject import Subject
 _MASTER = "spark.master"
 _STANDALONE = "spark://"
 _LOCAL = re.compile(r"local(\[[^\]]*\])?")
+_UNCHECKED = re.compile(r"local-cluster\[[^\]]*\]$|k8s://|yarn$")
 _CONNECT_S = 3.0
 
 
@@ -26,8 +27,13 @@ def check_spark(subject: Subject) -> Iterator[Finding]:
     elif master.startswith(_STANDALONE):
         yield reachable(master)
         yield secret(spark)
+    elif _UNCHECKED.match(master):
+        yield Finding("spark.master", Level.SKIPPED, f"Whether {master} can be reached is not checked")
     else:
-        yield Finding("spark.master", Level.SKIPPED, f"Nothing is known of the master {master}")
+        fix = f"Set {_MASTER} to local[*], local[N], spark://HOST:PORT, k8s://URL or yarn."
+        yield Finding(
+            "spark.master", Level.ERROR, f"{_MASTER}={master} is not a master that Spark knows", fix
+        )
 
 
 def reachable(master: str) -> Finding:

@@ -8,6 +8,7 @@ their own keys.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -49,6 +50,7 @@ WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Replaces variables by the values of config providers."""
 
 _NEAR: Final = 0.75
+_MISSING: Final = re.compile(r'Missing required configuration "([^"]+)" ')
 """The similarity of two keys from which one counts as a typing error for the other."""
 
 
@@ -170,8 +172,10 @@ class Checked:
     def refuse_errors(self) -> None:
         """Raise ConfigInvalid if there are errors."""
         if self.errors:
-            text = "\n".join(self.errors)
-            raise ConfigInvalid(f"The worker's configuration is invalid:\n{text}", self.errors)
+            unknown = [name for name in self.raw if name not in self.values]
+            errors = [_with_typing_error(each, unknown) for each in self.errors]
+            text = "\n".join(errors)
+            raise ConfigInvalid(f"The worker's configuration is invalid:\n{text}", errors)
 
 
 def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None) -> Checked:
@@ -247,6 +251,16 @@ def own_client_keys() -> frozenset[str]:
     """Return the keys without a prefix that configure the worker's own clients."""
     shared = {key.name for key in WORKER} - {"client.dns.lookup"}
     return frozenset(key.name for key in client_def("admin")) - shared
+
+
+def _with_typing_error(error: str, unknown: Iterable[str]) -> str:
+    """Add to the error of a missing key the one in `unknown` that is probably meant to be it."""
+    if (missing := _MISSING.match(error)) is None:
+        return error
+    key = missing[1]
+    others = [name for name in unknown if not name.startswith(f"{key}.")]
+    near = difflib.get_close_matches(key, others, n=1, cutoff=_NEAR)
+    return f"{error} The unknown key {near[0]} is ignored; did you mean {key}?" if near else error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -37,8 +37,13 @@ def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, .
     errors: list[str] = []
     for entry in entries:
         match = _LISTENER.fullmatch(entry)
-        if match is None or int(match["port"]) > _LAST_PORT:
+        if match is None:
             errors.append(f"Invalid value {entry} for configuration {key}: a listener has the form {_FORM}.")
+        elif int(match["port"]) > _LAST_PORT:
+            errors.append(
+                f"Invalid value {entry} for configuration {key}: the port must be at most {_LAST_PORT}; "
+                f"a listener has the form {_FORM}."
+            )
         elif (scheme := match["scheme"].lower()) not in _SCHEMES:
             errors.append(
                 f"Invalid value {entry} for configuration {key}: the scheme must be http or https; "

@@ -294,6 +294,7 @@ def test_a_lock_that_is_not_there(tmp_path: Path) -> None:
         ("local[4]", {"spark.master": "ok"}),
         ("k8s://https://k:443", {"spark.master": "skipped"}),
         ("local-cluster[1,1,1024]", {"spark.master": "skipped"}),
+        ("loca[2]", {"spark.master": "error"}),
         ("spark://127.0.0.1:1", {"spark.master": "error", "spark.secret": "ok"}),
     ],
 )

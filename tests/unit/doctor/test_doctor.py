@@ -90,9 +90,20 @@ def test_prints_each_finding_and_what_to_do() -> None:
             "ok       java.version      Java runs",
             "error    broker.reachable  no broker answers",
             "                           Start one.",
-            "1 errors, 0 warnings",
+            "1 error, 0 warnings",
         ],
     )
+
+
+def test_prints_what_several_findings_have_in_common_once(examined: list[Finding]) -> None:
+    examined[:] = [Finding("config.valid", Level.ERROR, what, "Correct w.properties.") for what in "ab"]
+    result = CliRunner().invoke(main, ["doctor"])
+    assert result.stdout.splitlines() == [
+        "error    config.valid  a",
+        "error    config.valid  b",
+        "                       Correct w.properties.",
+        "2 errors, 0 warnings",
+    ]
 
 
 @pytest.mark.parametrize("style", ["json", "yaml"])

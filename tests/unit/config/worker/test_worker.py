@@ -172,7 +172,7 @@ def test_reports_all_errors_at_once() -> None:
         "Invalid value io.acme.Guard for configuration rest.extension.classes: Class io.acme.Guard could not be found",
         "Invalid value nonsense for configuration listeners: a listener has the form http://HOST:PORT or https",
         "Invalid value ftp://h:2 for configuration listeners: the scheme must be http or https",
-        "Invalid value http://h:70000 for configuration listeners",
+        "Invalid value http://h:70000 for configuration listeners: the port must be at most 65535; a listener has",
         "override.policy: String must be one of: All, None, Principal",
         "for configuration topic.tracking.enable: Expected value to be either true or false",
         (
@@ -181,6 +181,18 @@ def test_reports_all_errors_at_once() -> None:
         ),
     ):
         assert expected in text
+
+
+def test_a_missing_key_that_was_mistyped_is_told_with_what_the_file_has() -> None:
+    text = "\n".join(
+        errors_of({"bootstrap.server": "a:1", "key.convertor": "x", "value.converter.type": "y"})
+    )
+    assert (
+        'Missing required configuration "bootstrap.servers" which has no default value. The unknown key '
+        "bootstrap.server is ignored; did you mean bootstrap.servers?"
+    ) in text
+    assert "The unknown key key.convertor is ignored; did you mean key.converter?" in text
+    assert 'Missing required configuration "value.converter" which has no default value.\n' in text
 
 
 def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
@@ -269,7 +281,7 @@ def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
     ("content", "text"),
     [
         pytest.param(None, "there is no such file", id="missing"),
-        pytest.param("", "it is no file", id="a directory"),
+        pytest.param("", "it is not a file", id="a directory"),
         pytest.param("a=\\uZZZZ\n", "is not a properties file", id="malformed"),
     ],
 )
