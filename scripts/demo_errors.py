@@ -1,7 +1,7 @@
 """The demo's second part: a transform, and a record that cannot be read and becomes a dead letter.
 
-A sink of JSON hides a field; one of the records is no JSON, so it goes to the dead-letter topic, with the reason in its
-headers, and the others are written.
+A sink of JSON masks a field. One of the records is not valid JSON, so it goes to the dead letter topic, with the reason
+in its headers, and the others are written.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def run(bootstrap: str, worker: Worker, directory: Path) -> None:
         )
     if [letter.value for letter in letters] != [RECORDS[1].encode()]:
         raise ScriptFailed(f"{DEAD} has {letters} instead of {RECORDS[1]}.")
-    say(f"A transform and a dead letter: {SINK} masks the field card, and one record is no JSON.")
+    say(f"A transform and a dead letter: {SINK} masks the field card, and one record is not valid JSON.")
     for name, texts in (("in Kafka", RECORDS), ("in the file", lines)):
         for number, text in enumerate(texts):
             say(f"{'' if number else name:12}{text}")
-    say(f"`kraal dlq show {SINK}` says of the other one:")
+    say(f"`kraal dlq show {SINK}` shows the record that failed:")
     for text in as_text(letters[0], stack=False):
         say(f"  {text}")
 

@@ -101,8 +101,9 @@ class _QuietServer(uvicorn.Server):
 class HttpServer:
     """Owns the listening sockets from its creation; `run` or `start` serves, `stop` ends.
 
-    Raises KraalError with a message for the operator when a listener cannot be opened, ModuleNotFoundError without
-    uvloop unless `any_loop` is set. Without `date_header`, answers have no `Date` unless the application sets it.
+    Raises KraalError with a message for the operator, who can change `setting`, when a listener cannot be opened,
+    ModuleNotFoundError without uvloop unless `any_loop` is set. Without `date_header`, answers have no `Date` unless
+    the application sets it.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class HttpServer:
         graceful_s: int = 5,
         date_header: bool = True,
         any_loop: bool = False,
+        setting: str = "`listeners`",
     ) -> None:
         self._loop_factory = _loop_factory(any_loop=any_loop)
         self._sockets: list[tuple[Listener, socket.socket]] = []
@@ -122,7 +124,7 @@ class HttpServer:
         self._stopping = False
         try:
             for listener in listeners:
-                self._sockets.append((listener, _bound(listener)))
+                self._sockets.append((listener, _bound(listener, setting)))
         except KraalError:
             self.close()
             raise
@@ -211,7 +213,7 @@ class HttpServer:
             each.close()
 
 
-def _bound(listener: Listener) -> socket.socket:
+def _bound(listener: Listener, setting: str) -> socket.socket:
     where = f"{listener.host or '*'}:{listener.port}"
     sock = None
     try:
@@ -229,16 +231,16 @@ def _bound(listener: Listener) -> socket.socket:
     except OSError as exc:
         if sock is not None:
             sock.close()
-        raise KraalError(_why(exc, where)) from exc
+        raise KraalError(_why(exc, where, setting)) from exc
     return sock
 
 
-def _why(error: OSError, where: str) -> str:
+def _why(error: OSError, where: str, setting: str) -> str:
     """Return what is wrong with a listener, and what to do."""
     if error.errno == errno.EADDRINUSE:
-        return f"Cannot listen on {where}: the port is in use. Stop the process that uses it, or change `listeners`."
+        return f"Cannot listen on {where}: the port is in use. Stop the process that uses it, or change {setting}."
     if error.errno == errno.EACCES:
-        return f"Cannot listen on {where}: permission denied. Set a port above 1023 in `listeners`."
+        return f"Cannot listen on {where}: permission denied. Set a port above 1023 in {setting}."
     if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-        return f"Cannot listen on {where}: this machine does not have the address. Change `listeners`."
+        return f"Cannot listen on {where}: this machine does not have the address. Change {setting}."
     return f"Cannot listen on {where}: {error.strerror or error}"

@@ -68,7 +68,7 @@ def ui(
         raise click.UsageError(
             f"Everybody who reaches {listen} could act with your credentials; add --read-only or --allow-anyone."
         )
-    server = HttpServer([Listener(host, port)], graceful_s=2, any_loop=True)
+    server = HttpServer([Listener(host, port)], graceful_s=2, any_loop=True, setting="--listen")
     bound = server.bound[0].port
     app = DashboardApp(
         Remote(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_KEEP_S

@@ -6,6 +6,7 @@ being applied; an unreachable worker does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -20,6 +21,7 @@ from kraal.core.ids import Config
 from kraal.core.printable import one_line
 
 _INVALID = "Connector configuration is invalid and contains the following"
+_PLUGIN = re.compile(r"PluginDesc\{klass=\w+ [\w.$]+, name='([^']*)'[^}]*\}")
 _MORE = "You can also find the above list of errors"
 
 
@@ -127,18 +129,18 @@ def validate(rest: Rest, config: Config) -> None:
         text = f'Missing required configuration "{CONNECTOR_CLASS}" which has no default value.'
         raise Refused(HTTPStatus.BAD_REQUEST, text, text)
     found = rest.ask("PUT", "connector-plugins", plugin, "config", "validate", body=dict(config))
-    errors = list(_errors(found))
+    errors = list(dict.fromkeys(_errors(found)))
     if errors:
         text = "; ".join(errors)
         raise Refused(HTTPStatus.BAD_REQUEST, text, text)
 
 
 def sentence(error: Refused | NoAnswer) -> str:
-    """Return an error as one line; of validation errors, only the list."""
+    """Return an error as one line; of validation errors, each one once; of plugins, only the names of their classes."""
     if isinstance(error, Refused) and error.text.startswith(_INVALID):
         lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_MORE)]
-        return one_line("; ".join(lines))
-    return one_line(str(error))
+        return one_line("; ".join(dict.fromkeys(lines)))
+    return _PLUGIN.sub(r"\1", one_line(str(error)))
 
 
 def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:

@@ -69,20 +69,26 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
             return _named(flat, path, "")
         if "config" in content:
             return _create_request(content, path)
-        nested = next(key for key, value in content.items() if isinstance(value, (dict, list)))
         raise BadRequest(
-            f"Connector configuration at '{path}' is neither an object of texts, because '{nested}' is none, "
-            "nor a create request, because it has no 'config'"
+            f"Connector configuration at '{path}': {_nested(content)}, or the file must have the fields 'name' and "
+            "'config'"
         )
     config = parse_properties(text, path, "connector configuration")
     return _named(config, path, broken if text.lstrip().startswith("{") else "")
 
 
 def _flat(content: Mapping[str, object]) -> dict[str, str | None] | None:
-    """Return an object of texts, numbers, booleans and nulls as texts; None when it holds anything else."""
+    """Return an object's values as text; None if any of them is an object or an array."""
     if any(isinstance(value, (dict, list)) for value in content.values()):
         return None
     return {key: config_text(value) for key, value in content.items()}
+
+
+def _nested(content: Mapping[str, object]) -> str:
+    """Return what is wrong with the first value that is an object or an array."""
+    key, value = next(each for each in content.items() if isinstance(each[1], (dict, list)))
+    kind = "an array" if isinstance(value, list) else "an object"
+    return f"the value of '{key}' is {kind}; values must be strings (a list is one string: \"a,b\")"
 
 
 def _named(config: Mapping[str, str | None], path: str | Path, remark: str) -> ConnectorFile:
@@ -99,7 +105,8 @@ def _create_request(content: Mapping[str, object], path: str | Path) -> Connecto
     given = content["config"]
     config = _flat(given) if isinstance(given, dict) else None
     if config is None:
-        raise BadRequest(f"Connector configuration at '{path}' has a 'config' that is no object of texts")
+        what = _nested(given) if isinstance(given, dict) else "'config' is not an object"
+        raise BadRequest(f"Connector configuration at '{path}': {what}")
     name = config_text(content.get(NAME))
     if name is None or isinstance(content.get(NAME), (dict, list)):
         raise BadRequest(f"Connector configuration at '{path}' is missing the mandatory 'name' configuration")

@@ -166,8 +166,8 @@ class Session:
                 why = f"Failed to start Spark; it is tried again: {start_failure(error)}"
                 if not self._closing.is_set():
                     log.warning("%s", why, exc_info=None if isinstance(error, KraalError) else error)
+                    self._distrust_archive()
                 starting = EngineStarting(why)
-                self._distrust_archive()
                 failures += 1
                 self._clean_up()
                 continue

@@ -44,7 +44,7 @@ def test_a_port_in_use_is_told() -> None:
         taken.listen()
         result = CliRunner().invoke(main, ["ui", "--listen", f"127.0.0.1:{taken.getsockname()[1]}"])
     assert result.exit_code == 1
-    assert "the port is in use" in result.output
+    assert "the port is in use. Stop the process that uses it, or change --listen." in result.output
 
 
 @pytest.mark.parametrize(

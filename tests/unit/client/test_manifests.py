@@ -92,7 +92,7 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
         ("a.json", '{"name": "a", "password": "[hidden]"}', r"has \[hidden\] as value of password"),
         ("a.yaml", "- name: a\n", "not a mapping"),
         ("a.yaml", "# nothing\n", "is empty"),
-        ("a.yaml", "name: a\nlist:\n- 1\n", "neither an object of texts"),
+        ("a.yaml", "name: a\nlist:\n- 1\n", "the value of 'list' is an array; values must be strings"),
         ("a.json", "{}", "missing the mandatory 'name'"),
         ("a.json", '{"name": "", "x": "y"}', "empty name"),
         ("a.json", '{"name": "a", "config": {}, "initial_state": "GONE"}', "RUNNING, PAUSED, STOPPED"),

@@ -30,7 +30,7 @@ STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 NO_START: Final = Start()
 _REQUEST: Final = {"name", "config", "initial_state", "initial_offsets"}
 _TOO_DEEP: Final = "The JSON is nested too deeply."
-_NOT_A_CONFIG: Final = "The JSON must be an object of texts, numbers, booleans and nulls"
+_NOT_A_CONFIG: Final = "The JSON must be an object whose values are strings, numbers, booleans or null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

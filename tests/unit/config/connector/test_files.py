@@ -74,13 +74,19 @@ def test_the_rest_is_properties(tmp_path: Path, name: str) -> None:
         ),
         pytest.param(
             '{"name": "x", "config": {"a": []}}',
-            "Connector configuration at '{p}' has a 'config' that is no object of texts",
+            "Connector configuration at '{p}': the value of 'a' is an array; values must be strings (a list is one "
+            'string: "a,b")',
             id="nested config",
         ),
         pytest.param(
+            '{"name": "x", "config": []}',
+            "Connector configuration at '{p}': 'config' is not an object",
+            id="a config that is a list",
+        ),
+        pytest.param(
             '{"name": "x", "a": {}}',
-            "Connector configuration at '{p}' is neither an object of texts, because 'a' is none, nor a "
-            "create request, because it has no 'config'",
+            "Connector configuration at '{p}': the value of 'a' is an object; values must be strings (a list is one "
+            "string: \"a,b\"), or the file must have the fields 'name' and 'config'",
             id="nested",
         ),
         pytest.param(
