@@ -55,6 +55,7 @@ _OUTDATED = frozenset(
     }
 )
 """Errors of a client that knows an old leader: librdkafka's admin client keeps it for minutes."""
+_FEWER_REPLICAS = "Start more brokers, or set {}replication.factor to at most the number of brokers."
 _REFUSED = frozenset(
     {
         KafkaError.TOPIC_EXCEPTION,
@@ -189,7 +190,7 @@ class TopicAdmin:
                     exc,
                 )
                 return False
-            self._not_created(topic.name, exc)
+            self._not_created(topic, exc)
         log.info("Created the topic %r on the brokers at %s", topic.name, self.brokers)
         return True
 
@@ -274,19 +275,26 @@ class TopicAdmin:
             return StoreError(f"the topic {topic!r} does not exist on the brokers at {self.brokers}")
         return StoreError(f"{sentence}: {self._last_error.added_to(exc)}")
 
-    def _not_created(self, topic: str, exc: BaseException) -> NoReturn:
+    def _not_created(self, topic: InternalTopic, exc: BaseException) -> NoReturn:
         reason = self._last_error.added_to(exc)
         if code(exc) == KafkaError.INVALID_CONFIG:
-            raise TopicUnfit(f"Unable to create topic(s) '{topic}': {reason}") from exc
+            raise TopicUnfit(f"Unable to create topic(s) '{topic.name}': {reason}") from exc
         if _late(exc):
-            log.warning("Failed to create the topic %r: %s", topic, reason)
+            log.warning("Failed to create the topic %r: %s", topic.name, reason)
             raise StoreError(
-                f"Timed out while checking for or creating topic(s) '{topic}'. This could indicate a connectivity "
+                f"Timed out while checking for or creating topic(s) '{topic.name}'. This could indicate a connectivity "
                 "issue, unavailable topic partitions, or if this is your first use of the topic it may have taken "
                 "too long to create."
             ) from exc
         kind = TopicUnfit if code(exc) in _REFUSED else StoreError
-        raise kind(f"Error while attempting to create/find topic(s) '{topic}': {reason}") from exc
+        hint = (
+            _FEWER_REPLICAS.format(topic.property.removesuffix("topic"))
+            if code(exc) == KafkaError.INVALID_REPLICATION_FACTOR
+            else ""
+        )
+        raise kind(
+            f"Error while attempting to create/find topic(s) '{topic.name}': {reason}", hint=hint
+        ) from exc
 
 
 def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> None:

@@ -225,7 +225,7 @@ class DistributedProcess(Process[DistributedConfig]):
             try:
                 ensure_topics(self._admin, topics)
             except StoreError as error:
-                log.warning("%s; retrying", error)
+                log.warning("%s; retrying%s", error, f". {error.hint}" if error.hint else "")
                 self._ended.wait(TOPICS_RETRY_S)
             except KraalError as error:
                 log.critical("%s", error)

@@ -11,7 +11,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 
 from kraal.core.errors import StoreError
 from kraal.kafka import topics as kafka_topics
-from kraal.kafka.topics import TopicAdmin
+from kraal.kafka.topics import InternalTopic, TopicAdmin
 
 
 class Client:
@@ -61,6 +61,54 @@ def test_a_client_that_no_broker_answers_is_replaced(
             admin.describe("t")
     assert len(made) == clients
     assert sum(client.polled for client in made) == 3
+
+
+class Creator:
+    """A client that refuses to create topics, with an error."""
+
+    def __init__(self, error: int) -> None:
+        self._error = error
+
+    def create_topics(
+        self, wanted: Iterable[SimpleNamespace], operation_timeout: float, request_timeout: float
+    ) -> dict[str, Future[object]]:
+        """Answer in futures."""
+        del operation_timeout, request_timeout
+        answer: Future[object] = Future()
+        answer.set_exception(KafkaException(KafkaError(self._error, "Unable to replicate")))
+        return {each.topic: answer for each in wanted}
+
+    def poll(self, timeout: float) -> int:
+        """There is nothing to wait for."""
+        del timeout
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (
+            KafkaError.INVALID_REPLICATION_FACTOR,
+            "Start more brokers, or set config.storage.replication.factor to at most the number of brokers.",
+        ),
+        (KafkaError.NOT_CONTROLLER, ""),
+    ],
+)
+def test_too_few_brokers_for_the_replicas_are_told_with_the_key_to_change(
+    monkeypatch: pytest.MonkeyPatch, error: int, hint: str
+) -> None:
+    monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Creator(error))
+    admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.1)
+    topic = InternalTopic(
+        name="c",
+        property="config.storage.topic",
+        purpose="connector configurations",
+        partitions=1,
+        replication_factor=3,
+    )
+    with pytest.raises(StoreError, match=r"create/find topic\(s\) 'c': .*Unable to replicate") as raised:
+        admin.create(topic)
+    assert raised.value.hint == hint
 
 
 class Lister:
