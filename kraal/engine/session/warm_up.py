@@ -50,7 +50,10 @@ def warm_up(
         "small batches": lambda: _batches(tiny, wanted),
     }
     done = [what for what, step in steps.items() if not wanted() and _run_step(what, step)]
-    log.info("Warmed up Spark with %s in %.1f s", ", ".join(done) or "nothing", time.monotonic() - began_s)
+    if done:
+        log.info("Warmed up Spark with %s in %.1f s", ", ".join(done), time.monotonic() - began_s)
+    elif wanted():
+        log.info("Skipped the warm-up of Spark: a task waits for it")
 
 
 def _python(session: SparkSession) -> None:

@@ -24,7 +24,8 @@ def test_a_task_that_waits_ends_the_warm_up(
     with caplog.at_level("INFO"):
         warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: len(taken) >= before)
     assert taken == STEPS[:before]
-    assert ("with nothing" in caplog.text) == (before == 0)
+    assert ("Skipped the warm-up of Spark: a task waits for it" in caplog.text) == (before == 0)
+    assert ("Warmed up Spark with" in caplog.text) == (before > 0)
 
 
 def test_a_failing_step_is_logged_and_the_next_one_runs(
