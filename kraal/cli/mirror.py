@@ -37,7 +37,8 @@ def mirror(
 
     Each flow from a cluster to another has a worker, which runs MirrorMaker's own connectors in a JVM.
 
-    Exit codes: 0 stopped by a signal, 2 startup failed, 4 an actor died too often, 5 shutdown timed out.
+    Exit codes: 0 stopped by a signal, 1 invalid command line, 2 startup failed, 4 an actor died too often,
+    5 shutdown timed out.
     """
     if more and not clusters:
         raise click.UsageError(f"Unexpected argument '{more[0]}'; target clusters follow --clusters.")

@@ -32,8 +32,8 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
 
     Connectors are created or updated from the connector files; unchanged connectors keep running as they are.
 
-    Exit codes: 0 stopped by a signal, 2 startup failed, 3 a connector file failed, 4 an actor died too often,
-    5 shutdown timed out.
+    Exit codes: 0 stopped by a signal, 1 invalid command line, 2 startup failed, 3 a connector file failed, 4 an actor
+    died too often, 5 shutdown timed out.
     """
     stacks_on_signal()
     # Imported late because --help does not need it.
@@ -48,7 +48,8 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
 def distributed(worker: Path, style: str) -> None:
     """Run a worker of a cluster with Connect's distributed configuration.
 
-    Exit codes: 0 stopped by a signal, 2 startup failed, 4 an actor died too often, 5 shutdown timed out.
+    Exit codes: 0 stopped by a signal, 1 invalid command line, 2 startup failed, 4 an actor died too often, 5 shutdown
+    timed out.
     """
     stacks_on_signal()
     # Imported late because --help does not need it.

@@ -41,8 +41,7 @@ def parse_target(
     retry_s: float = 30.0,
 ) -> Target:
     """Parse a URL; `host:port` means http, and credentials in the URL take precedence. Raises BadTarget."""
-    text = url.strip()
-    parts = _split(text if "://" in text else f"http://{text}")
+    parts = _split(url.strip())
     shown = _without_credentials(parts)
     if parts.scheme not in ("http", "https"):
         raise BadTarget(f"Invalid worker URL '{shown}'; expected http:// or https://.")
@@ -67,13 +66,14 @@ def parse_target(
 def _split(url: str) -> SplitResult:
     parts: SplitResult | None
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
     except ValueError:
         port = 0
         parts = None
-    if parts is None or not parts.hostname or port == 0:  # not shown because it may contain a password
-        raise BadTarget("Invalid worker URL; expected something like http://host:8083.")
+    if parts is None or not parts.hostname or port == 0:  # with an @, it may contain a password
+        shown = "" if "@" in url else f" '{url}'"
+        raise BadTarget(f"Invalid worker URL{shown}; expected something like http://host:8083.")
     return parts
 
 
