@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kraal.config.hidden import hide
-from web.ui.pages.connector import asked_frame
-from web.ui.pages.edit import stored_config
+from web.ui.pages.connector import asked_frame, stored_config
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.plugin_keys import declared_secrets
@@ -17,7 +16,12 @@ from web.ui.views.copy_as import Request, connector_yaml
 from web.ui.views.json_values import mapping, maps, text, whole
 
 
-@page("/connectors/{connector}/config", "pages/config.html", nav="connectors")
+@page(
+    "/connectors/{connector}/config",
+    "pages/config.html",
+    parts={"config": "parts/config.html"},
+    nav="connectors",
+)
 async def _config(visit: Visit) -> Model:
     """Show the config and what changed when."""
     stored = await stored_config(visit)

@@ -12,6 +12,7 @@ from kraal.core.printable import printable
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import connector_status, get_map
+from web.ui.views.config import config_of
 from web.ui.views.connector import connector_page
 from web.ui.views.json_values import mapping
 from web.ui.views.navigation import CONNECTOR_TABS, LETTERS, Entry, available
@@ -86,6 +87,11 @@ async def _if_told(visit: Visit, what: str) -> Any:
         return await get_map(visit.source, visit.caller, "connectors", visit.name, what)
     except Refused:
         return None
+
+
+async def stored_config(visit: Visit) -> dict[str, str | None]:
+    """GET the connector's config, with its secrets. Raises Refused."""
+    return config_of(dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "config")))
 
 
 async def _nothing() -> None:

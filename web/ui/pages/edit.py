@@ -18,7 +18,7 @@ from kraal.core.errors import NotFound
 from kraal.core.ids import Config, Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
-from web.ui.pages.connector import connector_frame
+from web.ui.pages.connector import connector_frame, stored_config
 from web.ui.pages.plugins import all_plugins, connector_plugin, plugins_shown
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Away, Refused
@@ -160,9 +160,8 @@ async def _edit(visit: Visit) -> Model:
     refuse_if_read_only(visit)
     stored = await stored_config(visit)
     declared = await declared_secrets(visit.source, visit.caller, stored)
-    verdict = await _verdict(
-        visit, Draft(posted=Posted(config={}), name=visit.name, declared=declared), stored
-    )
+    empty = Draft(posted=Posted(config={}), name=visit.name, declared=declared)
+    verdict = await _verdict(visit, empty, stored)
     declared |= password_keys_of(verdict.answer)
     shown = (
         await _earlier(visit, visit.number("version")) if visit.text("version") else hide(stored, declared)
@@ -186,7 +185,12 @@ async def _save(visit: Visit) -> Model | Response:
     posted = read_post(fields)
     posted = replace(posted, problem=ONLY_NEW) if posted.start.rows else posted
     posted.config.setdefault("name", visit.name)
-    stored = await stored_config(visit)
+    try:
+        stored = await stored_config(visit)
+    except Refused as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return await _deleted(visit, posted, error.text)
     declared = await declared_secrets(visit.source, visit.caller, stored)
     seals = visit.memory.seals
     kept, seal = seals.holds(known.get("seal", ""), stored, declared), seals.seal(stored, declared)
@@ -218,6 +222,16 @@ async def _save(visit: Visit) -> Model | Response:
         return _shown(visit, draft, verdict, written=restored.config)
     request = Request(method="PUT", segments=("connectors", visit.name, "config"), body={**restored.config})
     return await _written(visit, draft, restored.config, verdict, request, visit.name, "saved")
+
+
+async def _deleted(visit: Visit, posted: Posted, why: str) -> Model:
+    """Show the form of a connector that is gone as that of a new one, so that nothing typed is lost."""
+    plugin, kind = _class_of(posted.config), await _kind_of(visit, posted)
+    draft = Draft(posted=posted, plugin=plugin, kind=kind, view=_view({}, posted))
+    verdict = await _verdict(visit, draft, posted.config, restore(posted.config, None).errors)
+    told = f"{why}; nothing was saved. You can create it again with this config."
+    verdict = replace(verdict, problems=(told, *verdict.problems))
+    return _shown(visit, draft, verdict, status=HTTPStatus.NOT_FOUND)
 
 
 async def _written(
@@ -330,11 +344,6 @@ def _shown(
         "start": None if draft.name or not visit.features.kraal else draft.start,
         "status_code": int(status),
     }
-
-
-async def stored_config(visit: Visit) -> dict[str, str | None]:
-    """GET the connector's config, with its secrets. Raises Refused."""
-    return config_of(dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "config")))
 
 
 async def _earlier(visit: Visit, number: int) -> dict[str, str | None]:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kraal.core.errors import BadRequest, NotFound
-from web.ui.pages.connector import asked_frame, connector_frame, may_have_letters
-from web.ui.pages.edit import stored_config
+from web.ui.pages.connector import asked_frame, connector_frame, may_have_letters, stored_config
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.plugin_keys import declared_secrets

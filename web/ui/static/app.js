@@ -110,6 +110,7 @@
     const since = awaySince.toLocaleTimeString();
     banner.textContent = `No answer from ${body.dataset.worker} since ${since}; trying again. ${reason}`;
     banner.hidden = false;
+    showRefused();
   }
 
   function back() {
@@ -117,6 +118,8 @@
     const banner = document.getElementById("away");
     banner.hidden = true;
     banner.textContent = "";
+    showRefused();
+    document.dispatchEvent(new Event("kraal:back"));
   }
 
   // A hidden page listens to nothing: where pages share no stream, browsers allow six connections to a server.
@@ -195,6 +198,30 @@
   });
 
   body.addEventListener("htmx:sendError", () => stream || away(""));
+
+  // Parts that the worker refuses keep what they show, and the page tells that it is old.
+  const refused = new Map(); // by id of the element: why
+
+  function showRefused() {
+    const banner = document.getElementById("old");
+    const [why] = refused.values();
+    banner.hidden = why === undefined || awaySince !== null;
+    banner.textContent = why === undefined ? "" : `This page is not up to date. ${why}`;
+  }
+
+  function whyRefused(xhr) {
+    const name = body.dataset.connector;
+    if (xhr.status === 404 && name !== undefined) return `The connector ${name} no longer exists.`;
+    const error = new DOMParser().parseFromString(xhr.responseText, "text/html").querySelector(".error");
+    return error ? error.textContent : `The worker answered ${xhr.status}.`;
+  }
+
+  body.addEventListener("htmx:afterRequest", ({ detail }) => {
+    if (detail.requestConfig.verb !== "get" || !detail.xhr.status) return;
+    if (detail.xhr.status >= 400) refused.set(detail.target.id, whyRefused(detail.xhr));
+    else refused.delete(detail.target.id);
+    showRefused();
+  });
 
   // The address shows what the list shows, so that it can be shared.
   body.addEventListener("htmx:afterRequest", (event) => {
@@ -288,7 +315,14 @@
   });
 
   // Other scripts add keys: kraal.key("r", (row) => …), where `row` is the focused row or null.
-  window.kraal = { key: (name, run) => keys.set(name, run), changed, currentRow };
+  // They also ask whether the worker is away, and tell that it did not answer them.
+  window.kraal = {
+    key: (name, run) => keys.set(name, run),
+    changed,
+    currentRow,
+    isAway: () => awaySince !== null,
+    noAnswer: () => retry(1000),
+  };
 
   showTimes(document);
   requestAnimationFrame(() => setTimeout(connect)); // after the first frame, which would wait for the shared worker

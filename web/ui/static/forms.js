@@ -4,6 +4,7 @@
 
 (() => {
   const ask = document.getElementById("ask");
+  const AWAY = "Nothing was sent: the worker does not answer. What you typed stays here.";
 
   // --- questions --------------------------------------------------------------------------------------------------
 
@@ -17,8 +18,10 @@
       ask.innerHTML = await answer.text(); // made by the server, which escapes everything; the policy forbids scripts
       prepare(ask);
       ask.showModal();
-    } catch {
-      location.assign(asPage);
+    } catch (error) {
+      // What fetch throws if there was no answer; the browser's page about that would replace what is shown.
+      if (error instanceof TypeError) window.kraal.noAnswer();
+      else location.assign(asPage);
     }
   }
 
@@ -47,6 +50,9 @@
       if (url.searchParams.has("matching")) url.searchParams.delete("name"); // the filter stands for all names
       if (url.searchParams.has("matching") || url.searchParams.has("name")) question(url);
       else status(form, "Select rows first.");
+    } else if (form.method === "post" && window.kraal.isAway()) {
+      event.preventDefault(); // the browser's page about that would lose what was typed
+      status(form, AWAY);
     } else if (form.dataset.busy) {
       if (form.classList.contains("sent")) {
         event.preventDefault();
@@ -56,6 +62,12 @@
       status(form, form.dataset.busy);
       if (event.submitter) event.submitter.setAttribute("aria-busy", "true");
     }
+  });
+
+  document.addEventListener("kraal:back", () => {
+    document.querySelectorAll(".busy").forEach((each) => {
+      if (each.textContent === AWAY) each.textContent = "";
+    });
   });
 
   function status(form, text) {
