@@ -1,0 +1,100 @@
+"""Pages that stay readable: with a connector that is gone, with long names, and in windows of any width."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pytest
+import uvicorn
+from playwright.sync_api import expect
+
+from kraal.broker.broker import free_port
+from tests.integration.ui.stage.scene import page_url
+from tests.unit.web.api import Api
+from tests.unit.web.ui.activity import answers
+from tests.unit.web.ui.canned import CannedSource
+from web.ui.app import DashboardApp, standalone
+from web.ui.options import DashboardOptions
+
+if TYPE_CHECKING:
+    from tests.integration.ui.visitor import Visitor
+
+pytestmark = pytest.mark.ci
+
+LONG: Final = "a" * 240
+WIDTHS: Final = (390, 640, 900, 1280)
+"""A phone; 1280 pixels at 200 %; a tablet; a desktop."""
+TOO_WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.mark.parametrize("tab", ["", "history", "edit"])
+def test_an_open_page_tells_that_its_connector_is_gone_until_it_is_back(
+    worker: tuple[Api, str], visitor: Visitor, tab: str
+) -> None:
+    visitor.expect("404")
+    api, url = worker
+    api.herder.put("orders", {"connector.class": "x"})
+    page = visitor.open(page_url(url, "connectors", "orders", *filter(None, [tab])))
+    notice = page.locator("#old")
+    expect(notice).to_be_hidden()
+    api.herder.remove("orders")
+    expect(notice).to_have_text("This page is not up to date. The connector orders no longer exists.")
+    api.herder.put("orders", {"connector.class": "x"})
+    expect(notice).to_be_hidden()
+
+
+def test_the_config_tab_follows_changes(worker: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = worker
+    api.herder.put("orders", {"connector.class": "x"})
+    page = visitor.open(page_url(url, "connectors", "orders", "config"))
+    expect(page.locator("#config")).not_to_contain_text("added.key")
+    api.herder.put("orders", {"connector.class": "x", "added.key": "1"})
+    expect(page.locator("#config table").first).to_contain_text("added.key")
+
+
+@pytest.fixture
+def long_names() -> Iterator[str]:
+    """The URL of a dashboard on which every name and text is long and has no spaces."""
+    found = answers(LONG, LONG)
+    found["/events"]["events"][0]["kind"] = "config"  # no worker makes long ones
+    reason = {
+        "generation": 7,
+        "completed_ms": 5,
+        "leader": "http://w:1/",
+        "reason": f"new: {LONG}",
+        "delay_ms": None,
+    }
+    worker = {"url": "http://w:1/", "kind": "wildcard", "connectors": [LONG], "tasks": [f"{LONG}-0"]}
+    waiting = {"connector": LONG, "task": 0, "state": "lost", "reason": LONG}
+    found["/admin/assignments"] = {
+        "protocol": "sessioned", "generation": 7, "leader": "http://w:1/", "note": None, "rebalance": reason,
+        "rebalances": [reason], "workers": [worker], "waiting": [waiting],
+    }  # fmt: skip
+    info = {"config": found[f"/connectors/{LONG}/config"], "type": "sink"}
+    found["/connectors"] = {LONG: {"status": found[f"/connectors/{LONG}/status"], "info": info}}
+    port = free_port()
+    app = DashboardApp(CannedSource(found), DashboardOptions(worker="worker:8083"))
+    server = uvicorn.Server(uvicorn.Config(standalone(app), port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield f"http://127.0.0.1:{port}"
+    app.end_streams()
+    server.should_exit = True
+    thread.join()
+
+
+def test_no_page_is_wider_than_its_window(long_names: str, visitor: Visitor) -> None:
+    visitor.expect("ERR_CONNECTION_REFUSED")
+    page = visitor.open("about:blank")
+    tabs = ((), ("charts",), ("history",), ("logs",), ("config",), ("topics",), ("letters",), ("tasks", "0"))
+    wide = []
+    for path in [(), ("cluster",), ("events",), *(("connectors", LONG, *tab) for tab in tabs)]:
+        page.goto(page_url(long_names, *path))
+        expect(page.locator("main")).to_contain_text(LONG)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 700})
+            if page.evaluate(TOO_WIDE) > 0:
+                wide.append((*path[:1], *path[2:], width))
+    assert wide == []
