@@ -197,6 +197,10 @@ def test_what_failed_on_a_java_worker_is_restarted_and_writes_its_records(made: 
     page.get_by_role("dialog").get_by_role("button", name="Pause (2)").click()
     expect(page.locator("[data-result]")).to_contain_text("2 done")
     made.wait_for("PAUSED")
+    expect(page.locator("#away")).to_be_hidden()
+    made.java.process.stop(1.0)
+    expect(page.locator("#away")).to_contain_text("No answer from", timeout=2 * UPDATE_MS)
+    expect(page.get_by_role("link", name=MADE)).to_be_visible()  # what it knew stays readable
 
 
 @pytest.mark.slow
