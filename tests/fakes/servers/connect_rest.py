@@ -17,7 +17,7 @@ KEYS: list[tuple[str, str, bool, str | None, str, str | None, str]] = [
     ("tasks.max", "INT", False, "1", "HIGH", "Common", "Maximum <b>tasks</b>."),
     ("file", "STRING", False, None, "HIGH", None, "File <script>alert(1)</script>"),
     ("topic", "STRING", True, None, "HIGH", None, "Topic."),
-    ("passphrase", "PASSWORD", False, None, "MEDIUM", None, "Secret."),
+    ("phrase", "PASSWORD", False, None, "MEDIUM", None, "Secret."),
     ("tolerant", "BOOLEAN", False, "false", "LOW", "Errors", "Whether."),
 ]
 Answered = tuple[int, Any]

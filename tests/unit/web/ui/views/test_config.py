@@ -18,17 +18,17 @@ from web.ui.views.config import (
 
 def test_secrets_are_masked_by_name_by_type_and_in_urls() -> None:
     config = {
-        "passphrase": "x1",
+        "phrase": "x1",
         "db.password": "x2",
         "url": "jdbc:pg://me:x3@host/db",
         "topic": "t",
         "none": None,
         "e": "",
     }
-    found = {each.key: each for each in entries(config, {"passphrase"})}
-    assert [found[key].cell.text for key in ("passphrase", "db.password")] == [HIDDEN, HIDDEN]
+    found = {each.key: each for each in entries(config, {"phrase"})}
+    assert [found[key].cell.text for key in ("phrase", "db.password")] == [HIDDEN, HIDDEN]
     assert found["url"].cell.text == f"jdbc:pg://me:{HIDDEN}@host/db"
-    assert [each.key for each in found.values() if each.hidden] == ["db.password", "passphrase", "url"]
+    assert [each.key for each in found.values() if each.hidden] == ["db.password", "phrase", "url"]
     assert (found["none"].cell.kind, found["e"].cell.kind, found["topic"].cell.kind) == (
         Kind.NULL,
         Kind.EMPTY,
@@ -97,8 +97,8 @@ def test_a_config_names_its_plugins_with_the_prefixes_of_their_keys() -> None:
 
 
 def test_password_keys_get_the_prefix_of_their_plugin() -> None:
-    keys = [{"name": "basic.auth.user.info", "type": "PASSWORD"}, {"name": "x", "type": "STRING"}, "odd"]
-    assert password_keys(keys, "value.converter.") == {"value.converter.basic.auth.user.info"}  # type: ignore[arg-type]
+    keys = [{"name": "basic.auth.user", "type": "PASSWORD"}, {"name": "x", "type": "STRING"}, "odd"]
+    assert password_keys(keys, "value.converter.") == {"value.converter.basic.auth.user"}  # type: ignore[arg-type]
     assert password_keys({"error_code": 404}) == set()
 
 

@@ -146,7 +146,7 @@ def test_apply_reads_the_yaml_of_a_connector(text: str, tmp_path: Path) -> None:
 
 def test_apply_refuses_the_yaml_while_a_secret_is_masked(tmp_path: Path) -> None:
     copied = connector_yaml(
-        "c", {"name": "c", "db.password": "geheim", "passphrase": "geheim"}, declared={"passphrase"}
+        "c", {"name": "c", "db.password": "geheim", "phrase": "geheim"}, declared={"phrase"}
     )
     assert "geheim" not in copied.text
     assert copied.notes
@@ -154,7 +154,7 @@ def test_apply_refuses_the_yaml_while_a_secret_is_masked(tmp_path: Path) -> None
     path.write_text(copied.text, "utf-8")
     wants = read_wants([str(path)], [], recursive=False)
     assert wants.wanted == ()
-    assert "db.password, passphrase" in wants.faults[0]
+    assert "db.password, phrase" in wants.faults[0]
 
 
 def test_a_running_connector_has_no_initial_state_in_its_yaml() -> None:

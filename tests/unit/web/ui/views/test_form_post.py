@@ -124,9 +124,9 @@ def test_json_that_is_no_config_is_told_and_kept(written: str, problem: str) -> 
 
 
 def test_a_placeholder_left_alone_keeps_the_stored_secret() -> None:
-    stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "passphrase": "geheim", "a": "1"}
-    typed = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "passphrase": HIDDEN, "a": "2"}
-    found = restore(typed, stored, {"passphrase"})
+    stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "phrase": "geheim", "a": "1"}
+    typed = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "phrase": HIDDEN, "a": "2"}
+    found = restore(typed, stored, {"phrase"})
     assert found.config == {**stored, "a": "2"}
     assert found.errors == {}
 
@@ -157,7 +157,7 @@ def test_a_new_connector_has_no_stored_secrets() -> None:
     assert restore({"db.password": HIDDEN}, None).errors == {"db.password": (NO_SECRET,)}
 
 
-STORED = {"a": "1", "db.password": "geheim", "passphrase": "geheim"}
+STORED = {"a": "1", "db.password": "geheim", "phrase": "geheim"}
 
 
 @pytest.mark.parametrize(
@@ -165,24 +165,24 @@ STORED = {"a": "1", "db.password": "geheim", "passphrase": "geheim"}
 )
 def test_a_seal_breaks_with_any_change(other: Config) -> None:
     seals = Seals(b"key")
-    seal = seals.seal(STORED, {"passphrase"})
-    assert seals.holds(seal, dict(reversed(STORED.items())), {"passphrase"})
-    assert not seals.holds(seal, other, {"passphrase"})
+    seal = seals.seal(STORED, {"phrase"})
+    assert seals.holds(seal, dict(reversed(STORED.items())), {"phrase"})
+    assert not seals.holds(seal, other, {"phrase"})
 
 
 def test_another_worker_knows_a_seal_by_all_but_the_secrets() -> None:
-    seal = Seals(b"key").seal(STORED, {"passphrase"})
-    assert Seals(b"other").holds(seal, STORED, {"passphrase"})
-    assert not Seals(b"other").holds(seal, {**STORED, "a": "2"}, {"passphrase"})
+    seal = Seals(b"key").seal(STORED, {"phrase"})
+    assert Seals(b"other").holds(seal, STORED, {"phrase"})
+    assert not Seals(b"other").holds(seal, {**STORED, "a": "2"}, {"phrase"})
 
 
 def test_a_seal_tells_nothing_about_secrets_to_those_who_lack_the_key() -> None:
     seals = Seals(b"key")
-    one = seals.seal(STORED, {"passphrase"})
-    two = seals.seal({**STORED, "passphrase": "else", "db.password": "else"}, {"passphrase"})
+    one = seals.seal(STORED, {"phrase"})
+    two = seals.seal({**STORED, "phrase": "else", "db.password": "else"}, {"phrase"})
     assert one.split(".")[2] == two.split(".")[2]
     assert one.split(".")[1] != two.split(".")[1]
-    assert one.split(".")[1] != Seals(b"other").seal(STORED, {"passphrase"}).split(".")[1]
+    assert one.split(".")[1] != Seals(b"other").seal(STORED, {"phrase"}).split(".")[1]
 
 
 @pytest.mark.parametrize("seal", ["", ".", "a.b.c", "ä.ö.ü", "..." * 1000])
