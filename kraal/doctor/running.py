@@ -128,7 +128,7 @@ def _ask_other(target: Target, url: str) -> Worker | Finding:
             "workers.reachable", Level.SKIPPED, f"{url} tells nothing without credentials ({exc.status})"
         )
     except BadTarget:
-        return Finding("workers.reachable", Level.HINT, f"The worker id {url} is no address", fix)
+        return Finding("workers.reachable", Level.HINT, f"The worker id {url} is not an address", fix)
     except KraalError as exc:
         return Finding("workers.reachable", Level.HINT, f"A worker does not answer from here: {exc}", fix)
 

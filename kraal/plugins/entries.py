@@ -135,7 +135,7 @@ class Entry:
             raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
         if isinstance(found, type) and issubclass(found, _INTERFACES):
             return found
-        reason = f"plugin {self.name} is {found!r}, which is no plugin"
+        reason = f"plugin {self.name} is {found!r}, which is not a plugin"
         raise PluginFailed(reason, reason)
 
     @property

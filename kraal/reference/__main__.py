@@ -21,7 +21,7 @@ def main(folder: Path | None) -> None:
     """Write the pages; in the project's own folder, also remove obsolete files and write the connectors' pages."""
     if folder is None and not (ROOT / "pyproject.toml").is_file():
         sys.exit(
-            "This is no checkout of Kraal: say where to write, as in python -m kraal.reference DIRECTORY"
+            "This is not a clone of Kraal; name the directory to write to, as in python -m kraal.reference DIRECTORY"
         )
     target = folder or FOLDER
     target.mkdir(parents=True, exist_ok=True)

@@ -149,7 +149,7 @@ def _connectors() -> Page:
     return Page(
         file="connectors.md",
         title="Every connector",
-        text="What goes into the config of a connector, beside the keys of [its plugin](connector-plugins.md).",
+        text="Keys for the config of a connector, besides those of [its plugin](connector-plugins.md).",
         sections=(
             Section(title="Sources and sinks", keys=tuple(CONNECTOR), families=CONNECTOR_FAMILIES),
             Section(title="Supervision", text=_NOTE_OF_SUPERVISION, keys=tuple(SUPERVISION)),

@@ -102,7 +102,7 @@ def test_the_command_requires_a_directory_outside_of_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "ROOT", tmp_path)
-    with pytest.raises(SystemExit, match="say where to write"):
+    with pytest.raises(SystemExit, match="name the directory to write to"):
         command.main(None)
 
 

@@ -46,7 +46,7 @@ _LETTER: Final = object_of(
         },
     },
     optional=("key", "key_base64", "value", "value_base64"),
-    about="A dead letter; bytes that are no text are in a field `…_base64`.",
+    about="A dead letter; bytes that are not text are in a field `…_base64`.",
 )
 
 SHOWN: Final[Schema] = object_of(

@@ -51,7 +51,7 @@ def asks_others(services: Services, request: Request) -> bool:
 
 
 def worker_url(settings: Settings, worker: WorkerId) -> str | None:
-    """Return the URL of another worker, with this worker's scheme; None if its id is no address."""
+    """Return the URL of another worker, with this worker's scheme; None if its id is not an address."""
     if not _AUTHORITY.fullmatch(worker):
         return None
     return f"{settings.advertised_url.partition('://')[0]}://{worker}/"

@@ -64,7 +64,7 @@ def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> Listen
     if asked not in _CLIENTS:
         errors.append(invalid(at(_CLIENT_AUTH), asked, f"String must be one of: {', '.join(_CLIENTS)}"))
     if tls is not None and tls.identity is None:
-        only = f"; ssl.* does not count beside keys that begin with {prefix}" if at("") else ""
+        only = f"; ssl.* has no effect next to keys that start with {prefix}" if at("") else ""
         errors.append(invalid(at("ssl.keystore.location"), None, f"HTTPS listeners need a key store{only}"))
     if tls is not None and tls.trusted is None and _CLIENTS.get(asked):
         reason = f"{at(_CLIENT_AUTH)}={asked} needs the certificates of those who vouch for clients"

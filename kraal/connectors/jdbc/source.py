@@ -46,7 +46,7 @@ class Mark:
         """Parse a stored offset. Raises ValueError for an invalid one."""
         number, stamp = offset.get("incrementing"), offset.get("timestamp")
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-            raise ValueError(f"the stored offset's incrementing is {number!r}, which is no whole number")
+            raise ValueError(f"the stored offset's incrementing is {number!r}, which is not a whole number")
         if stamp is not None and not (isinstance(stamp, str) and _TIME.fullmatch(stamp)):
             raise ValueError(f"the stored offset's timestamp is {stamp!r}, not as 2026-01-31 12:00:00.5")
         return Mark(number, stamp)
@@ -230,5 +230,5 @@ def _bare(name: str) -> str:
 def _parse_integer(text: str, table: str, column: str | None) -> int:
     number, _, rest = text.partition(".")
     if rest.strip("0") or not re.fullmatch(r"-?\d+", number):
-        raise ValueError(f"the column {column} of {table} has {text}, which is no whole number")
+        raise ValueError(f"the column {column} of {table} has {text}, which is not a whole number")
     return int(number)

@@ -147,7 +147,7 @@ def assigned_of(text: str) -> list[TopicPartition]:
     for each in filter(None, map(str.strip, text.split(","))):
         topic, dash, number = each.rpartition("-")
         if not dash or not number.isdecimal():
-            raise ValueError(f"{each} in task.assigned.partitions is no partition; one is TOPIC-NUMBER")
+            raise ValueError(f"{each} in task.assigned.partitions is not a partition; expected TOPIC-NUMBER")
         found.append(TopicPartition(topic, int(number)))
     return found
 

@@ -82,7 +82,7 @@ def ddl(name: str, value: object) -> str | None:
     try:
         columns_of(str(value))
     except ValueError as exc:
-        return invalid(name, value, f"it is no schema in Spark's DDL: {exc}")
+        return invalid(name, value, f"it is not a schema in Spark's DDL: {exc}")
     return None
 
 
@@ -94,7 +94,7 @@ def identifiers(name: str, value: object) -> str | None:
             return invalid(
                 name,
                 value,
-                f"{each!r} is no name of a table or a column; names with other letters need quotes",
+                f"{each!r} is not a name of a table or a column; names with other letters need quotes",
             )
     return None
 
@@ -187,7 +187,7 @@ def _check_access(path: str, mode: int, verb: str) -> None:
     if not Path(path).exists():
         raise ValueError(f"{path} does not exist on this worker")
     if not Path(path).is_dir():
-        raise ValueError(f"{path} is no directory")
+        raise ValueError(f"{path} is not a directory")
     if not os.access(path, mode):
         raise ValueError(f"{path} cannot be {verb} by this worker")
 

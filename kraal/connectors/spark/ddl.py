@@ -117,7 +117,7 @@ def _columns(text: _Text, *, nested: bool, depth: int) -> dict[str, str]:
         if text.takes("word", "not") and not text.takes("word", "null"):
             raise ValueError(f"NULL is missing after NOT, of the column {name}")
         if text.takes("word", "comment") and text.take()[0] != "text":
-            raise ValueError(f"the comment of the column {name} is no text in single quotes")
+            raise ValueError(f"the comment of the column {name} is not a text in single quotes")
         if not text.takes("sign", ","):
             return found
 

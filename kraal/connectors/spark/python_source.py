@@ -44,7 +44,7 @@ def data_source_class(name: str) -> type[DataSource]:
         raise ValueError(f"the Python Data Source {name} cannot be imported: {exc}") from exc
     if not (isinstance(found, type) and issubclass(found, DataSource)):
         raise ValueError(
-            f"{name} is no Python Data Source: it is no subclass of pyspark.sql.datasource.DataSource"
+            f"{name} is not a Python Data Source: it is not a subclass of pyspark.sql.datasource.DataSource"
         )
     return found
 

@@ -80,6 +80,6 @@ def check_checkpoint(checkpoint: str, stored: Place | None) -> None:
         return
     raise CheckpointLost(
         f"checkpoint.location={checkpoint} does not have batch {stored.batch} of the query {stored.query}, which this "
-        "connector has written last. Is it on storage that every worker sees? To begin anew, stop the connector, "
+        "connector has written last. Is it on storage that every worker sees? To start over, stop the connector, "
         "delete the directory, and reset the connector's offsets"
     )

@@ -102,7 +102,7 @@ class VerifiableSourceTask(SourceTask):
         stored = offsets.get(SourcePartition.of({ID: self._task}))
         seqno = -1 if not stored else stored.get(SEQNO)
         if isinstance(seqno, bool) or not isinstance(seqno, int):
-            raise ValueError(f"the stored offset's {SEQNO} is {seqno!r}, which is no whole number")
+            raise ValueError(f"the stored offset's {SEQNO} is {seqno!r}, which is not a whole number")
         self._first = self._next = seqno + 1
         self._began = self._clock()
         log.info(

@@ -52,7 +52,7 @@ def test_a_sound_kraal_worker_is_only_read(worker: Connect) -> None:
         "connectors.failed": Level.OK,
         "connectors.stalled": Level.OK,
         "connectors.plugins": Level.OK,
-        "workers.reachable": Level.HINT,  # and its id is no address
+        "workers.reachable": Level.HINT,  # and its id is not an address
         "workers.versions": Level.OK,
     }
     assert "Kraal" in one(found, "worker.reachable").what

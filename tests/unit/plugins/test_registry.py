@@ -129,7 +129,7 @@ def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest
 
 def test_a_class_that_is_not_a_plugin_cannot_be_registered() -> None:
     found = Registry([Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
-    with pytest.raises(PluginFailed, match="which is no plugin"):
+    with pytest.raises(PluginFailed, match="which is not a plugin"):
         found.converter_class("a.Odd")
 
 

@@ -59,7 +59,7 @@ def test_one_key_with_the_prefix_and_only_those_count(tmp_path: Path, prefix: st
     (error,) = errors_of({**store(tmp_path), f"{prefix}ssl.enabled.protocols": "TLSv1.3"}, prefix)
     assert error == (
         f"Invalid value null for configuration {prefix}ssl.keystore.location: HTTPS listeners need a key store; "
-        f"ssl.* does not count beside keys that begin with {prefix}"
+        f"ssl.* has no effect next to keys that start with {prefix}"
     )
 
 

@@ -77,7 +77,7 @@ def test_partitions_are_dealt_out_as_java_deals_them() -> None:
     assert [len(share) for share in distribute(partitions[:2], 5)] == [1, 1]
     assert distribute([], 3) == []
     assert assigned_of("a-b-12, c-0") == [TopicPartition("a-b", 12), TopicPartition("c", 0)]
-    with pytest.raises(ValueError, match=r"nothing in task\.assigned\.partitions is no partition"):
+    with pytest.raises(ValueError, match=r"nothing in task\.assigned\.partitions is not a partition"):
         assigned_of("nothing")
 
 

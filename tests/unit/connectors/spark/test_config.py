@@ -66,10 +66,10 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
         (
             source(spark_format="json", spark_schema="id INTT"),
             {
-                "spark.schema": "Invalid value id INTT for configuration spark.schema: it is no schema in Spark's DDL: "
-                "the column id has the unknown type INTT; there are boolean, tinyint, smallint, int, bigint, float, "
-                "double, decimal(p,s), string, char(n), varchar(n), binary, date, timestamp, timestamp_ntz, array<…>, "
-                "map<…,…>, struct<name: type, …>"
+                "spark.schema": "Invalid value id INTT for configuration spark.schema: it is not a schema in Spark's "
+                "DDL: the column id has the unknown type INTT; there are boolean, tinyint, smallint, int, bigint, "
+                "float, double, decimal(p,s), string, char(n), varchar(n), binary, date, timestamp, timestamp_ntz, "
+                "array<…>, map<…,…>, struct<name: type, …>"
             },
         ),
         (
@@ -96,7 +96,7 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
         (
             source(spark_format="jdbc", path="", jdbc_tables="a;b", jdbc_mode="timestamp"),
             {
-                "jdbc.tables": "Invalid value [a;b] for configuration jdbc.tables: 'a;b' is no name of a table or a "
+                "jdbc.tables": "Invalid value [a;b] for configuration jdbc.tables: 'a;b' is not a name of a table or a "
                 "column; names with other letters need quotes",
                 "jdbc.timestamp.column": "Invalid value null for configuration jdbc.timestamp.column: it is required "
                 "with jdbc.mode=timestamp",
@@ -171,7 +171,7 @@ def test_finds_the_errors_of_a_sink(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     path = str(tmp_path / "file")
     assert errors(SPARK_SINK, {**good, "path": path, "metadata.columns": "offset,value"}) == {
-        "path": f"Invalid value {path} for configuration path: {path} is no directory",
+        "path": f"Invalid value {path} for configuration path: {path} is not a directory",
         "metadata.columns": "Invalid value [offset, value] for configuration metadata.columns: Each entry must be "
         "one of, and none twice: topic, partition, offset, timestamp, key",
     }

@@ -195,7 +195,7 @@ def test_the_driver_is_known_by_the_address() -> None:
 
 def test_only_data_sources_are_made() -> None:
     assert data_source_class("tests.fakes.spark.data_sources:Few").name() == "Few"
-    with pytest.raises(ValueError, match="os:system is no Python Data Source"):
+    with pytest.raises(ValueError, match="os:system is not a Python Data Source"):
         data_source_class("os:system")
     with pytest.raises(ValueError, match=r"no\.such:Thing cannot be imported"):
         data_source_class("no.such:Thing")

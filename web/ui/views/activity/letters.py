@@ -27,7 +27,7 @@ class Bytes:
     """A key, a value or a header's value."""
 
     text: str
-    """As text; base64 of bytes that are no text."""
+    """As text; base64 of bytes that are not text."""
     kind: str
     """`text`, `base64` or `null`."""
     full: int | None = None
