@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
 
 from kraal.config.spark_master import MASTER, is_local
 from kraal.core.errors import KraalError
@@ -52,6 +54,18 @@ _WATCH_S = 2.0
 """How often the cluster is looked at."""
 _LAST_BYTES = 16_384
 """Number of bytes read from the end of a JVM's output when it has ended."""
+
+
+class _CallsCutOff(logging.Filter):
+    """Drops py4j's tracebacks of calls that were under way when a JVM was ended on purpose; the callers get errors."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.msg != "Exception while sending command."
+
+
+CALLS_CUT_OFF: Final = _CallsCutOff()
+"""For the root logger, which py4j uses for these lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +152,7 @@ class Session:
     def close(self, timeout_s: float) -> None:
         """Stop Spark and certainly its JVM; waits for about `timeout_s` at most."""
         self._closing.set()
+        logging.getLogger().addFilter(CALLS_CUT_OFF)
         deadline = time.monotonic() + timeout_s
         spark, process = self._spark, self._process
         if spark is not None:
