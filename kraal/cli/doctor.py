@@ -15,6 +15,7 @@ from kraal.client.command import output_option
 from kraal.client.output import emit, say
 from kraal.client.target import BadTarget, Target, parse_target
 from kraal.client.terminal.colors import painted
+from kraal.core.printable import counted
 from kraal.core.progress import Progress
 from kraal.core.secrets import secrets
 from kraal.doctor.finding import Finding, Level
@@ -110,8 +111,4 @@ def _print(found: Sequence[Finding]) -> None:
         if each.fix and (following is None or (following.id, following.fix) != (each.id, each.fix)):
             say(secrets.scrub(f"{'':<{wide + 11}}{each.fix}"))
     worst = [each.level for each in found]
-    say(f"{_counted(worst.count(Level.ERROR), 'error')}, {_counted(worst.count(Level.WARNING), 'warning')}")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    say(f"{counted(worst.count(Level.ERROR), 'error')}, {counted(worst.count(Level.WARNING), 'warning')}")

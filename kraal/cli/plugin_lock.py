@@ -20,6 +20,7 @@ from kraal.client.wait import fetch
 from kraal.config.connector.java_plugins import PATH
 from kraal.config.worker.keys import PLUGINS_LOCK
 from kraal.core.errors import HINT, KraalError
+from kraal.core.printable import counted
 from kraal.core.progress import Progress
 from kraal.plugin_lock import change
 from kraal.plugin_lock.jars import archive_of
@@ -209,8 +210,8 @@ def _print_change(path: Path, done: change.Change) -> None:
         say(f"{path}: no changes")
         return
     say(
-        f"{path}: {len(done.lock.jars)} jars, {len(done.lock.wheels)} wheels, {len(done.lock.java)} Java plugins. "
-        "Restart the workers with these properties:"
+        f"{path}: {counted(len(done.lock.jars), 'jar')}, {counted(len(done.lock.wheels), 'wheel')}, "
+        f"{counted(len(done.lock.java), 'Java plugin')}. Restart the workers with these properties:"
     )
     say(f"{PLUGINS_LOCK}={path}")
     if done.lock.java:

@@ -36,3 +36,8 @@ def first_of(texts: Sequence[str], most: int) -> str:
     """Return the first `most` texts as a list, with the number of the others: `a, b and 3 more`."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 worker`, `2 workers`, `1,200 workers`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Final
 
 from kraal.core.ids import Json
+from kraal.core.printable import counted
 from web.ui.views.copy_as import Request
-from web.ui.views.texts import MOST_NAMES, counted, listed
+from web.ui.views.texts import MOST_NAMES, listed
 
 TYPE_THE_NUMBER: Final = MOST_NAMES
 """To delete more connectors than this, their number must be typed."""

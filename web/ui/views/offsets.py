@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NoReturn
 
 from kraal.core.ids import Json
-from web.ui.views.texts import counted
+from kraal.core.printable import counted
 
 PARTITION: Final = "p."
 """Prefix of the hidden input with a row's partition, as JSON."""

@@ -40,11 +40,6 @@ def cut(text: str, most: int) -> str:
     return f"{head}\n… {len(text) - len(head) - len(tail):,} characters …\n{tail}"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return `1 task`, `4 tasks`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def listed(names: Sequence[str]) -> str:
     """Return names for a sentence: `a`, `a and b`, `a, b and c`; of more than ten the first ones and the number."""
     if len(names) > MOST_NAMES:

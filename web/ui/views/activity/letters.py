@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.ids import Json
+from kraal.core.printable import counted
 from kraal.core.traces import root_cause
 from web.ui.views.commands import Confirmation, Result
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping, maps, number, text, whole
-from web.ui.views.texts import counted, listed
+from web.ui.views.texts import listed
 
 SHOWN: Final = 20
 MOST_SHOWN: Final = 100

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.ids import Json
+from kraal.core.printable import counted
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping, maps, text, texts, whole
-from web.ui.views.texts import counted
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 """Levels that the page filters by and sets, the most detailed first."""

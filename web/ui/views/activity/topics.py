@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kraal.core.printable import counted
 from web.ui.views.activity.letters import TOPIC_KEY
 from web.ui.views.commands import Confirmation
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping, texts
-from web.ui.views.texts import counted
 
 _PATTERN_KEY: Final = "topics.regex"
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from web.ui.views.texts import counted, cut, listed, plain_text
+from kraal.core.printable import counted
+from web.ui.views.texts import cut, listed, plain_text
 
 
 def test_html_of_documentation_becomes_lines_of_text() -> None:
