@@ -178,7 +178,7 @@ class Session:
             try:
                 spark = self._launch()
             except BaseException as error:
-                why = f"Failed to start Spark; it is tried again: {start_failure(error)}"
+                why = f"Failed to start Spark, retrying: {start_failure(error)}"
                 if not self._closing.is_set():
                     log.warning("%s", why, exc_info=None if isinstance(error, KraalError) else error)
                     self._distrust_archive()
