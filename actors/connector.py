@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
-from actors.instances.failure_lines import log_failure
+from actors.instances.state_lines import log_change
 from actors.instances.plugin_calls import plugin_code, trace_of
 from actors.messages.herder import InstanceChanged, TaskConfigsMade
 from actors.messages.instances import (
@@ -276,14 +276,13 @@ class Connector:
 
     def _fail(self, trace: str) -> None:
         self._phase = _Phase.FAILED
-        log_failure(self._name, trace)
         self._report(State.FAILED, trace)
 
     def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
         version = None if self._plugin is None else self._plugin.version
         if state is not State.RUNNING:
             self._made = None
-        self._said = InstanceChanged(
+        now = InstanceChanged(
             instance=self._name,
             incarnation=self._incarnation,
             state=state,
@@ -291,4 +290,6 @@ class Connector:
             version=version,
             stopped=stopped,
         )
-        self._worker.tell(self._said)
+        log_change(self._said, now)
+        self._said = now
+        self._worker.tell(now)

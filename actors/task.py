@@ -19,7 +19,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
-from actors.instances.failure_lines import log_failure
+from actors.instances.state_lines import log_change
 from actors.instances.source_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
 from actors.instances.task_metrics import count
 from actors.messages.herder import InstanceChanged, TopicsSeen
@@ -354,9 +354,7 @@ class Task:
         self, state: State, trace: str | None = None, *, stopped: bool = False, recovers: bool = False
     ) -> None:
         self._meter.state(state)
-        if state is State.FAILED:
-            log_failure(self._task, trace or "", recovers=recovers)
-        self._said = InstanceChanged(
+        now = InstanceChanged(
             instance=self._task,
             incarnation=self._incarnation,
             state=state,
@@ -365,4 +363,6 @@ class Task:
             stopped=stopped,
             recovers=recovers,
         )
-        self._worker.tell(self._said)
+        log_change(self._said, now)
+        self._said = now
+        self._worker.tell(now)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
-from actors.instances.failure_lines import log_failure
+from actors.instances.state_lines import log_failure
 from actors.messages.herder import InstanceChanged, TaskConfigsMade, TopicsSeen, WorkerReport
 from actors.messages.instances import CancelInstance, ReportAgain, SetTarget, StopInstance
 from actors.messages.supervisor import Release, Supervise

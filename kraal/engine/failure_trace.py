@@ -20,11 +20,11 @@ LIMIT = 8_000
 
 _NOISE = re.compile(
     r"""^\s*(?:at\ (?:py4j|java\.base|java\.|jdk\.internal|scala\.|org\.apache\.spark\.)"""
-    r"""|File\ ".*/(?:py4j/|pyspark/errors/exceptions/captured\.py|kraal/spark/)"""
+    r"""|File\ ".*/(?:py4j/|pyspark/errors/exceptions/captured\.py)"""
     r"""|Driver\ stacktrace:|\.\.\.\ \d+\ more)""",
     re.VERBOSE,
 )
-"""Frames of the bridge, of Spark and of Kraal, which are the same in every trace."""
+"""Frames of the bridge and of Spark, which are the same in every trace."""
 _WRAPPED = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")

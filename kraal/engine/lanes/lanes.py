@@ -110,7 +110,7 @@ class Lanes:
     def put(self, batch: PendingBatch) -> None:
         """Send a plain batch; `batch.done` receives its result on the lane's or a pool's thread.
 
-        A batch without records is done at once, on this thread: the lane reports the batches of the records that it gets.
+        A batch without records is done at once, on this thread: the lane reports batches by the records that it gets.
         """
         if not batch.table.num_rows:
             batch.done(batch.result())

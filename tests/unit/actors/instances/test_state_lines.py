@@ -1,4 +1,4 @@
-"""A failure is one line at ERROR of the instance that failed: with the cause, and with what to do."""
+"""A change of state is a line of the instance; a failure is one at ERROR, with the cause, and with what to do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.messages.herder import RestartTask
-from kraal.core.ids import ConnectorName, TaskId
+from actors.messages.herder import RestartTask, SetTargetState
+from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.logging import Who
 from kraal.core.secrets import secrets
 from kraal.core.traces import LONGEST
@@ -39,8 +39,23 @@ def lines(caplog: pytest.LogCaptureFixture, level: int = logging.ERROR) -> list[
     return [
         (record.__dict__["connector"], record.__dict__["task"], record.getMessage())
         for record in caplog.records
-        if record.levelno == level and record.name == "actors.instances.failure_lines"
+        if record.levelno == level and record.name == "actors.instances.state_lines"
     ]
+
+
+def test_each_state_is_a_line_of_its_instance_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    worker = made(**{"tasks.max": "1"})
+    worker.crash("herder")  # everything is reported again
+    worker.advance(1)
+    for target in (TargetState.PAUSED, TargetState.STARTED, TargetState.STOPPED):
+        worker.ask(SetTargetState(name=NAME, target=target))
+        worker.run()
+    of_connector = [f"Connector num bers is {state}" for state in ("RUNNING", "PAUSED", "RUNNING", "STOPPED")]
+    of_task = [f"Task num bers-0 {what}" for what in ("is RUNNING", "is PAUSED", "is RUNNING", "has stopped")]
+    found = lines(caplog, logging.INFO)
+    assert [line for line in found if line[1] is None] == [(NAME, None, text) for text in of_connector]
+    assert [line for line in found if line[1] is not None] == [(NAME, 0, text) for text in of_task]
 
 
 def test_a_task_s_failure_names_cause_and_remedy_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,62 @@
+"""Log lines about the states of connectors and tasks; of failures: what failed, why, and what to do."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from kraal.core.ids import State, TaskId
+from kraal.core.logging import working_for
+from kraal.core.printable import printable
+from kraal.core.secrets import secrets
+from kraal.core.traces import LONGEST, root_cause
+
+if TYPE_CHECKING:
+    from actors.messages.herder import InstanceChanged
+    from kraal.core.ids import Instance
+
+log = logging.getLogger(__name__)
+
+
+def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
+    """Log the state of an instance, as a line of that instance, unless it said the same before."""
+    if now.state is State.FAILED and not now.stopped:
+        log_failure(now.instance, now.trace or "", recovers=now.recovers)
+        return
+    if before is not None and (before.state, before.trace) == (now.state, now.trace):
+        return
+    kind = _kind(now.instance)
+    with working_for(f"{kind} {now.instance}"):
+        if now.stopped:
+            log.info("%s %s has stopped", kind.title(), now.instance)
+        elif now.trace is None:
+            log.info("%s %s is %s", kind.title(), now.instance, now.state)
+        else:
+            log.info("%s %s is %s: %s", kind.title(), now.instance, now.state, printable(now.trace))
+
+
+def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
+    """Log that an instance has failed, as a line of that instance. `recovers`: it continues without a restart."""
+    cause = printable(root_cause(secrets.scrub(trace), LONGEST)).rstrip(".: ")
+    if isinstance(instance, TaskId):
+        path = f"{_path(instance.connector)}/tasks/{instance.task}"
+    else:
+        path = _path(instance)
+    kind = _kind(instance)
+    with working_for(f"{kind} {instance}"):
+        if recovers:
+            log.warning("%s %s is interrupted and will continue by itself: %s", kind.title(), instance, cause)
+            return
+        log.error(
+            "%s %s failed: %s. It stays FAILED until it is restarted (POST %s/restart); its status has the whole trace",
+            *(kind.title(), instance, cause, path),
+        )
+
+
+def _kind(instance: Instance) -> str:
+    return "task" if isinstance(instance, TaskId) else "connector"
+
+
+def _path(name: str) -> str:
+    return f"/connectors/{quote(name, safe='')}"
