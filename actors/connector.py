@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
-from actors.instances.state_lines import log_change
 from actors.instances.plugin_calls import plugin_code, trace_of
+from actors.instances.state_lines import log_change
 from actors.messages.herder import InstanceChanged, TaskConfigsMade
 from actors.messages.instances import (
     CancelInstance,

@@ -19,8 +19,8 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
-from actors.instances.state_lines import log_change
 from actors.instances.source_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
+from actors.instances.state_lines import log_change
 from actors.instances.task_metrics import count
 from actors.messages.herder import InstanceChanged, TopicsSeen
 from actors.messages.instances import (

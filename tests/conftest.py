@@ -9,12 +9,16 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from kraal.broker.broker import Broker, free_port
 from kraal.core.secrets import secrets
 
 MARGIN_S = 5.0
 """How long before its time-out a test's stacks are printed."""
+
+settings.register_profile("kraal", deadline=None)  # a busy machine exceeds any
+settings.load_profile("kraal")
 
 _stderr = pytest.StashKey[int]()
 

@@ -39,10 +39,6 @@ def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
 def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
     """Log that an instance has failed, as a line of that instance. `recovers`: it continues without a restart."""
     cause = printable(root_cause(secrets.scrub(trace), LONGEST)).rstrip(".: ")
-    if isinstance(instance, TaskId):
-        path = f"{_path(instance.connector)}/tasks/{instance.task}"
-    else:
-        path = _path(instance)
     kind = _kind(instance)
     with working_for(f"{kind} {instance}"):
         if recovers:
@@ -50,7 +46,7 @@ def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> No
             return
         log.error(
             "%s %s failed: %s. It stays FAILED until it is restarted (POST %s/restart); its status has the whole trace",
-            *(kind.title(), instance, cause, path),
+            *(kind.title(), instance, cause, _path(instance)),
         )
 
 
@@ -58,5 +54,7 @@ def _kind(instance: Instance) -> str:
     return "task" if isinstance(instance, TaskId) else "connector"
 
 
-def _path(name: str) -> str:
-    return f"/connectors/{quote(name, safe='')}"
+def _path(instance: Instance) -> str:
+    if isinstance(instance, TaskId):
+        return f"{_path(instance.connector)}/tasks/{instance.task}"
+    return f"/connectors/{quote(instance, safe='')}"

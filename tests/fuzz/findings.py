@@ -83,7 +83,6 @@ def from_bytes(
     @seed(seed_)
     @settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],

@@ -199,7 +199,6 @@ def test_the_c_library_is_quick_with_what_it_may_get(text: str) -> None:
 
 @settings(
     max_examples=300,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     derandomize=True,

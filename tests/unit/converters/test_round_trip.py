@@ -147,7 +147,7 @@ def configured(converter: Converter, **config: str) -> Converter:
 CONVERTERS = [configured(JsonConverter(), decimal_format=each) for each in ("BASE64", "NUMERIC")]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_json_with_a_schema_is_read_as_it_was_written(data: st.DataObject) -> None:
     schema, values = data.draw(typed())
@@ -176,7 +176,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PLAIN)
 def test_json_without_a_schema_is_read_as_it_was_written(value: Any) -> None:
     for enabled in ("true", "false"):
@@ -207,7 +207,7 @@ def test_other_converters_read_what_they_wrote(
 ) -> None:
     converter = configured(make())
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(st.none() | values)
     def check(value: Any) -> None:
         found, read = converter.decode("t", converter.encode("t", schema, value))
@@ -217,7 +217,7 @@ def test_other_converters_read_what_they_wrote(
     check()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.text(st.sampled_from('[]{}:,"\\ -+.eE012TZ:anull\u0661') | st.characters(exclude_categories=["Cs"]))
 )

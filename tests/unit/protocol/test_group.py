@@ -252,13 +252,13 @@ def assignments(draw: st.DrawFn, version: int) -> GroupAssignment:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 3).flatmap(assignments))
 def test_an_assignment_survives_the_wire(value: GroupAssignment) -> None:
     assert decode_assignment(encode_assignment(value)) == value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), st.integers(0, 3), names, st.integers(-1, 2**63 - 1))
 def test_metadata_survive_the_wire(data: st.DataObject, version: int, url: str, offset: int) -> None:
     allocation = data.draw(st.none() | assignments(version)) if version else None
@@ -269,7 +269,7 @@ def test_metadata_survive_the_wire(data: st.DataObject, version: int, url: str, 
     assert decode_metadata(encode_metadata(value)) == value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=80))
 def test_garbage_raises_nothing_but_protocol_errors(data: bytes) -> None:
     for read in (decode_assignment, decode_metadata):

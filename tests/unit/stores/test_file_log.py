@@ -232,7 +232,7 @@ def test_one_thread_may_read_while_another_appends(path: Path) -> None:
 entries = st.builds(Entry, st.sampled_from(["a", "b", "c"]), st.none() | st.binary(max_size=5))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=st.lists(st.lists(st.lists(entries, min_size=1, max_size=4), max_size=4), max_size=4))
 def test_any_history_of_runs_keeps_each_keys_latest_value(
     tmp_path: Path, runs: list[list[list[Entry]]]

@@ -24,7 +24,6 @@ from kraal.transforms.flatten import FlattenValue
 UTC = dt.UTC
 CALM = settings(
     max_examples=50,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,

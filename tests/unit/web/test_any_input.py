@@ -28,7 +28,6 @@ CREATE_REQUESTS = st.fixed_dictionaries(
 SETTINGS = Settings(advertised_url="http://worker:8083/")
 calm = settings(
     max_examples=150,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,

@@ -140,7 +140,6 @@ LINE_CHAINS = (chained({"type": "HoistField$Value", "field": "line"}, INSERT), c
 CALM = settings(
     max_examples=2,  # the first is the simplest there is, and passed over; the other has many rows
     phases=[Phase.generate],  # to shrink what fails would take a job for each try
-    deadline=None,
     database=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

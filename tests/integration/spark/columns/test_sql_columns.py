@@ -98,7 +98,6 @@ def same(left: Any, right: Any) -> bool:
 @settings(
     max_examples=2,  # the first is the simplest there is, and passed over; the other has many rows
     phases=[Phase.generate],
-    deadline=None,
     database=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

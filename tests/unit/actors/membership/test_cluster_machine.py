@@ -285,7 +285,6 @@ ClusterMachine.TestCase.settings = settings(
     max_examples=60,
     stateful_step_count=25,
     derandomize=True,
-    deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],

@@ -165,7 +165,7 @@ def happen(group: Group, event: tuple[str, int]) -> None:
             group.converge()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(max_delays, histories)
 def test_any_history_ends_with_everything_running_once_and_evenly(
     max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]]
@@ -180,7 +180,7 @@ def test_any_history_ends_with_everything_running_once_and_evenly(
     check_converged(group)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(max_delays, histories, st.integers(0, 9))
 def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
     max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]], number: int
@@ -201,7 +201,7 @@ def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
     check_converged(group)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     max_delays,
     st.dictionaries(st.integers(0, 9).map(lambda n: ConnectorName(f"c{n}")), st.integers(0, 9)),
@@ -220,7 +220,7 @@ def test_in_balance_nothing_moves_whoever_leads(
     assert (group.workers, outcome.delay_ms) == (before, 0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(histories)
 def test_the_assignment_depends_only_on_its_input(
     history: list[tuple[list[tuple[str, int]], frozenset[int]]],

@@ -166,7 +166,7 @@ def group_of(max_delay_ms: int) -> Group:
 History = list[tuple[list[tuple[str, object]], frozenset[int]]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(max_delays, histories, some_lists)
 def test_any_history_ends_with_every_job_in_its_place(
     max_delay_ms: int, history: History, listed: frozenset[Job]
@@ -183,7 +183,7 @@ def test_any_history_ends_with_every_job_in_its_place(
     check_settled(group)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(max_delays, histories, st.integers(0, 9), some_lists)
 def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
     max_delay_ms: int, history: History, number: int, listed: frozenset[Job]
@@ -208,7 +208,7 @@ def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
     check_settled(group)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(max_delays, histories)
 def test_without_static_workers_it_is_the_sessioned_protocol_round_by_round(
     max_delay_ms: int, history: History
@@ -232,7 +232,7 @@ A_STATIC_WORKER_MISSES_A_REVOCATION: History = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(max_delays, histories)
 @example(1, A_STATIC_WORKER_MISSES_A_REVOCATION)
 def test_wildcard_work_is_that_of_a_sessioned_group_of_the_wildcard_workers_alone(
@@ -278,7 +278,7 @@ def _wildcard(how: object) -> object:
     return how
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(max_delays, histories)
 def test_the_assignment_depends_only_on_its_input(max_delay_ms: int, history: History) -> None:
     one, other = group_of(max_delay_ms), group_of(max_delay_ms)

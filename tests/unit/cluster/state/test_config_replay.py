@@ -211,7 +211,7 @@ histories = st.lists(st.tuples(names, values), max_size=40).map(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(log=histories, cut=st.integers(1, 5))
 def test_a_replay_in_one_batch_comes_to_the_same_as_one_by_one(log: list[Record], cut: int) -> None:
     whole = apply_config(ClusterState(), log)
@@ -225,7 +225,7 @@ def test_a_replay_in_one_batch_comes_to_the_same_as_one_by_one(log: list[Record]
     assert tuple(events) == whole.events
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(log=histories)
 def test_a_compacted_file_comes_to_the_same_state(log: list[Record]) -> None:
     whole = apply_config(ClusterState(), log).state

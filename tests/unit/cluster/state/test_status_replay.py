@@ -212,7 +212,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(entries=st.lists(steps, max_size=30), cut=st.integers(1, 4))
 def test_a_replay_in_one_batch_comes_to_the_same_as_one_by_one(entries: list[Entry], cut: int) -> None:
     records = log(*entries)

@@ -35,7 +35,7 @@ def as_bytes(array: object) -> list[bytes]:
 
 
 @given(TEXT)
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_cuts_like_the_naive_one(data: bytes) -> None:
     found, used = lines.cut(data)
     assert (as_bytes(found), used) == naive(data)
@@ -43,7 +43,7 @@ def test_cuts_like_the_naive_one(data: bytes) -> None:
 
 
 @given(TEXT, st.integers(1, 9))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_reads_the_same_lines_whatever_the_chunks(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, chunk: int
 ) -> None:
@@ -59,7 +59,7 @@ def test_reads_the_same_lines_whatever_the_chunks(
 
 
 @given(TEXT, st.data())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_ranges_end_where_lines_end(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, draw: st.DataObject
 ) -> None:

@@ -225,7 +225,7 @@ BOTH = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RECORDS)
 def test_records_come_back_as_they_went(values: dict[str, Any]) -> None:
     for encode, decode in BOTH:

@@ -379,14 +379,14 @@ ENCODE = WORD.encoder(ANY, WORD.described(ANY).schema, {})
 DECODE = WORD.decoder(WORD.described(ANY).schema, {}, lambda _: None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RECORDS)
 def test_records_come_back_as_they_went(values: dict[str, Any]) -> None:
     found = DECODE(b"\0\0\0\0\1" + ENCODE(Struct(ANY, values)))[1]
     assert shown(found.values) == shown({"a": [], "m": {}, **values})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(some.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with suppress(SerializationException, DataException):

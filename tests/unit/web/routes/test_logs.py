@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kraal.cluster.state.statuses import ConnectorStatuses
@@ -200,7 +200,6 @@ class TestOfAGroup:
 IDS = st.sets(st.integers(1, 60), max_size=25)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["a:1", "b:2", "c:3"]), IDS, min_size=1), st.integers(1, 7))
 def test_reading_page_by_page_gives_every_line_once(ids: dict[str, set[int]], limit: int) -> None:
     def line(at: int) -> dict[str, Any]:
@@ -219,7 +218,6 @@ def test_reading_page_by_page_gives_every_line_once(ids: dict[str, set[int]], li
     assert sorted(seen) == sorted((worker, at) for worker, known in ids.items() for at in known)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 400_000), max_size=12), st.sampled_from(["latest", "first"]))
 def test_a_merged_answer_is_bounded_and_has_the_latest_or_the_first(sizes: list[int], which: str) -> None:
     latest = which == "latest"

@@ -115,7 +115,7 @@ async def status_of(method: str, raw_path: bytes, query: bytes, body: bytes) -> 
     return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(targets(), PAIRS, st.one_of(PAIRS.map(encoded), st.binary(max_size=30)))
 async def test_no_request_makes_it_fail(
     target: tuple[str, bytes], query: list[tuple[str, str]], body: bytes
