@@ -25,8 +25,14 @@ Then = Callable[[], None]
 class _Wait:
     reply: Reply[Any]
     then: Then
-    keys: frozenset[str]
+    keys: frozenset[str] = frozenset()
     """Keys of the records."""
+
+    def go_on(self) -> None:
+        try:
+            self.then()
+        except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
+            self.reply.fail(error)
 
 
 class PendingWrites:
@@ -40,6 +46,8 @@ class PendingWrites:
         self._unplaced: dict[int, _Wait] = {}
         self._placed: list[tuple[int, int, _Wait]] = []
         self._tie = itertools.count()
+        self._behind: list[tuple[str, _Wait]] = []
+        """Requests that wait until no record with this key is under way."""
         self._next_offset = 0
         """All records before this offset have been read."""
 
@@ -53,6 +61,11 @@ class PendingWrites:
         """Return whether a record with this key is being written, or is written and not read yet."""
         placed = (wait for _, _, wait in self._placed)
         return any(key in wait.keys for wait in (*self._unplaced.values(), *placed))
+
+    def behind(self, key: str, reply: Reply[Any], then: Then) -> None:
+        """Call `then` once `has` is False for the key; `reply` fails with what it raises."""
+        self._behind.append((key, _Wait(reply, then)))
+        self._go_on()
 
     def token(self) -> int:
         """Return a token for a write without a waiting request."""
@@ -70,6 +83,7 @@ class PendingWrites:
         wait = self._unplaced.pop(token, None)
         if wait is not None:
             wait.reply.fail(error)
+            self._go_on()
 
     def lose(self, error: Exception) -> None:
         """Fail all pending writes: the writer died, and it is unknown whether they were written."""
@@ -81,7 +95,13 @@ class PendingWrites:
         self._next_offset = max(self._next_offset, next_offset)
         while self._placed and self._placed[0][0] < self._next_offset:
             _, _, wait = heapq.heappop(self._placed)
-            try:
-                wait.then()
-            except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
-                wait.reply.fail(error)
+            wait.go_on()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        waiting, self._behind = self._behind, []
+        for key, wait in waiting:
+            if self.has(key):
+                self._behind.append((key, wait))
+            else:
+                wait.go_on()

@@ -36,6 +36,7 @@ from kraal.cluster.decisions.restart import RestartRequest, plan_response, resta
 from kraal.core.errors import ActorDied, Forbidden, KraalError, Momentary
 from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId, connector_of
 from kraal.plugins.validation.infos import raise_if_invalid
+from kraal.protocol.records import ConnectorConfigRecord, encode
 
 if TYPE_CHECKING:
     from actors.herding.fencing_rounds import FencingRounds
@@ -125,9 +126,7 @@ class Requests:
                 config = commands.named(message.name, message.config)
                 self._checked(config, reply, lambda: self._put(message.name, config, reply))
             case PatchConfig():
-                self._group.lead()
-                config = commands.patched(self._state.snapshot.config, message.name, message.patch)
-                self._checked(config, reply, lambda: self._put(message.name, config, reply))
+                self._patch(message, reply)
             case DeleteConnector():
                 self._group.lead()
                 entries = commands.delete(self._state.snapshot.config, message.name)
@@ -166,17 +165,45 @@ class Requests:
         config = commands.named(name, message.config)
 
         def write() -> None:
+            self._group.lead()
+            self._creations.check(name)
+            if self._is_behind(message, reply):
+                return
             if message.initial_offsets is not None:
                 self._creations.begin(
                     message, config, reply, lambda text: self._created_now(name, reply, text)
                 )
                 return
-            self._group.lead()
-            self._creations.check(name)
             entries = commands.create(self._state.snapshot.config, name, config, message.initial_state)
             self._state.write_config(entries, reply, lambda: self._created_now(name, reply))
 
         self._checked(config, reply, write)
+
+    def _patch(self, message: PatchConfig, reply: Reply[Any]) -> None:
+        """Merge a patch into the config; do so again if another config is written before this one."""
+        state, name = self._state, message.name
+        self._group.lead()
+        if self._is_behind(message, reply):
+            return
+        config = commands.patched(state.snapshot.config, name, message.patch)
+        version = state.snapshot.config.connectors[name].version
+
+        def write() -> None:
+            entry = state.snapshot.config.connectors.get(name)
+            if entry is None or entry.version != version:
+                self.command(message, reply)
+            elif not self._is_behind(message, reply):
+                self._put(name, config, reply)
+
+        self._checked(config, reply, write)
+
+    def _is_behind(self, message: CreateConnector | PatchConfig, reply: Reply[Any]) -> bool:
+        """Return whether another config of the connector is being written; the command is carried out after that."""
+        key, _ = encode(ConnectorConfigRecord(message.name, None))
+        if not self._state.waits.has(key):
+            return False
+        self._state.waits.behind(key, reply, lambda: self.command(message, reply))
+        return True
 
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
         self._group.lead()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -324,27 +323,6 @@ def test_a_connector_that_comes_to_exist_while_former_tasks_are_fenced_keeps_its
     cluster.run_until(under_way.done, timeout_s=10)
     assert isinstance(under_way.exception(), AlreadyExists)
     assert dict(cluster.offsets.load(X)) == before
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_connector_whose_record_was_written_in_spite_of_the_error_keeps_its_initial_offsets(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = with_former_tasks(seed, transactional=False)
-    assert dict(cluster.offsets.load(X))
-    append = cluster.config_log.append
-
-    def written_and_not_acknowledged(entries: Sequence[Entry]) -> int:
-        append(entries)
-        raise StoreError("the brokers are away")
-
-    monkeypatch.setattr(cluster.config_log, "append", written_and_not_acknowledged)
-    with pytest.raises(StoreError, match="the brokers are away"):
-        cluster.ask(cluster.leader, CREATE)
-    monkeypatch.undo()
-    cluster.settle()
-    assert X in cluster.leader.snapshot.config.connectors
-    assert shown(cluster, cluster.leader) == list(TO_7.offsets)
 
 
 def test_nothing_is_fenced_where_sources_do_not_write_exactly_once() -> None:

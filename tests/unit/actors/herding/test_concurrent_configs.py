@@ -1,0 +1,109 @@
+"""Configs of one connector from several clients at the same time: each is told what became of its own."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from actors.messages.herder import CreateConnector, DeleteConnector, PatchConfig, PutConfig
+from actors.runtime.mailbox import Ask
+from kraal.core.errors import AlreadyExists, StoreError
+from kraal.core.ids import Config, ConnectorName
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+
+X = ConnectorName("x")
+SEEDS = range(6)
+CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "1"}
+
+
+def create(**more: str) -> CreateConnector:
+    return CreateConnector(name=X, config={**CONFIG, **more})
+
+
+def cluster_of(seed: int, *, with_x: bool) -> EmbeddedCluster:
+    cluster = EmbeddedCluster(2, seed=seed)
+    cluster.settle()
+    if with_x:
+        cluster.create(X, CONFIG)
+        cluster.settle()
+    return cluster
+
+
+def together(cluster: EmbeddedCluster, *messages: Ask[Any]) -> list[Future[Any]]:
+    """Send requests to the leader at the same time, and wait for all answers."""
+    answers = [cluster.leader.assembly.herder.question(message) for message in messages]
+    cluster.run_until(lambda: all(each.done() for each in answers), timeout_s=10)
+    return answers
+
+
+def config_of(cluster: EmbeddedCluster) -> Config:
+    return cluster.leader.snapshot.config.connectors[X].config
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_of_two_creations_finds_that_the_connector_exists(seed: int) -> None:
+    cluster = cluster_of(seed, with_x=False)
+    answers = together(cluster, create(who="one"), create(who="two"))
+    errors = {who: each.exception() for who, each in zip(("one", "two"), answers, strict=True)}
+    [created] = [who for who, error in errors.items() if error is None]
+    assert config_of(cluster)["who"] == created
+    assert sorted(type(error).__name__ for error in errors.values()) == ["AlreadyExists", "NoneType"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_creation_follows_one_that_could_not_be_written(seed: int) -> None:
+    cluster = cluster_of(seed, with_x=False)
+    failed: list[str] = []
+
+    def once(operation: str) -> None:
+        if operation == "append" and not failed:
+            failed.append(operation)
+            raise StoreError("the brokers are away")
+
+    cluster.config_log.fault = once
+    answers = together(cluster, create(who="one"), create(who="two"))
+    assert sorted(type(each.exception()).__name__ for each in answers) == ["NoneType", "StoreError"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_creation_right_after_a_deletion_is_not_refused(seed: int) -> None:
+    cluster = cluster_of(seed, with_x=True)
+    deleted, created = together(cluster, DeleteConnector(name=X), create(who="new"))
+    assert (deleted.exception(), created.exception()) == (None, None)
+    assert config_of(cluster)["who"] == "new"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_patch_is_lost(seed: int) -> None:
+    cluster = cluster_of(seed, with_x=True)
+    names = ["a", "b", "c"]
+    answers = together(cluster, *(PatchConfig(name=X, patch={name: "1"}) for name in names))
+    assert [each.exception() for each in answers] == [None] * 3
+    assert set(names) <= config_of(cluster).keys()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_patch_is_of_the_config_that_it_follows(seed: int) -> None:
+    cluster = cluster_of(seed, with_x=True)
+    put, patched = together(
+        cluster, PutConfig(name=X, config={**CONFIG, "put": "1"}), PatchConfig(name=X, patch={"patch": "1"})
+    )
+    assert (put.exception(), patched.exception()) == (None, None)
+    assert config_of(cluster)["put"] == "1"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_second_creation_with_initial_offsets_leaves_those_of_the_first(seed: int) -> None:
+    cluster = cluster_of(seed, with_x=False)
+    offsets = [({"task": "x-0"}, {"position": 7})]
+    first = cluster.leader.assembly.herder.question(create())
+    second = CreateConnector(name=X, config=CONFIG, initial_offsets=offsets)
+    answers = [first, *together(cluster, second)]
+    cluster.settle()
+    refused = [each.exception() for each in answers if each.exception() is not None]
+    assert [type(each) for each in refused] == [AlreadyExists]
+    stored = dict(cluster.offsets.load(X))
+    assert bool(stored) is (answers[1].exception() is None)

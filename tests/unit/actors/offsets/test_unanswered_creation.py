@@ -1,0 +1,58 @@
+"""A creation with initial offsets whose config was written although no broker answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from actors.messages.herder import CreateConnector, DeleteConnector
+from kraal.core.errors import StoreError
+from kraal.core.ids import ConnectorName, Json, TargetState, TaskId
+from kraal.core.records import Entry
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+
+X = ConnectorName("x")
+SOURCE: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "4", "topics": "lines"}
+AT_7: dict[str, Json] = {"position": 7}
+CREATE = CreateConnector(
+    name=X,
+    config=SOURCE,
+    initial_state=TargetState.STOPPED,
+    initial_offsets=[({"task": "x-0"}, AT_7)],
+)
+
+
+def with_former_offsets(seed: int) -> EmbeddedCluster:
+    """Return a cluster with the offsets of a connector x that is deleted."""
+    cluster = EmbeddedCluster(3, seed=seed)
+    cluster.settle()
+    cluster.create(X, SOURCE)
+    cluster.settle()
+    cluster.feed(TaskId(X, 0), 25)
+    cluster.advance(1)
+    cluster.request(DeleteConnector(name=X))
+    cluster.settle()
+    return cluster
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_connector_whose_record_was_written_in_spite_of_the_error_keeps_its_initial_offsets(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = with_former_offsets(seed)
+    assert dict(cluster.offsets.load(X))
+    append = cluster.config_log.append
+
+    def written_and_not_acknowledged(entries: Sequence[Entry]) -> int:
+        append(entries)
+        raise StoreError("the brokers are away")
+
+    monkeypatch.setattr(cluster.config_log, "append", written_and_not_acknowledged)
+    with pytest.raises(StoreError, match="the brokers are away"):
+        cluster.ask(cluster.leader, CREATE)
+    monkeypatch.undo()
+    cluster.settle()
+    assert X in cluster.leader.snapshot.config.connectors
+    assert list(cluster.offsets.load(X).values()) == [AT_7]
