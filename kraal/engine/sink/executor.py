@@ -8,6 +8,7 @@ job until the commit of its batch only `KeepAlive` polls the member, and makes a
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -57,6 +58,8 @@ log = logging.getLogger(__name__)
 
 TAIL = 500
 """From this number of records on, there is a backlog: Spark reads these records and all that follow."""
+LOOK_S = 30.0
+"""Time after which partitions of the task are looked up again that brokers did not know."""
 
 
 class SinkExecutor:
@@ -86,6 +89,8 @@ class SinkExecutor:
         self._facts = TaskFacts()
         self._ways: Mapping[Way, SinkWay] = {}
         self._positions: dict[TopicPartition, int] = {}
+        self._look_s = math.inf
+        """When to look up such partitions, in monotonic seconds."""
         self._backlog = False
         self._behind = BacklogReport(spec.backlog)
         self._uncommitted: Ranges = {}
@@ -141,6 +146,8 @@ class SinkExecutor:
         dead = None if self._records is None else self._records.dead
         if dead is not None and not dead.ready:
             return self._context.launch(dead.prepare)
+        if not member.changed and time.monotonic() >= self._look_s:
+            return self._context.launch(self._look_again)
         if not member.changed and not self._backlog:
             member.resume()
         records = member.poll(min(TAIL, self._sizes.most))
@@ -204,12 +211,16 @@ class SinkExecutor:
             return
         committed = member.committed()
         bounds = member.bounds(sorted(committed))
+        # Before the first commit, `latest` would pass over records that have come since.
+        kept = self._positions if self._policy == "latest" else {}
         positions: dict[TopicPartition, int] = {}
         for partition, offset in committed.items():
             if partition in bounds:
-                positions[partition] = self._start(partition, offset, bounds[partition])
+                known = kept.get(partition) if offset is None else offset
+                positions[partition] = self._start(partition, known, bounds[partition])
         if self._is_lost():
             return
+        self._look_s = math.inf if len(positions) == len(committed) else time.monotonic() + LOOK_S
         self._assign(positions)
         self._behind.found(bounds)
         self._behind.tell(positions)
@@ -218,6 +229,13 @@ class SinkExecutor:
         self._backlog = waiting >= TAIL
         if self._backlog:
             member.pause()
+
+    def _look_again(self) -> None:
+        """Have the positions determined again if brokers know a partition that they did not know before."""
+        self._look_s = time.monotonic() + LOOK_S
+        member = self._member
+        if member is not None and member.bounds(sorted(member.assigned - self._positions.keys())):
+            member.changed = True
 
     def _assign(self, positions: dict[TopicPartition, int]) -> None:
         """Tell the plugin its current partitions."""

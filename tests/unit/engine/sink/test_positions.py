@@ -1,0 +1,156 @@
+"""Where a sink's task reads on when its positions are determined again, with a group member in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kraal.config.connector.batches import Batches
+from kraal.connectors.file.sink import FileStreamSinkTask
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import TaskSpec
+from kraal.engine.executor import result_of
+from kraal.engine.pace import Pace
+from kraal.engine.record_path import RecordPath
+from kraal.engine.sink import executor as module
+from kraal.engine.sink.executor import SinkExecutor
+from kraal.engine.sink.group_member import Record
+from kraal.engine.sink.ranges import Bounds
+from kraal.plugins.api import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Member:
+    """A member that owns A and B, whose group has no offsets."""
+
+    polled_s = 0.0
+    takes = True
+
+    def __init__(self) -> None:
+        self.assigned = frozenset({A, B})
+        self.changed = True
+        self.release: Any = None
+        self.ends = {A: 100, B: 200}
+        self.fetched: list[Record] = []
+        self.started: list[Mapping[TopicPartition, int]] = []
+
+    def committed(self) -> dict[TopicPartition, int | None]:
+        """Return no offsets."""
+        return dict.fromkeys(self.assigned)
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Return those of the partitions that exist."""
+        return {each: Bounds(0, self.ends[each]) for each in partitions if each in self.ends}
+
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Take the positions."""
+        self.started.append(dict(positions))
+        self.changed = False
+
+    def known_ends(self) -> dict[TopicPartition, int]:
+        """Return nothing."""
+        return {}
+
+    def poll(self, limit: int) -> Sequence[Record]:
+        """Return what was fetched."""
+        del limit
+        found, self.fetched = self.fetched, []
+        return [] if self.changed else found
+
+    def pause(self) -> None:
+        """Do nothing."""
+
+    def resume(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Bench:
+    """An open run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+        self.member = Member()
+        monkeypatch.setattr(module, "_joined", lambda *_: self.member)
+        monkeypatch.setattr(module, "make_converters", lambda *_: SimpleNamespace(key=None, value=None))
+        monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
+        monkeypatch.setattr(module, "takes_tables", lambda _: False)
+        context: Any = SimpleNamespace(
+            plugins=None,
+            worker={"bootstrap.servers": "b:1", "consumer.auto.offset.reset": policy},
+            poll_interval_s=1.0,
+            pace=Pace(time.monotonic),
+            task_context=lambda _: SimpleNamespace(
+                worker=SimpleNamespace(spark_is_local=True, scratch="/tmp")  # noqa: S108 - never used
+            ),
+            batches=lambda _: Batches(),
+            after=lambda *_: None,
+            launch=lambda function: lambda done: done(result_of(function)),
+        )
+        group: Any = SimpleNamespace(cancel_running=lambda: None)
+        spec = TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={"topics": "t"})
+        self.executor = SinkExecutor(spec, FileStreamSinkTask, "1.0", context, group)
+        self.executor.open()
+
+    def poll(self) -> None:
+        """Ask for a batch, and run the job that is returned."""
+        launch = self.executor.poll(asked=True)
+        if launch is not None:
+            launch(_fine)
+
+
+def _fine(outcome: object) -> None:
+    assert outcome is None, outcome
+
+
+@pytest.fixture
+def latest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    bench = Bench(monkeypatch, "latest")
+    yield bench
+    bench.executor.close()
+
+
+def test_a_rebalance_before_the_first_commit_passes_over_no_record(latest: Bench) -> None:
+    latest.poll()
+    latest.member.ends[A] = 103
+    latest.member.changed = True
+    latest.poll()
+    assert latest.member.started == [{A: 100, B: 200}] * 2
+
+
+def test_a_partition_that_was_away_begins_at_its_end(latest: Bench) -> None:
+    latest.poll()
+    for assigned in ({B}, {A, B}):
+        latest.member.assigned, latest.member.changed = frozenset(assigned), True
+        latest.member.ends[A] = 103
+        latest.poll()
+    assert latest.member.started[2:] == [{A: 103, B: 200}]
+
+
+def test_a_partition_that_brokers_did_not_know_is_read_when_they_do(
+    latest: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    del latest.member.ends[B]
+    latest.poll()
+    latest.poll()
+    assert latest.member.started == [{A: 100}], "still unknown"
+    latest.member.ends[B] = 200
+    for _ in range(2):
+        latest.poll()
+    assert latest.member.started[1:] == [{A: 100, B: 200}]
+
+
+def test_partitions_that_brokers_know_are_not_looked_up_again(
+    latest: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    latest.poll()
+    monkeypatch.setattr(latest.member, "bounds", None)
+    latest.poll()
