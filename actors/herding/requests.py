@@ -129,14 +129,12 @@ class Requests:
                 self._patch(message, reply)
             case DeleteConnector():
                 self._group.lead()
-                entries = commands.delete(self._state.snapshot.config, message.name)
-                self._state.write_config(entries, reply, lambda: reply.set(None))
+                if not self._is_behind(message, reply):
+                    entries = commands.delete(self._state.snapshot.config, message.name)
+                    self._state.write_config(entries, reply, lambda: reply.set(None))
             case SetTargetState():
-                entries = commands.set_target(self._state.snapshot.config, message.name, message.target)
-                stops = message.target is TargetState.STOPPED
-                if stops:
-                    self._group.lead()
-                self._state.write_config(entries, reply, lambda: reply.set(None), leased=stops)
+                if not self._is_behind(message, reply):
+                    self._set_target(message, reply)
             case RestartConnector():
                 self._restart(message, reply)
             case RestartTask():
@@ -197,8 +195,17 @@ class Requests:
 
         self._checked(config, reply, write)
 
-    def _is_behind(self, message: CreateConnector | PatchConfig, reply: Reply[Any]) -> bool:
-        """Return whether another config of the connector is being written; the command is carried out after that."""
+    def _set_target(self, message: SetTargetState, reply: Reply[Any]) -> None:
+        entries = commands.set_target(self._state.snapshot.config, message.name, message.target)
+        stops = message.target is TargetState.STOPPED
+        if stops:
+            self._group.lead()
+        self._state.write_config(entries, reply, lambda: reply.set(None), leased=stops)
+
+    def _is_behind(
+        self, message: CreateConnector | PatchConfig | DeleteConnector | SetTargetState, reply: Reply[Any]
+    ) -> bool:
+        """Return whether the connector's config or its deletion is being written; the command then follows that."""
         key, _ = encode(ConnectorConfigRecord(message.name, None))
         if not self._state.waits.has(key):
             return False

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from actors.messages.herder import CreateConnector, DeleteConnector, PatchConfig, PutConfig
+from actors.messages.herder import (
+    CreateConnector,
+    DeleteConnector,
+    PatchConfig,
+    PutConfig,
+    SetTargetState,
+)
 from actors.runtime.mailbox import Ask
-from kraal.core.errors import AlreadyExists, StoreError
-from kraal.core.ids import Config, ConnectorName
+from kraal.core.errors import AlreadyExists, NotFound, StoreError
+from kraal.core.ids import Config, ConnectorName, TargetState
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 
@@ -107,3 +113,23 @@ def test_a_second_creation_with_initial_offsets_leaves_those_of_the_first(seed: 
     assert [type(each) for each in refused] == [AlreadyExists]
     stored = dict(cluster.offsets.load(X))
     assert bool(stored) is (answers[1].exception() is None)
+
+
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_target_state_does_not_outlive_a_deletion(seed: int, target: TargetState) -> None:
+    cluster = cluster_of(seed, with_x=True)
+    deleted, set_after = together(cluster, DeleteConnector(name=X), SetTargetState(name=X, target=target))
+    assert deleted.exception() is None
+    assert isinstance(set_after.exception(), NotFound)
+    cluster.request(create())
+    cluster.settle()
+    assert cluster.states(X) == ["RUNNING"] * 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_of_two_deletions_finds_that_there_is_no_connector(seed: int) -> None:
+    cluster = cluster_of(seed, with_x=True)
+    first, second = together(cluster, DeleteConnector(name=X), DeleteConnector(name=X))
+    assert first.exception() is None
+    assert isinstance(second.exception(), NotFound)
