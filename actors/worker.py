@@ -116,7 +116,7 @@ class Worker:
             case TaskConfigsMade():
                 slot = self._slots.get(message.name)
                 if slot is not None and not message.failed:
-                    slot.configs = replace(message, renewed=False)
+                    slot.configs = message
                 self._herder.tell(message)
             case TopicsSeen():
                 self._herder.tell(message)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actors.herding.pending_writes import Then
-    from actors.messages.herder import InstanceChanged
+    from actors.messages.herder import InstanceChanged, TaskConfigsMade
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address, Reply
     from kraal.cluster.decisions.restart import RestartRequest
@@ -110,6 +110,8 @@ class RestartHistory:
     """Failed instances of this worker, with their automatic restarts."""
     due: dict[ConnectorName, RestartRequest] = field(default_factory=dict)
     """Requests that were read and are carried out when no rebalance is under way."""
+    renewed: dict[ConnectorName, TaskConfigsMade] = field(default_factory=dict)
+    """The latest task configs with new values that were published: the tasks are not restarted for them again."""
 
 
 _ADOPTED: Mapping[str, str] = {}
@@ -157,6 +159,7 @@ class HerderState:
         self.restart_counts = ledger.restart_counts
         self.watched = ledger.watched
         self.restarts_due = ledger.due
+        self.renewed = ledger.renewed
         self.live = False
         """Replay and report are complete: snapshots are published and the worker receives its work."""
         self.announced: set[Instance] = set()

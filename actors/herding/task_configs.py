@@ -44,6 +44,8 @@ class _Publication:
     attempt: int = 0
     token: int | None = None
     """Of the request to the leader; None while this worker writes it itself, or before a retry."""
+    is_sent: bool = False
+    """It is sent or written, and not answered yet."""
     newer: TaskConfigsMade | None = None
     """Newer configs that the connector made meanwhile."""
 
@@ -67,9 +69,13 @@ class TaskConfigs:
         if message.failed:
             self._settled(message.name)
             return
+        if self._state.renewed.get(message.name) is message:  # the worker repeats it
+            message = replace(message, renewed=False)
         current = self._on_their_way.get(message.name)
+        if current is not None and current.made is message and current.is_sent:
+            return
         if current is None or current.made is not message:
-            self._latest[message.name] = replace(message, renewed=False)
+            self._latest[message.name] = message
         if current is not None and current.made is not message:
             current.newer = message
             return
@@ -94,13 +100,17 @@ class TaskConfigs:
         Configs that wait behind a set on its way are checked after that.
         """
         latest, current = self._latest.get(name), self._on_their_way.get(name)
-        waits = current is not None and current.newer is not None
-        if latest is not None and not waits and self._state.lease():
+        if latest is None or not self._state.lease():
+            return
+        if current is None:
             self.made(latest)
+        elif current.newer is None:
+            current.newer = replace(latest, renewed=False)
 
     def _publish(self, publication: _Publication) -> None:
         state, made = self._state, publication.made
         leader_url = state.snapshot.leader_url
+        publication.is_sent = True
         if state.snapshot.is_leader:
             reply: Reply[None] = Reply()
             state.write_config(task_config_entries(made.name, made.configs), reply, lambda: reply.set(None))
@@ -131,7 +141,7 @@ class TaskConfigs:
                 if isinstance(message, PublishFailed):
                     self._retry(publication, str(message.error), message.status)
                 else:
-                    self._over(publication.made.name)
+                    self._published(publication)
                 return
 
     def lose(self) -> None:
@@ -143,12 +153,19 @@ class TaskConfigs:
 
     def _written(self, publication: _Publication, error: BaseException | None) -> None:
         if error is None:
-            self._over(publication.made.name)
+            self._published(publication)
         else:
             self._retry(publication, str(error), None)
 
+    def _published(self, publication: _Publication) -> None:
+        made = publication.made
+        if made.renewed:
+            self._state.renewed[made.name] = made
+        self._over(made.name)
+
     def _retry(self, publication: _Publication, why: str, status: int | None) -> None:
         state, made = self._state, publication.made
+        publication.is_sent = False
         delay_s = publish_retry_s(publication.attempt)
         publication.attempt += 1
         lag = is_key_lag(status, state.clock.now() - publication.since_s)

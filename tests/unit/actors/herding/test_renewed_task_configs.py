@@ -33,6 +33,7 @@ class Worker:
         tokens = itertools.count(1)
         state: Any = SimpleNamespace(
             snapshot=snapshot,
+            renewed={},
             wanted=lambda _: {X: SimpleNamespace(incarnation=LIFE)},
             lease=lambda: True,
             clock=SimpleNamespace(now=lambda: 0.0),

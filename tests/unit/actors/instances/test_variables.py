@@ -224,6 +224,25 @@ def test_tasks_run_on_when_the_values_are_the_same() -> None:
     assert (len(worker.fake.opened), commits(worker)) == (opened, 1)
 
 
+@pytest.mark.parametrize("steps", range(6))
+def test_new_values_reach_tasks_although_the_herder_dies(steps: int) -> None:
+    keeper = Keeper(ttl_ms=60_000)
+    worker = worker_with(keeper)
+    worker.create(NAME, config())
+    keeper.password = "another password"  # noqa: S105 - for a test
+    worker.advance(59)
+    clock = worker.scheduler.clock
+    while starts() == 1:
+        if not worker.scheduler.step():
+            clock.advance_to(clock.next_due() or clock.now())
+    for _ in range(steps):
+        worker.scheduler.step()
+    worker.crash("herder")
+    worker.run()
+    worker.advance(30)
+    assert task_passwords(worker) == ["another password"] * 2
+
+
 def test_tasks_are_written_once_for_new_values() -> None:
     keeper = Keeper(ttl_ms=60_000)
     worker = worker_with(keeper)
