@@ -6,7 +6,6 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -86,7 +85,7 @@ def _box(rest: Rest, kafka: Kafka, name: str, *, is_topic: bool) -> Box:
     try:
         config = rest.get("connectors", name, "config")
     except Refused as exc:
-        if exc.status != HTTPStatus.NOT_FOUND or exc.no_such_path:
+        if not exc.not_found:
             raise
         config = None
     return find_box(kafka, name, config, "Connector or topic")

@@ -51,7 +51,7 @@ class Live:
         try:
             return dict(self._rest.get("connectors", name, "config"))
         except Refused as error:
-            if error.status == HTTPStatus.NOT_FOUND and not error.no_such_path:
+            if error.not_found:
                 return None
             raise
 

@@ -152,7 +152,7 @@ def _already_exists(target: Cluster, name: str, config: dict[str, Any]) -> bool:
     try:
         there = target.ask("GET", "connectors", name, "config")
     except Refused as error:
-        if error.status == HTTPStatus.NOT_FOUND:
+        if error.not_found:
             return False
         raise
     state, _ = target.state(name)

@@ -47,6 +47,11 @@ class Refused(KraalError):
         """Whether the endpoint does not exist, as opposed to the connector."""
         return self.status == HTTPStatus.NOT_FOUND and self.text == _NO_PATH
 
+    @property
+    def not_found(self) -> bool:
+        """Whether the connector, or what is asked of it, does not exist, as opposed to the endpoint."""
+        return self.status == HTTPStatus.NOT_FOUND and not self.no_such_path
+
 
 class NoAnswer(KraalError):
     """No valid response was received; whether the request took effect is unknown."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from kraal.client import hints
 from kraal.client.rest import NoAnswer, Refused, Rest, Unreachable
@@ -64,7 +63,7 @@ def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | N
         query = [] if expand is None else [("expand", expand)]
         status: Status = rest.get("connectors", name, "status", query=query)
     except Refused as error:
-        if error.status == HTTPStatus.NOT_FOUND and not error.no_such_path:
+        if error.not_found:
             return None
         raise
     return status
@@ -158,7 +157,7 @@ def _exists(rest: Rest, name: str) -> bool:
     try:
         rest.get("connectors", name)
     except Refused as error:
-        if error.status == HTTPStatus.NOT_FOUND and not error.no_such_path:
+        if error.not_found:
             return False
         raise
     return True

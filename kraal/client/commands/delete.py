@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
 import click
 
 from kraal.client.command import (
@@ -58,7 +56,7 @@ def delete(
         say(f"{name} deleted")
 
     def missing(error: Refused) -> bool:
-        return ignore_missing and error.status == HTTPStatus.NOT_FOUND and not error.no_such_path
+        return ignore_missing and error.not_found
 
     well = for_each([*names, *(each.name for each in wants.wanted)], send, ignore=missing)
     end(well=well and not wants.faults)

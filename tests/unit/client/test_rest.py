@@ -126,6 +126,7 @@ def test_distinguishes_a_missing_path_from_a_missing_connector(worker: Connect, 
         with pytest.raises(Refused) as nobody:
             rest.get("connectors", "nobody")
     assert (nowhere.value.no_such_path, nobody.value.no_such_path) == (True, False)
+    assert (nowhere.value.not_found, nobody.value.not_found) == (False, True)
 
 
 @pytest.fixture
