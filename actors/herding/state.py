@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kraal.cluster.state.config_replay import Event, Reduced, Skipped
     from kraal.cluster.state.status_replay import StatusesReduced
     from kraal.cluster.views.snapshot import Published, Snapshot
+    from kraal.config.worker.config import WorkerConfig
     from kraal.core.ids import Config
     from kraal.core.records import Entry
 
@@ -76,6 +77,10 @@ class SessionKeySettings:
     ttl_ms: int = 3_600_000
 
 
+_STOPPING_S = 10.0
+"""How long an instance may take to report after its graceful timeout."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HerderSettings:
     """Settings of the herder."""
@@ -86,7 +91,7 @@ class HerderSettings:
     topic_tracking: bool = True
     topic_reset: bool = True
     shown_restarting_s: float = 15.0
-    """Maximum time to show RESTARTING while the instance reports nothing: graceful timeout + 10 s."""
+    """Maximum time to show RESTARTING while the instance reports nothing."""
     session_keys: SessionKeySettings = SessionKeySettings()
     signature_algorithm: str = DEFAULT_ALGORITHM
     """For requests to other workers: `inter.worker.signature.algorithm`."""
@@ -98,6 +103,18 @@ class HerderSettings:
     """Default restart policy for failed instances, unless the connector sets it: `errors.auto.restart*`."""
     chance: Callable[[], float] = random.random
     """Random number from 0 to 1, so that instances that failed together do not restart together."""
+
+    @classmethod
+    def of(cls, config: WorkerConfig, worker_id: WorkerId, *, standalone: bool) -> HerderSettings:
+        """Return those that every worker's config has; `dataclasses.replace` sets the others."""
+        return cls(
+            worker_id=worker_id,
+            standalone=standalone,
+            topic_tracking=config.topic_tracking,
+            topic_reset=config.topic_tracking_reset,
+            shown_restarting_s=config.graceful_timeout_s + _STOPPING_S,
+            auto_restart=config.auto_restart,
+        )
 
 
 @dataclass(frozen=True, slots=True)

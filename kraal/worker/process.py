@@ -274,15 +274,7 @@ class Process(ABC, Generic[C]):
 
     def _herder_settings(self) -> HerderSettings:
         """Return the settings of the herder; modes replace their own."""
-        config = self.config
-        return HerderSettings(
-            worker_id=config.worker_id,
-            standalone=False,
-            topic_tracking=config.topic_tracking,
-            topic_reset=config.topic_tracking_reset,
-            shown_restarting_s=config.graceful_timeout_s + 10,
-            auto_restart=config.auto_restart,
-        )
+        return HerderSettings.of(self.config, self.config.worker_id, standalone=False)
 
     def _scrape(
         self,

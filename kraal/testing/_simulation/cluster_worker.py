@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from actors.assembly import assemble
@@ -80,13 +80,8 @@ class ClusterWorker:
             status_log=cluster.status_log,
             offsets=cluster.offsets,
             group_offsets=lambda: cluster.group_offsets,
-            settings=HerderSettings(
-                worker_id=self.worker_id,
-                standalone=False,
-                topic_tracking=config.topic_tracking,
-                topic_reset=config.topic_tracking_reset,
-                shown_restarting_s=config.graceful_timeout_s + 10,
-                auto_restart=config.auto_restart,
+            settings=replace(
+                HerderSettings.of(config, self.worker_id, standalone=False),
                 chance=random.Random(self.name).random,  # noqa: S311 - pauses, not secrets
                 group_id=cluster.options.group_id,
                 transactional=cluster.transactional,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.assembly import Assembly, assemble
@@ -185,15 +186,8 @@ class EmbeddedWorker:
 
 
 def _herder_settings(config: StandaloneConfig, seed: int) -> HerderSettings:
-    return HerderSettings(
-        worker_id=WORKER_ID,
-        standalone=True,
-        topic_tracking=config.topic_tracking,
-        topic_reset=config.topic_tracking_reset,
-        shown_restarting_s=config.graceful_timeout_s + 10,
-        auto_restart=config.auto_restart,
-        chance=random.Random(seed).random,  # noqa: S311 - pauses, not secrets
-    )
+    of_config = HerderSettings.of(config, WORKER_ID, standalone=True)
+    return replace(of_config, chance=random.Random(seed).random)  # noqa: S311 - pauses, not secrets
 
 
 def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:
