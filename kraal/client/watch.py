@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from kraal.client.rest import NoAnswer, Refused, Unreachable
 from kraal.client.status_tables import STATUS_HEAD, Statuses, change_line, changes, status_rows
@@ -15,6 +16,7 @@ from kraal.core.printable import printable
 
 Look = Callable[[], Statuses]
 Say = Callable[[str], None]
+R = TypeVar("R")
 
 
 def frame(
@@ -29,6 +31,25 @@ def frame(
     return head + fitted(body, room, columns, "lines; specify connectors to watch")
 
 
+class Polled(Generic[R]):
+    """The last answer of a worker that is polled. Not thread-safe."""
+
+    def __init__(self, look: Callable[[], R]) -> None:
+        """Poll for the first time. Raises Refused, NoAnswer, Unreachable."""
+        self._look = look
+        self.last = look()
+        self.problem = ""
+        """Why the latest poll had no answer."""
+
+    def again(self) -> None:
+        """Poll; if that fails, keep the last answer and note the problem."""
+        try:
+            self.last = self._look()
+            self.problem = ""
+        except (Refused, NoAnswer, Unreachable) as error:
+            self.problem = printable(str(error))
+
+
 class Watch:
     """Polls every `interval_s` seconds until it is interrupted. Not thread-safe."""
 
@@ -36,42 +57,33 @@ class Watch:
         self._look = look
         self._pause = pause
         self._interval_s = interval_s
-        self._last: Statuses = {}
-        self._problem = ""
 
     def on_screen(self, screen: Screen, url: str) -> None:
         """Draw a table in place. Raises the errors of the first poll."""
-        self._last = self._look()
+        polled = Polled(self._look)
         screen.clear()
         while True:
             columns, lines = screen.size()
             title = f"{url}   every {self._interval_s:g} s   {_now()}   Ctrl-C to quit"
-            screen.draw(frame(title, self._last, self._problem, columns=columns, lines=lines, colored=True))
+            shown = frame(title, polled.last, polled.problem, columns=columns, lines=lines, colored=True)
+            screen.draw(shown)
             self._pause(self._interval_s)
-            self._look_again()
+            polled.again()
 
     def as_lines(self, say: Say, print_error: Say, *, as_json: bool) -> None:
         """Print the current states and then each change, one line each. Raises the errors of the first poll."""
         before: Statuses = {}
-        self._last = self._look()
+        polled = Polled(self._look)
         while True:
-            for change in changes(before, self._last):
+            for change in changes(before, polled.last):
                 at = _now()
                 line = json.dumps({"time": at, **asdict(change)}) if as_json else None
                 say(line or f"{at} {printable(change_line(change))}")
-            before, problem = self._last, self._problem
+            before, problem = polled.last, polled.problem
             self._pause(self._interval_s)
-            self._look_again()
-            if self._problem != problem:
-                print_error(f"{_now()} {self._problem or 'the worker responds again'}")
-
-    def _look_again(self) -> None:
-        """Poll; errors are shown and do not end the watch."""
-        try:
-            self._last = self._look()
-            self._problem = ""
-        except (Refused, NoAnswer, Unreachable) as error:
-            self._problem = printable(str(error))
+            polled.again()
+            if polled.problem != problem:
+                print_error(f"{_now()} {polled.problem or 'the worker responds again'}")
 
 
 def _now() -> str:

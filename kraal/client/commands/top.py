@@ -11,7 +11,7 @@ import click
 
 from kraal.client.command import NAME, ClientCommand, asking, interval_option, output_option
 from kraal.client.output import NO_CONNECTORS, emit
-from kraal.client.rest import Clock, NoAnswer, Refused, Rest, Unreachable
+from kraal.client.rest import Clock, Rest
 from kraal.client.terminal.keys import Wait, keys
 from kraal.client.terminal.screen import Screen
 from kraal.client.terminal.top_view import (
@@ -25,7 +25,7 @@ from kraal.client.terminal.top_view import (
     worker_sums,
     worker_table,
 )
-from kraal.core.printable import printable
+from kraal.client.watch import Polled
 
 _QUIT = "q"
 
@@ -42,15 +42,14 @@ class Top:
         self._interval_s = interval_s
         self._sort = sort
         self._url = url
-        self._last: Cluster
-        self._problem = ""
+        self._polled: Polled[Cluster]
 
     def run(self, screen: Screen, wait: Wait) -> None:
         """Draw until the key to quit is pressed. Raises the errors of the first poll."""
-        self._last = self._look()
+        self._polled = Polled(self._look)
         screen.clear()
         while self._shown(screen, wait):
-            self._look_again()
+            self._polled.again()
 
     def _shown(self, screen: Screen, wait: Wait) -> bool:
         """Show the last answer for the interval, in the order of the keys pressed; return False to quit."""
@@ -61,21 +60,13 @@ class Top:
             title = f"{self._url}   every {self._interval_s:g} s   {now}   {_QUIT} to quit"
             sort = SORTS[self._sort]
             size = {"columns": columns, "lines": lines}
-            screen.draw(frame(title, self._last, sort, self._problem, **size, colored=True))
+            screen.draw(frame(title, self._polled.last, sort, self._polled.problem, **size, colored=True))
             key = wait(max(end_s - self._clock.now(), 0.0))
             if key == _QUIT:
                 return False
             if not key:
                 return True
             self._sort = KEYS.get(key, self._sort)
-
-    def _look_again(self) -> None:
-        """Poll; errors are shown and do not end the command."""
-        try:
-            self._last = self._look()
-            self._problem = ""
-        except (Refused, NoAnswer, Unreachable) as error:
-            self._problem = printable(str(error))
 
 
 @click.command(
