@@ -12,25 +12,21 @@ from collections.abc import Callable, Mapping
 
 from kraal.config.clients.java import java_options
 from kraal.config.clients.keys import Client
-from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, layered
 from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
 from kraal.core.ids import TaskId
 
 log = logging.getLogger(__name__)
 
 _PRODUCER_DEFAULTS = {
-    "acks": "all",
+    **SOURCE_PRODUCER,
     "enable.idempotence": "false",
     "max.in.flight.requests.per.connection": "1",
     "max.block.ms": "9223372036854775807",
     "delivery.timeout.ms": "2147483647",
     "request.timeout.ms": "300000",
-    "linger.ms": "5",
-    "batch.size": "262144",
-    "compression.type": "lz4",
-    "buffer.memory": "67108864",
 }
-"""Connect's defaults, and the batching that determines the throughput (SPARK.md)."""
+"""Connect's defaults, and the batching."""
 
 _CONSUMER_DEFAULTS = {
     "max.partition.fetch.bytes": "16777216",

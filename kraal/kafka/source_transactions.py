@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from kraal.config.clients.keys import Client
-from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, layered
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.connector.source import OFFSETS_TOPIC
 from kraal.core.errors import StoreAway, StoreError, TopicUnfit
@@ -34,11 +34,7 @@ _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _SOCKET_TIMEOUT_MS: Final = 60_000
 """librdkafka's default; it takes 300,000 at most, and transactions may last longer."""
 _DEFAULTS: Final[Mapping[str, str]] = {
-    "acks": "all",
-    "linger.ms": "5",
-    "batch.size": "262144",
-    "compression.type": "lz4",
-    "buffer.memory": "67108864",
+    **SOURCE_PRODUCER,
     "max.request.size": "1048576",
 }
 """The defaults of sources without transactions, where they differ from Kafka's own."""

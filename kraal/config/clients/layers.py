@@ -15,6 +15,17 @@ _SHARED: Final = ("security.", "ssl.", "sasl.")
 _NO_CLIENTS: Final = ("admin.listeners", "ssl.client.auth")
 """These keys begin like those of clients, and are REST's."""
 
+SOURCE_PRODUCER: Final[Mapping[str, str]] = {
+    "acks": "all",
+    "linger.ms": "5",
+    "batch.size": "262144",
+    "compression.type": "lz4",
+    "buffer.memory": "67108864",
+}
+"""The layer below all others for the records of sources, with transactions or without: the batching determines the
+throughput (SPARK.md).
+"""
+
 
 def layered(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
     """Return the settings of one kind of client of a connector: `producer.*`, then `producer.override.*`.

@@ -4,9 +4,12 @@ import logging
 
 import pytest
 
+from kraal.config.clients.layers import SOURCE_PRODUCER
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine import client_options
+from kraal.kafka.settings import LastClientError
+from kraal.kafka.source_transactions import producer_settings
 
 TASK = TaskId(ConnectorName("x"), 1)
 WORKER = {"bootstrap.servers": "a:1", "producer.linger.ms": "9", "consumer.fetch.max.wait.ms": "7"}
@@ -20,6 +23,16 @@ def test_connect_defaults_worker_settings_and_overrides_are_layered() -> None:
     assert options["kafka.max.in.flight.requests.per.connection"] == "1"
     assert options["kafka.client.id"] == "me"
     assert options["kafka.bootstrap.servers"] == "a:1"
+
+
+def test_sources_batch_alike_with_transactions_and_without() -> None:
+    worker = {"bootstrap.servers": "a:1"}
+    plain = client_options.producer_options(worker, {}, "me")
+    transactional = producer_settings(worker, {}, TASK, "g", LastClientError())
+    for key in ("acks", "linger.ms", "batch.size", "compression.type"):
+        assert plain[f"kafka.{key}"] == transactional[key] == SOURCE_PRODUCER[key]
+    assert plain["kafka.buffer.memory"] == str(64 * 2**20)
+    assert transactional["queue.buffering.max.kbytes"] == str(64 * 2**10)
 
 
 def test_the_member_gets_librdkafkas_names(caplog: pytest.LogCaptureFixture) -> None:
