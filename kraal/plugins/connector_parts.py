@@ -24,11 +24,12 @@ from kraal.plugins.java_chain import needs_java
 from kraal.plugins.registry import JAVA, PYTHON, Registry
 
 _CONNECTOR: Final = "connector"
-_CONVERTERS: Final = {
+CONVERTERS: Final = {
     KEY_CONVERTER: PluginKind.CONVERTER,
     VALUE_CONVERTER: PluginKind.CONVERTER,
     HEADER_CONVERTER: PluginKind.HEADER_CONVERTER,
 }
+"""The kind of plugin that each of these keys names."""
 _ALIASES: Final = {TRANSFORMS: PluginKind.TRANSFORMATION, PREDICATES: PluginKind.PREDICATE}
 _TYPE: Final = ".type"
 _IN_JVM: Final = "jvm"
@@ -91,7 +92,7 @@ def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) 
 
 def _named(config: Config) -> Iterator[tuple[str, PluginKind, str]]:
     """Yield the keys that name classes, the kinds of these, and the keys of their versions."""
-    for key, kind in _CONVERTERS.items():
+    for key, kind in CONVERTERS.items():
         if config.get(key):
             yield key, kind, key + VERSION_SUFFIX
     for group, kind in _ALIASES.items():

@@ -20,6 +20,7 @@ from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, replaced, secrets
 from kraal.plugins.api import Connector, SourceTask
 from kraal.plugins.config_providers import Providers
+from kraal.plugins.connector_parts import CONVERTERS
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.aliases import alias_keys
 from kraal.plugins.validation.framework import WorkerDefaults, without_effect
@@ -29,7 +30,6 @@ from kraal.plugins.validation.validate import check_plugin_matches, validate_con
 log = logging.getLogger(__name__)
 
 _CLASS = "connector.class"
-_CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _JAVA_CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
 
@@ -160,7 +160,7 @@ def _is_known(registry: Registry, plugin: str) -> bool:
 def declared_keys(registry: Registry, config: Config) -> list[Key]:
     """Return the keys declared by the plugins that a config names, except those that cannot be loaded."""
     keys: list[Key] = []
-    for role in (_CLASS, *_CONVERTERS):
+    for role in (_CLASS, *CONVERTERS):
         wanted = config.get(CONNECTOR_VERSION if role == _CLASS else role + VERSION_SUFFIX)
         try:
             plugin = registry.find((config.get(role) or "").strip(), wanted=wanted)

@@ -23,6 +23,7 @@ from kraal.config.connector.source import SOURCE, SOURCE_FAMILIES, TRANSACTIONAL
 from kraal.config.key import ConfigDef, Key, Recommendation, Recommender
 from kraal.core.errors import PluginFailed
 from kraal.core.ids import Config
+from kraal.plugins.connector_parts import CONVERTERS
 from kraal.plugins.entries import Plugin, PluginKind
 from kraal.plugins.registry import Registry
 
@@ -80,13 +81,6 @@ def without_effect(config: Config, kind: str, own: Iterable[Key], *, exactly_onc
     )
 
 
-_CONVERTER_KINDS = {
-    KEY_CONVERTER: PluginKind.CONVERTER,
-    VALUE_CONVERTER: PluginKind.CONVERTER,
-    HEADER_CONVERTER: PluginKind.HEADER_CONVERTER,
-}
-
-
 def with_version(base: ConfigDef, versions: Sequence[str]) -> ConfigDef:
     """Return the keys with a connector's ascending versions as recommended values, and the last as the default."""
     advice = Recommendation(tuple(dict.fromkeys(versions)))
@@ -97,7 +91,7 @@ def with_version(base: ConfigDef, versions: Sequence[str]) -> ConfigDef:
 def with_hidden_versions(base: ConfigDef) -> ConfigDef:
     """Return the keys with the version keys of converters that the config does not name hidden, without choices."""
     return base.merge(
-        replace(base[name + VERSION_SUFFIX], recommender=_shown_with(name)) for name in _CONVERTER_KINDS
+        replace(base[name + VERSION_SUFFIX], recommender=_shown_with(name)) for name in CONVERTERS
     )
 
 
@@ -119,7 +113,7 @@ def with_worker(
         HEADER_CONVERTER: worker.header_converter,
     }
     keys: list[Key] = []
-    for name, kind in _CONVERTER_KINDS.items():
+    for name, kind in CONVERTERS.items():
         default, chosen = defaults[name], config.get(name)
         if chosen is None:
             latest = _versions(registry, default, kind, plugin.location)[-1:]
