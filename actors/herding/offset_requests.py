@@ -64,7 +64,7 @@ class OffsetRequests:
     def show(self, message: ShowOffsets | ShowLags, reply: Reply[Any]) -> None:
         """Handle GET: any connector, in any state, on any worker. Raises NotFound."""
         snapshot = self._state.snapshot
-        entry = words.connector(snapshot.config, message.name)
+        entry = snapshot.config.connector(message.name)
         lagging = isinstance(message, ShowLags)
         self._state.actors.offset_service.tell(
             FetchOffsets(

@@ -73,18 +73,14 @@ def patched(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str
 
     Raises NotFound; BadRequest if `name` differs: Java accepts that, and the two names diverge (contract 0.1).
     """
-    entry = state.connectors.get(name)
-    if entry is None:
-        raise NotFound(f"Connector {name} not found")
-    merged = {**entry.config, **patch}
+    merged = {**state.connector(name).config, **patch}
     removed = {key for key, value in patch.items() if value is None}
     return named(name, {key: value for key, value in merged.items() if key not in removed})
 
 
 def delete(state: ClusterState, name: ConnectorName) -> list[Entry]:
     """DELETE /connectors/{c}: two tombstones; task configs stay and are ignored (C2). Raises NotFound."""
-    if name not in state.connectors:
-        raise NotFound(f"Connector {name} not found")
+    state.connector(name)
     return _entries(ConnectorConfigRecord(name, None), TargetStateRecord(name, None))
 
 
@@ -100,9 +96,7 @@ def submitted_task_configs(
     state: ClusterState, name: ConnectorName, configs: Sequence[Config]
 ) -> list[Entry]:
     """POST /connectors/{c}/tasks, from the worker that runs the connector. Raises NotFound, BadRequest."""
-    entry = state.connectors.get(name)
-    if entry is None:
-        raise NotFound(f"Connector {name} not found")
+    entry = state.connector(name)
     if entry.target is TargetState.STOPPED and configs:
         raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")
     return task_config_entries(name, configs)
@@ -115,8 +109,7 @@ def set_logger(namespace: str, level: str) -> list[Entry]:
 
 def check_fence(state: ClusterState, name: ConnectorName, kind: str) -> None:
     """PUT /connectors/{c}/fence: raise NotFound without the connector, BadRequest unless it is a source."""
-    if name not in state.connectors:
-        raise NotFound(f"Connector {name} not found")
+    state.connector(name)
     if kind != "source":
         raise BadRequest(f"Connector {name} is not a source connector")
 

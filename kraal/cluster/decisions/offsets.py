@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.config.values import java_text
-from kraal.core.errors import BadRequest, NotFound
+from kraal.core.errors import BadRequest
 from kraal.core.ids import ConnectorName, Json, TargetState
 from kraal.core.offsets import Fields, Offset, Pair, Primitive, Shown, SourcePartition, TopicPartition
 
@@ -35,17 +35,9 @@ _LONGEST = 40
 # -- checks --------------------------------------------------------------------------------------------------
 
 
-def connector(state: ClusterState, name: ConnectorName) -> ConnectorEntry:
-    """Return the connector. Raises NotFound."""
-    entry = state.connectors.get(name)
-    if entry is None:
-        raise NotFound(f"Connector {name} not found")
-    return entry
-
-
 def modifiable(state: ClusterState, name: ConnectorName) -> ConnectorEntry:
     """Return the connector if it is stopped and has no tasks. Raises NotFound, BadRequest."""
-    entry = connector(state, name)
+    entry = state.connector(name)
     if entry.target is not TargetState.STOPPED or entry.task_count:
         raise BadRequest(
             "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "

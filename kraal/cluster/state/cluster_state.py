@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
+from kraal.core.errors import NotFound
 from kraal.core.ids import Config, ConnectorName, TargetState, TaskId
 from kraal.protocol.records import SessionKeyRecord
 
@@ -56,6 +57,13 @@ class ClusterState:
     """Task-count records by connector; they outlive the connector (KIP-618)."""
     session_key: SessionKeyRecord | None = None
     """Key that signs internal requests of the group (KIP-507)."""
+
+    def connector(self, name: ConnectorName) -> ConnectorEntry:
+        """Return a connector. Raises NotFound."""
+        entry = self.connectors.get(name)
+        if entry is None:
+            raise NotFound(f"Connector {name} not found")
+        return entry
 
     def task_ids(self, name: ConnectorName) -> Sequence[TaskId]:
         """Return the ids of the tasks that can run; empty while the set is inconsistent."""

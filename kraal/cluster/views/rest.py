@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from kraal.cluster.state.cluster_state import ConnectorEntry
 from kraal.cluster.state.statuses import status_fields
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.errors import NotFound
@@ -49,14 +48,14 @@ def connectors_expanded(
 
 def connector_info(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
     """GET /connectors/{c}, and the answer to create, PUT and PATCH. Raises NotFound."""
-    entry = _entry(snapshot, name)
+    entry = snapshot.config.connector(name)
     tasks: list[Json] = [{"connector": name, "task": number} for number in range(len(entry.tasks))]
     return {"name": name, "config": dict(entry.config), "tasks": tasks, "type": type_of(snapshot, name)}
 
 
 def connector_config(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
     """GET /connectors/{c}/config: raw, as written. Raises NotFound."""
-    return dict(_entry(snapshot, name).config)
+    return dict(snapshot.config.connector(name).config)
 
 
 def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
@@ -64,7 +63,7 @@ def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
 
     Raises NotFound.
     """
-    entry = _entry(snapshot, name)
+    entry = snapshot.config.connector(name)
     infos: list[Json] = []
     for number in range(entry.task_count):
         config: Json = dict(entry.tasks[number]) if number < len(entry.tasks) else None
@@ -119,13 +118,6 @@ def task_state(snapshot: Snapshot, task: TaskId) -> State:
 def type_of(snapshot: Snapshot, name: ConnectorName) -> str:
     """Return `source` or `sink`, or `unknown` if this worker does not have the connector's class."""
     return snapshot.types.get(name, _UNKNOWN)
-
-
-def _entry(snapshot: Snapshot, name: ConnectorName) -> ConnectorEntry:
-    entry = snapshot.config.connectors.get(name)
-    if entry is None:
-        raise NotFound(f"Connector {name} not found")
-    return entry
 
 
 def _state(
