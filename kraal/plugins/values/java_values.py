@@ -44,10 +44,10 @@ _CLASSES: Final[tuple[tuple[type, str], ...]] = (
 
 
 def java_class(value: Any, schema: Schema | None) -> str:
-    """Return the name of the Java class that Connect uses for a value other than None."""
-    if type(value) is int:
+    """Return the name of the Java class that Connect uses for a value other than None; else that of Python."""
+    if isinstance(value, int) and not isinstance(value, bool):
         return "java.lang.Long" if schema is None else _WHOLE.get(schema.type, "java.lang.Long")
-    return next((name for kind, name in _CLASSES if isinstance(value, kind)), "java.lang.Object")
+    return next((name for kind, name in _CLASSES if isinstance(value, kind)), type(value).__qualname__)
 
 
 def float32(value: float) -> Float32:

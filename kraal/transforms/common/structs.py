@@ -7,55 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
-from kraal.plugins.model.records import DataException, Float32, Instant, Struct
+from kraal.plugins.model.records import DataException, Struct
 from kraal.plugins.model.schema import Field, Schema, Type
+from kraal.plugins.values import java_values
 from kraal.transforms.common.errors import SchemaBuilderException
-
-_BY_TYPE: Final[Mapping[Type, str]] = {
-    Type.INT8: "java.lang.Byte",
-    Type.INT16: "java.lang.Short",
-    Type.INT32: "java.lang.Integer",
-    Type.INT64: "java.lang.Long",
-}
-_STRUCT: Final = "org.apache.kafka.connect.data.Struct"
 
 
 def java_class(value: Any, schema: Schema | None = None) -> str:
     """Return the name of the value's Java class; `null` for None. Ints without a schema are Longs."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _BY_TYPE.get(schema.type, "java.lang.Long") if schema is not None else "java.lang.Long"
-    return _class_of(value)
-
-
-def _class_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "java.lang.Boolean"
-        case Float32():
-            return "java.lang.Float"
-        case float():
-            return "java.lang.Double"
-        case str():
-            return "java.lang.String"
-        case bytes():
-            return "[B"
-        case Decimal():
-            return "java.math.BigDecimal"
-        case Instant():
-            return "java.util.Date"
-        case Struct():
-            return _STRUCT
-        case list() | tuple():
-            return "java.util.ArrayList"
-        case dict():
-            return "java.util.HashMap"
-        case _:
-            return type(value).__qualname__
+    return "null" if value is None else java_values.java_class(value, schema)
 
 
 def shown(schema: Schema) -> str:

@@ -1,0 +1,39 @@
+"""What transforms say of values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from kraal.plugins.model.records import Float32, Instant, Struct
+from kraal.plugins.model.schema import Schema, Type
+from kraal.transforms.common.structs import java_class
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "name"),
+    [
+        (None, None, "null"),
+        (True, None, "java.lang.Boolean"),
+        (1, None, "java.lang.Long"),
+        (1, Type.INT8, "java.lang.Byte"),
+        (1, Type.INT16, "java.lang.Short"),
+        (1, Type.INT32, "java.lang.Integer"),
+        (1, Type.INT64, "java.lang.Long"),
+        (1.0, None, "java.lang.Double"),
+        (Float32(1.0), None, "java.lang.Float"),
+        ("a", None, "java.lang.String"),
+        (b"a", None, "[B"),
+        (Decimal(1), None, "java.math.BigDecimal"),
+        (Instant(0), None, "java.util.Date"),
+        ([], None, "java.util.ArrayList"),
+        ((), None, "java.util.ArrayList"),
+        ({}, None, "java.util.HashMap"),
+        (Struct(Schema(type=Type.STRUCT), {}), None, "org.apache.kafka.connect.data.Struct"),
+        (set[int](), None, "set"),
+    ],
+)
+def test_the_java_class_of_a_value(value: Any, kind: Type | None, name: str) -> None:
+    assert java_class(value, None if kind is None else Schema(type=kind)) == name
