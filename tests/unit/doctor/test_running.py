@@ -256,6 +256,6 @@ def test_without_a_file_only_the_running_worker_is_checked(worker: Connect) -> N
     assert "ValueError: no such row" in failed["what"]
 
 
-def test_a_url_that_is_none_is_an_error_of_usage() -> None:
+def test_an_invalid_url_is_an_error_of_usage() -> None:
     result = CliRunner().invoke(main, ["doctor", "--url", "ftp://w"])
     assert (result.exit_code, "expected http:// or https://" in result.stderr) == (2, True)
