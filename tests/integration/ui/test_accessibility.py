@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.ui.axe import CONTRAST, violations
+from tests.integration.ui.stage.axe import CONTRAST, violations
 from tests.integration.ui.stage.scene import FAILING, STOPPED, Scene
 from tests.integration.ui.stage.screens import of_connector, of_dashboard
 

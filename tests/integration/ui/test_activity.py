@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from typing_extensions import override
 
 from kraal.broker.broker import free_port
-from tests.integration.ui.axe import violations, violations_in_both_schemes
+from tests.integration.ui.stage.axe import violations, violations_in_both_schemes
 from tests.integration.ui.visitor import Visitor
 from tests.unit.web.ui.activity import NAME, answers
 from tests.unit.web.ui.canned import CannedSource

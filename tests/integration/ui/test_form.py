@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kraal.broker.records import read_topic
-from tests.integration.ui.axe import violations_in_both_schemes
+from tests.integration.ui.stage.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import FAILING, SECRET, Scene
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from kraal.broker.broker import Broker
 from scripts.harness.processes import wait_until
 from scripts.harness.workers import UP_S, Worker, java_distributed
-from tests.integration.ui.axe import violations
+from tests.integration.ui.stage.axe import violations
 from tests.integration.ui.stage.remote import kraal_ui
 from tests.integration.ui.stage.scene import FAILING, SOURCE, Scene, page_url
 from tests.integration.ui.stage.screens import of_connector, of_dashboard

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.integration.ui.axe import violations_in_both_schemes
+from tests.integration.ui.stage.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import RUNNING, SINK, SOURCE, Scene
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.ui.axe import violations
+from tests.integration.ui.stage.axe import violations
 from tests.integration.ui.visitor import Visitor
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.integration.ui.axe import violations_in_both_schemes
-from tests.integration.ui.stage.scene import FAILING, SOURCE, Scene, page_url
+from tests.integration.ui.stage.axe import violations_in_both_schemes
+from tests.integration.ui.stage.scene import FAILING, SOURCE, STOPPED, Scene, page_url
 from tests.integration.ui.visitor import AWAY
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
     name = worker.url.removeprefix("http://")
     page = visitor.open(page_url(worker.url))
     page.evaluate("window.sameDocument = true")
+    form = visitor.open(page_url(worker.url, "connectors", STOPPED, "edit"), beside=page)
+    form.get_by_label("topic", exact=False).first.fill("typed.while.away")
     survivor = visitor.open(scene.page("cluster"), beside=page)
     banner = page.locator("#away")
     expect(banner).to_be_hidden()
@@ -75,6 +77,10 @@ def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
     expect(banner).to_contain_text(f"No answer from {name} since ")
     assert violations_in_both_schemes(page) == []
     expect(page.get_by_role("link", name=FAILING)).to_be_visible()  # what it knew stays readable
+    page.get_by_role("link", name="Pause").first.click()
+    expect(form.locator("#away")).to_be_visible(timeout=NOTICED_MS)
+    form.get_by_role("button", name="Save…").click()
+    expect(form.locator(".busy")).to_contain_text("Nothing was sent: the worker does not answer.")
     expect(survivor.get_by_role("link", name=name)).to_have_count(0, timeout=LOST_MS)
     scene.wait_until("everything ran on the survivor", lambda: workers_of(scene) == {scene.worker.url[7:]})
     survivor.goto(scene.page("connectors", SOURCE))
@@ -85,6 +91,9 @@ def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
     scene.cluster.pause(SOURCE)
     expect(page.locator("tr[data-row]").filter(has_text=SOURCE)).to_contain_text("paused", timeout=LOST_MS)
     assert page.evaluate("window.sameDocument")
+    expect(form.locator(".busy")).to_have_text("")
+    form.get_by_role("button", name="Save…").click()
+    expect(form.locator("#changes")).to_contain_text("typed.while.away")
 
 
 def workers_of(scene: Scene) -> set[str]:

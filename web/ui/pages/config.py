@@ -10,7 +10,7 @@ from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import connector_status, get_map
-from web.ui.views.commands import subject_of
+from web.ui.views.commands import initial_state_of
 from web.ui.views.config import entries, history_differences, only_changes
 from web.ui.views.copy_as import Request, connector_yaml
 from web.ui.views.json_values import mapping, maps, text, whole
@@ -69,8 +69,7 @@ async def _initial_state(visit: Visit) -> str:
         status = await connector_status(visit.source, visit.caller, visit.name)
     except Refused:
         return "RUNNING"
-    state = subject_of(dict(status)).state
-    return state if state in ("PAUSED", "STOPPED") else "RUNNING"
+    return initial_state_of(dict(status))
 
 
 PAGES: Final[tuple[Page, ...]] = (_config,)

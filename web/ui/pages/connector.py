@@ -9,11 +9,14 @@ from starlette.responses import PlainTextResponse
 
 from kraal.core.errors import NotFound
 from kraal.core.printable import printable
-from web.ui.routing import Model, Page, Visit, page
+from web.ui.routing import PART, Model, Page, Visit, page
 from web.ui.sources.api import Refused
+from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import connector_status, get_map
+from web.ui.views.commands import initial_state_of
 from web.ui.views.config import config_of
 from web.ui.views.connector import connector_page
+from web.ui.views.copy_as import connector_yaml
 from web.ui.views.json_values import mapping
 from web.ui.views.navigation import CONNECTOR_TABS, LETTERS, Entry, available
 from web.ui.views.statuses import connector_status as connector_status_of
@@ -38,7 +41,14 @@ async def _overview(visit: Visit) -> Model:
         _if_told(visit, "topics") if visit.features.topics else _nothing(),
     )
     frame = connector_frame(visit, "", letters=may_have_letters(status))
-    return {**frame, "connector": connector_page(visit.name, status, config, topics)}
+    shown = {**frame, "connector": connector_page(visit.name, status, config, topics)}
+    if visit.text(PART) or config is None:
+        return shown
+    asked, stored = visit.read_by_curl(), config_of(dict(config))
+    declared = await declared_secrets(visit.source, visit.caller, stored)
+    state = initial_state_of(dict(status))
+    yaml = connector_yaml(visit.name, stored, initial_state=state, declared=declared)
+    return {**shown, "asked": [*asked, yaml]}
 
 
 @page("/connectors/{connector}/trace", "", nav="connectors")

@@ -96,6 +96,12 @@ class Result:
     text: str
 
 
+def initial_state_of(status: Json) -> str:
+    """Return the state that a copy of a connector should have, from an answer of `GET …/status`."""
+    state = subject_of(status).state
+    return state if state in ("PAUSED", "STOPPED") else "RUNNING"
+
+
 def subject_of(status: Json, name: str = "") -> Subject:
     """Return the connector of an answer of `GET …/status`."""
     if not isinstance(status, dict):

@@ -86,11 +86,11 @@ def together(copies: Sequence[Copied]) -> list[Copied]:
     return [Copied(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
 
 
-def first_of(copies: Sequence[Copied], total: int, most: int) -> list[Copied]:
-    """Return texts of the first `most` requests with a note that tells so if there are more."""
+def first_of(copies: Sequence[Copied], total: int, most: int, *, of: str = "requests") -> list[Copied]:
+    """Return texts of the first `most` requests, or of what `of` names, with a note that tells so if there are more."""
     if total <= most:
         return list(copies)
-    note = f"These are the first {most} of {total:,} requests."
+    note = f"These are the first {most} of {total:,} {of}."
     return [replace(each, notes=(note, *each.notes)) for each in copies]
 
 
@@ -117,6 +117,13 @@ def connector_yaml(
         text=f"{YAML_NOTE}\n{text}",
         notes=(f"Values with {HIDDEN} are secrets, which `kraal apply` asks you to fill in.",),
     )
+
+
+def one_file(copies: Sequence[Copied]) -> list[Copied]:
+    """Return connectors as YAML as one file with a document each; none for none."""
+    if not copies:
+        return []
+    return [replace(together(copies)[0], text="---\n".join(each.text for each in copies))]
 
 
 def secret_variables(keys: Sequence[str]) -> dict[str, str]:

@@ -312,29 +312,6 @@ def test_a_worker_that_does_not_answer_leaves_the_form_as_typed(browser: Browser
     assert ("v.topic", "u") in config_form(page).fields
 
 
-def test_a_connector_deleted_meanwhile_is_told(browser: Browser) -> None:
-    form = config_form(browser.get(EDIT))
-    browser.worker.connectors.clear()
-    assert "Connector orders not found" in browser.submit(form, ("do", "save")).plain
-
-
-def test_a_form_whose_connector_was_deleted_creates_it_again(browser: Browser) -> None:
-    form = config_form(browser.get(EDIT))
-    browser.worker.connectors.clear()
-    page = browser.submit(form, ("do", "save"), topic="u")
-    assert page.status == 404
-    assert "Connector orders not found; nothing was saved. You can create it again" in page.plain
-    assert browser.worker.asked == []
-    again = page.form(action=CREATE)
-    assert ("v.topic", "u") in again.fields
-    refused = browser.submit(again, ("do", "save"))
-    assert refused.status == 422, "its secrets went with it"
-    secrets = {"passphrase": "p", "my.token": "t", "url": "pg://h/d"}
-    done = browser.submit(refused.form(action=CREATE), ("do", "save"), **secrets)
-    assert "orders: created, to be RUNNING" in done.plain
-    assert browser.worker.connectors["orders"].config["topic"] == "u"
-
-
 def test_a_config_is_copied_without_secrets(browser: Browser) -> None:
     page = browser.get("/ui/connectors/orders/config")
     assert (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-SCRIPT: Final = Path(__file__).with_name("vendored") / "axe.min.js"
+SCRIPT: Final = Path(__file__).parents[1] / "vendored" / "axe.min.js"
 LIMIT: Final = ("serious", "critical")
 CONTRAST: Final = "color-contrast"
 """The only rule that colours matter to."""

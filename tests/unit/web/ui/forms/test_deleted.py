@@ -1,0 +1,56 @@
+"""The form of a connector that was deleted while it was open."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect
+from tests.unit.web.ui.browser import Browser, Form
+
+CREATE = "/ui/create/org.example.FileSource"
+EDIT = "/ui/connectors/orders/edit"
+STORED: dict[str, str | None] = {
+    "name": "orders",
+    "connector.class": "org.example.FileSource",
+    "topic": "t",
+    "passphrase": HIDE_ME,
+}
+
+
+@pytest.fixture
+def browser() -> Browser:
+    return Browser(FakeConnect({"orders": Connector(config=dict(STORED))}))
+
+
+def opened(browser: Browser) -> Form:
+    """Open the form and have the connector deleted."""
+    form = browser.get(EDIT).form(action="/edit")
+    browser.worker.connectors.clear()
+    return form
+
+
+def test_a_connector_deleted_meanwhile_is_told(browser: Browser) -> None:
+    assert "Connector orders not found" in browser.submit(opened(browser), ("do", "save")).plain
+
+
+def test_a_form_whose_connector_was_deleted_creates_it_again(browser: Browser) -> None:
+    page = browser.submit(opened(browser), ("do", "save"), topic="u")
+    assert page.status == 404
+    assert "Connector orders not found; nothing was saved. You can create it again" in page.plain
+    assert browser.worker.asked == []
+    again = page.form(action=CREATE)
+    assert ("v.topic", "u") in again.fields
+    refused = browser.submit(again, ("do", "save"))
+    assert refused.status == 422, "its secret went with it"
+    secret = {"passphrase": "p"}
+    done = browser.submit(refused.form(action=CREATE), ("do", "save"), **secret)
+    assert "orders: created, to be RUNNING" in done.plain
+    assert browser.worker.connectors["orders"].config["topic"] == "u"
+
+
+def test_json_whose_connector_was_deleted_stays_json(browser: Browser) -> None:
+    form = opened(browser)
+    text = '{"connector.class": "org.example.FileSource", "topic": "u"'
+    page = browser.post(EDIT, ("seal", dict(form.fields)["seal"]), ("json", text), ("do", "save"))
+    assert page.status == 404
+    assert ("json", text) in page.form(action="/ui/create").fields

@@ -1,0 +1,89 @@
+"""The connectors of a list as one YAML file."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from kraal.config.yaml_text import as_written, read_yaml
+from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect
+from tests.unit.web.ui.browser import Browser
+from web.ui.pages import yaml
+
+CONFIG = {"connector.class": "org.example.FileSource", "topic": "t", "passphrase": HIDE_ME}
+HIDDEN = {**CONFIG, "passphrase": "[hidden]"}
+
+
+@pytest.fixture
+def worker() -> FakeConnect:
+    return FakeConnect(
+        {
+            "orders": Connector(config={"name": "orders", **CONFIG}),
+            "bills": Connector(config={"name": "bills", **CONFIG}, state="PAUSED"),
+            "other": Connector(config={"connector.class": "org.unknown.Sink", "anything": HIDE_ME}),
+        }
+    )
+
+
+@pytest.fixture
+def browser(worker: FakeConnect) -> Browser:
+    return Browser(worker)
+
+
+def documents(text: str) -> list[Any]:
+    """Return the documents of the file that a page shows."""
+    area = re.search(r'<textarea [^>]*aria-label="YAML[^>]*>\n(.*?)</textarea>', text, re.DOTALL)
+    return read_yaml(unescape(area[1]), as_written) if area else []
+
+
+def test_the_list_leads_to_those_that_it_shows(browser: Browser) -> None:
+    assert 'href="/ui/yaml?q=ord"' in browser.get("/ui/connectors?q=ord").text
+    assert "1 connector as YAML" in browser.get("/ui/connectors?q=ord").plain
+    assert "3 connectors as YAML" in browser.get("/ui/connectors").plain
+
+
+def test_all_connectors_are_one_file_without_secrets(browser: Browser) -> None:
+    page = browser.get("/ui/yaml")
+    assert page.status == 200
+    assert HIDE_ME not in page.text
+    assert sorted(documents(page.text), key=lambda each: each["name"]) == [
+        {"name": "bills", "config": HIDDEN, "initial_state": "PAUSED"},
+        {"name": "orders", "config": HIDDEN},
+        {"name": "other", "config": {"connector.class": "org.unknown.Sink", "anything": "[hidden]"}},
+    ]
+    assert "All connectors of the cluster: 3." in page.plain
+    assert page.plain.count("which `kraal apply` asks you to fill in") == 1
+    assert "expand=info" in page.plain
+
+
+def test_filters_of_the_list_apply(browser: Browser) -> None:
+    page = browser.get("/ui/yaml?state=paused&q=BILL")
+    assert [each["name"] for each in documents(page.text)] == ["bills"]
+    assert "All connectors in state paused, with a name or class that contains “BILL”: 1." in page.plain
+    assert 'href="/ui/connectors?state=paused&amp;q=BILL"' in page.text
+    assert documents(browser.get("/ui/yaml?q=nothing").text) == []
+
+
+def test_the_keys_of_a_plugin_are_asked_once(browser: Browser, worker: FakeConnect) -> None:
+    asked: list[list[str]] = []
+    worker.on_ask = lambda _method, segments: asked.append(segments)
+    browser.get("/ui/yaml")
+    plugins = [each for each in asked if each[0] == "connector-plugins"]
+    assert sorted(each[1] for each in plugins) == ["org.example.FileSource", "org.unknown.Sink"]
+
+
+def test_a_connectors_page_has_it_as_yaml(browser: Browser) -> None:
+    page = browser.get("/ui/connectors/bills")
+    assert documents(page.text) == [{"name": "bills", "config": HIDDEN, "initial_state": "PAUSED"}]
+    assert HIDE_ME not in page.text
+    assert "Copy as curl" in page.plain
+
+
+def test_a_long_list_is_told_to_be_longer(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml, "MOST", 2)
+    page = browser.get("/ui/yaml?sort=name")
+    assert [each["name"] for each in documents(page.text)] == ["bills", "orders"]
+    assert "These are the first 2 of 3 connectors." in page.plain

@@ -1,0 +1,42 @@
+"""The connectors of a list as one file for `kraal apply`, with their secrets masked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from web.ui.pages.connectors import asked_rows
+from web.ui.routing import Model, Page, Visit, page
+from web.ui.sources.once import Once
+from web.ui.sources.plugin_keys import declared_secrets
+from web.ui.sources.requests import expanded
+from web.ui.views.commands import initial_state_of
+from web.ui.views.config import config_of
+from web.ui.views.connectors import Row, choice_of, matching
+from web.ui.views.copy_as import Copied, connector_yaml, first_of, one_file
+from web.ui.views.json_values import mapping
+
+MOST: Final = 200
+"""Connectors in a file: making one takes the worker about a millisecond each."""
+
+
+@page("/yaml", "parts/yaml.html", nav="connectors")
+async def _yaml(visit: Visit) -> Model:
+    """Show the configs of all connectors that match the list's filters."""
+    choice = choice_of(visit.request.query_params)
+    rows, infos = await asyncio.gather(asked_rows(visit), expanded(visit.source, visit.caller, "info"))
+    found, asked = matching(rows, choice), visit.read_by_curl()
+    once = Once(visit.source)
+
+    async def copied(row: Row) -> Copied:
+        config = config_of(mapping(infos.get(row.name)).get("config"))
+        declared = await declared_secrets(once, visit.caller, config)
+        state = initial_state_of({**mapping(row.found)})
+        return connector_yaml(row.name, config, initial_state=state, declared=declared)
+
+    copies = await asyncio.gather(*(copied(row) for row in found[:MOST] if row.name in infos))
+    file = first_of(one_file(copies), len(found), MOST, of="connectors")
+    return {"choice": choice, "found": len(found), "copies": file, "asked": asked}
+
+
+PAGES: Final[tuple[Page, ...]] = (_yaml,)
