@@ -17,12 +17,13 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Route
 
+from kraal.core.errors import KraalError
 from kraal.core.raw_paths import routed_path
 from web.ui.mount import DashboardMount
 from web.ui.options import PREFIX, DashboardOptions
 from web.ui.pages import PAGES
 from web.ui.rendering import Rendering
-from web.ui.routing import Dashboard, Page, PageEndpoint, error_page
+from web.ui.routing import Dashboard, Page, PageEndpoint, caller_of, error_page
 from web.ui.safety import Safety
 from web.ui.sources.api import Source
 from web.ui.sources.shared import Shared
@@ -72,6 +73,8 @@ class DashboardApp:
         streams = Streams(dashboard)
 
         async def on_http_exception(request: Request, error: Exception) -> Response:
+            with contextlib.suppress(KraalError):  # the page has fewer links then
+                request.state.features = await self.source.features(caller_of(request))
             return error_page(dashboard, request, error)
 
         routes: list[BaseRoute] = [

@@ -13,13 +13,14 @@ from playwright.sync_api import expect
 from typing_extensions import override
 
 from kraal.broker.broker import free_port
+from scripts.harness.processes import wait_until
 from tests.integration.ui.stage.axe import violations, violations_in_both_schemes
 from tests.integration.ui.visitor import Visitor
 from tests.unit.web.ui.activity import NAME, answers
 from tests.unit.web.ui.canned import CannedSource
 from web.ui.app import DashboardApp, standalone
 from web.ui.options import DashboardOptions
-from web.ui.sources.api import Caller, Change, Word
+from web.ui.sources.api import Caller, Change, Refused, Word
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -163,6 +164,20 @@ def test_an_open_trace_stays_open_when_the_history_grows(worker: Worker, url: st
     worker.tell("history")
     expect(page.locator(".timeline tbody tr")).to_have_count(5)
     expect(page.locator(".timeline details[open] pre")).to_be_visible()
+
+
+def test_a_part_that_the_worker_refuses_is_asked_for_again(
+    worker: Worker, url: str, visitor: Visitor
+) -> None:
+    visitor.expect("409")
+    page = visitor.open(f"{url}/topics")
+    wait_until("the page listened", lambda: hasattr(worker, "loop"), timeout_s=10, every_s=0.05)
+    path = f"/connectors/{NAME}/config"
+    config, worker.answers[path] = worker.answers[path], Refused(409, "A rebalance is in progress.")
+    worker.tell("topics")
+    expect(page.locator("#old")).to_have_text("This page is not up to date. A rebalance is in progress.")
+    worker.answers[path] = config
+    expect(page.locator("#old")).to_be_hidden()
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -11,6 +11,7 @@ import uvicorn
 from playwright.sync_api import expect
 
 from kraal.broker.broker import free_port
+from tests.integration.ui.stage.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import page_url
 from tests.unit.web.api import Api
 from tests.unit.web.ui.activity import answers
@@ -29,29 +30,27 @@ WIDTHS: Final = (390, 640, 900, 1280)
 TOO_WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-@pytest.mark.parametrize("tab", ["", "history", "edit"])
-def test_an_open_page_tells_that_its_connector_is_gone_until_it_is_back(
-    worker: tuple[Api, str], visitor: Visitor, tab: str
+def test_open_pages_tell_that_their_connector_is_gone_until_it_is_back(
+    worker: tuple[Api, str], visitor: Visitor
 ) -> None:
     visitor.expect("404")
     api, url = worker
     api.herder.put("orders", {"connector.class": "x"})
-    page = visitor.open(page_url(url, "connectors", "orders", *filter(None, [tab])))
-    notice = page.locator("#old")
-    expect(notice).to_be_hidden()
+    first = visitor.open(page_url(url, "connectors", "orders"))
+    tabs = ("history", "edit", "config")
+    pages = [first, *(visitor.open(page_url(url, "connectors", "orders", tab), beside=first) for tab in tabs)]
+    for page in pages:
+        expect(page.locator("#old")).to_be_hidden()
     api.herder.remove("orders")
-    expect(notice).to_have_text("This page is not up to date. The connector orders no longer exists.")
-    api.herder.put("orders", {"connector.class": "x"})
-    expect(notice).to_be_hidden()
-
-
-def test_the_config_tab_follows_changes(worker: tuple[Api, str], visitor: Visitor) -> None:
-    api, url = worker
-    api.herder.put("orders", {"connector.class": "x"})
-    page = visitor.open(page_url(url, "connectors", "orders", "config"))
-    expect(page.locator("#config")).not_to_contain_text("added.key")
+    for page in pages:
+        expect(page.locator("#old")).to_have_text(
+            "This page is not up to date. The connector orders no longer exists."
+        )
+    assert violations_in_both_schemes(first) == []
     api.herder.put("orders", {"connector.class": "x", "added.key": "1"})
-    expect(page.locator("#config table").first).to_contain_text("added.key")
+    for page in pages:
+        expect(page.locator("#old")).to_be_hidden()
+    expect(pages[-1].locator("#config table").first).to_contain_text("added.key")
 
 
 @pytest.fixture

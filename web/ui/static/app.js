@@ -5,6 +5,7 @@
 (() => {
   const body = document.body;
   const SPACING_MS = 500;
+  const AGAIN_MS = 2000;
   document.documentElement.classList.add("scripted");
 
   // --- changes -----------------------------------------------------------------------------------------------------
@@ -209,6 +210,10 @@
     banner.textContent = why === undefined ? "" : `This page is not up to date. ${why}`;
   }
 
+  function askAgain(part) {
+    if (part.isConnected && !document.hidden) htmx.trigger(part, "kraal:refresh");
+  }
+
   function whyRefused(xhr) {
     const name = body.dataset.connector;
     if (xhr.status === 404 && name !== undefined) return `The connector ${name} no longer exists.`;
@@ -218,8 +223,11 @@
 
   body.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (detail.requestConfig.verb !== "get" || !detail.xhr.status) return;
-    if (detail.xhr.status >= 400) refused.set(detail.target.id, whyRefused(detail.xhr));
-    else refused.delete(detail.target.id);
+    if (detail.xhr.status < 400) refused.delete(detail.target.id);
+    else {
+      refused.set(detail.target.id, whyRefused(detail.xhr));
+      if (detail.xhr.status !== 404) setTimeout(() => askAgain(detail.elt), AGAIN_MS);
+    }
     showRefused();
   });
 

@@ -366,3 +366,12 @@ def test_another_worker_than_the_leader_says_who_knows_the_reasons_of_rebalances
     )
     text = TestClient(dashboard(source)).get("/ui/cluster").text
     assert (f"Only the leader, {leader}, knows the reasons" in text) is told
+
+
+def test_a_page_that_does_not_exist_has_the_whole_navigation() -> None:
+    known = TestClient(dashboard(FakeSource(features=Features(events=True)))).get("/ui/nothing")
+    assert known.status_code == 404
+    assert 'href="/ui/events"' in known.text
+    away = TestClient(dashboard(FakeSource(features=Away("gone")))).get("/ui/nothing")
+    assert away.status_code == 404
+    assert "There is no such page." in away.text
