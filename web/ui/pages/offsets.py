@@ -40,7 +40,12 @@ _LAGS: Final = (("expand", "lag"),)
 """Java's workers ignore it."""
 
 
-@page("/connectors/{connector}/offsets", "pages/offsets.html", nav="connectors")
+@page(
+    "/connectors/{connector}/offsets",
+    "pages/offsets.html",
+    parts={"offsets": "activity/offsets.html"},
+    nav="connectors",
+)
 async def _offsets(visit: Visit) -> Model:
     """Show the offsets; as a form if they may be changed."""
     status, answer = await _asked(visit, _LAGS)

@@ -49,6 +49,17 @@ def test_a_running_connector_shows_its_offsets_and_how_to_change_them(browser: B
     assert 'name="o.1"' not in page.text
 
 
+def test_offsets_follow_states_until_they_can_be_changed(browser: Browser) -> None:
+    connector = browser.worker.connectors["lines"]
+    connector.state, connector.tasks = "RUNNING", ["RUNNING"]
+    assert f'data-live="states" hx-get="{PATH}?part=offsets&amp;q=t"' in browser.get(f"{PATH}?q=t").text
+    connector.state, connector.tasks = "STOPPED", []
+    changeable = browser.get(f"{PATH}?part=offsets&q=t")
+    assert "<html" not in changeable.text
+    assert 'name="o.1"' in changeable.text
+    assert "data-live" not in changeable.text, "what is typed would be replaced"
+
+
 def test_a_stopped_connector_without_offsets_says_so(browser: Browser) -> None:
     browser.worker.connectors["lines"].offsets = []
     page = browser.get(PATH)
