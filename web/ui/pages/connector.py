@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import PlainTextResponse
 
 from kraal.core.errors import NotFound
+from kraal.core.ids import Config
 from kraal.core.printable import printable
 from web.ui.routing import PART, Model, Page, Visit, page
-from web.ui.sources.api import Refused
+from web.ui.sources.api import Away, Refused
 from web.ui.sources.plugin_keys import declared_secrets
 from web.ui.sources.requests import connector_status, get_map
 from web.ui.views.commands import initial_state_of
 from web.ui.views.config import config_of
 from web.ui.views.connector import connector_page
-from web.ui.views.copy_as import connector_yaml
+from web.ui.views.copy_as import Copied, connector_yaml
 from web.ui.views.json_values import mapping
 from web.ui.views.navigation import CONNECTOR_TABS, LETTERS, Entry, available
 from web.ui.views.statuses import connector_status as connector_status_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
+
+_KEYS_S: Final = 2.0
 
 
 @page(
@@ -44,11 +48,18 @@ async def _overview(visit: Visit) -> Model:
     shown = {**frame, "connector": connector_page(visit.name, status, config, topics)}
     if visit.text(PART) or config is None:
         return shown
-    asked, stored = visit.read_by_curl(), config_of(dict(config))
-    declared = await declared_secrets(visit.source, visit.caller, stored)
+    return {**shown, "asked": [*visit.read_by_curl(), *await _yaml(visit, status, config_of(dict(config)))]}
+
+
+async def _yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list[Copied]:
+    """Return the connector as YAML; nothing if it takes the worker long to tell which keys are secrets."""
+    try:
+        asked = declared_secrets(visit.source, visit.caller, config)
+        declared = await asyncio.wait_for(asked, _KEYS_S)
+    except (Away, TimeoutError):
+        return []
     state = initial_state_of(dict(status))
-    yaml = connector_yaml(visit.name, stored, initial_state=state, declared=declared)
-    return {**shown, "asked": [*asked, yaml]}
+    return [connector_yaml(visit.name, config, initial_state=state, declared=declared)]
 
 
 @page("/connectors/{connector}/trace", "", nav="connectors")

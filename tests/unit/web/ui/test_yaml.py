@@ -6,12 +6,13 @@ import re
 from html import unescape
 from typing import Any
 
+import httpx2
 import pytest
 
 from kraal.config.yaml_text import as_written, read_yaml
 from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect
 from tests.unit.web.ui.browser import Browser
-from web.ui.pages import yaml
+from web.ui.pages import connector, yaml
 
 CONFIG = {"connector.class": "org.example.FileSource", "topic": "t", "passphrase": HIDE_ME}
 HIDDEN = {**CONFIG, "passphrase": "[hidden]"}
@@ -80,6 +81,26 @@ def test_a_connectors_page_has_it_as_yaml(browser: Browser) -> None:
     assert documents(page.text) == [{"name": "bills", "config": HIDDEN, "initial_state": "PAUSED"}]
     assert HIDE_ME not in page.text
     assert "Copy as curl" in page.plain
+
+
+def test_a_connectors_page_does_not_wait_long_for_the_keys_of_its_plugins(
+    browser: Browser, worker: FakeConnect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "_KEYS_S", 0.0)
+    page = browser.get("/ui/connectors/bills")
+    assert page.status == 200
+    assert documents(page.text) == []
+    assert HIDE_ME not in page.text
+    monkeypatch.undo()
+
+    def vanish(_method: str, segments: list[str]) -> None:
+        if segments[0] == "connector-plugins":
+            raise httpx2.ReadError("gone")
+
+    worker.on_ask = vanish
+    page = browser.get("/ui/connectors/bills")
+    assert page.status == 200
+    assert documents(page.text) == []
 
 
 def test_a_long_list_is_told_to_be_longer(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

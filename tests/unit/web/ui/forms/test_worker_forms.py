@@ -12,6 +12,7 @@ from kraal.core.errors import Momentary
 from kraal.core.ids import Config, TargetState
 from kraal.plugins.validation.infos import ConfigInfos
 from kraal.plugins.validation.validate import validate_for_rest
+from tests.fakes.servers.connect_rest import Connector, FakeConnect
 from tests.fakes.workers.worker_config import Defaults
 from tests.unit.plugins.shipped import SINK_CLASS, SOURCE_CLASS, registry
 from tests.unit.web.api import Api
@@ -136,6 +137,13 @@ def test_a_rebalance_is_waited_for_in_the_process_too(api: Api, browser: Browser
     page = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
     assert "will stop (answered 204)" in page.plain
     assert api.published.latest.config.connectors["orders"].target is TargetState.STOPPED  # type: ignore[index]
+
+
+def test_the_config_tab_tells_that_the_config_has_not_changed(browser: Browser) -> None:
+    unchanged = "The config has not changed since this worker started."
+    assert unchanged in browser.get("/ui/connectors/orders/config").plain
+    untold = Browser(FakeConnect({"orders": Connector(config={**CONFIG})}))
+    assert unchanged not in untold.get("/ui/connectors/orders/config").plain
 
 
 def test_actions_need_the_origin_of_the_dashboard(api: Api) -> None:
