@@ -24,6 +24,7 @@ OTHERS = (
     ("connectors", STOPPED, "offsets"),
     ("create", PLUGIN),
     ("plugins", PLUGIN),
+    ("yaml",),
 )
 """Screens that neither the navigation nor tabs lead to."""
 
