@@ -35,7 +35,7 @@ def test_columns_and_their_types() -> None:
         ("id MAP<INT>", "`,` is missing in the map id, before `>`"),
         ("id STRUCT<x>", "the type of the column x is missing"),
         ("id INT NOT", "NULL is missing after NOT, of the column id"),
-        ("id INT COMMENT x", "the comment of the column id is no text"),
+        ("id INT COMMENT x", "the comment of the column id is not a text"),
         ("id DECIMAL(39,1)", "the column id is decimal with digits up to 38"),
         ("id DECIMAL(4,5)", "the column id is decimal with digits up to 38"),
         ("id INT(4)", "the type int of the column id takes no 1 numbers"),
