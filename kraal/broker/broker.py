@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import random
 import signal
 import socket
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import psutil
 from kafka import KafkaAdminClient
@@ -35,6 +38,11 @@ HOST = "127.0.0.1"
 START_S = 90.0
 STOP_S = 30.0
 """How long to wait for the broker to stop before it is killed."""
+_PORTS: Final = range(10_000, 32_768)
+"""Ports that Linux and macOS do not give to outgoing connections, which could take a free one before its user does."""
+_TRIES: Final = 1000
+_returned: set[int] = set()
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +55,20 @@ class Status:
 
 
 def free_port() -> int:
-    """Return an unused TCP port on loopback; another process may take it before the caller does."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return an unused TCP port on loopback that this process has not returned before.
+
+    Another process may take it before the caller does. Raises BrokerError if no port is free.
+    """
+    for port in random.SystemRandom().sample(_PORTS, _TRIES):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            with _lock:
+                if port not in _returned:
+                    _returned.add(port)
+                    return port
+    raise BrokerError(
+        f"No free port was found on {HOST} from {_PORTS[0]} to {_PORTS[-1]}; end what uses them."
+    )
 
 
 def default_data_dir() -> Path:
@@ -149,6 +166,8 @@ class Broker:
 
     def _start_process(self) -> None:
         java, jars = str(find_java()), classpath("broker")
+        with _lock:
+            _returned.add(self.port)  # another process may have chosen it
         settings = server_properties(
             self.data_dir, port=self.port, controller_port=free_port(), extra=self._extra
         )
