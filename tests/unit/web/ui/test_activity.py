@@ -12,6 +12,14 @@ from tests.unit.web.ui.activity import FORM, NAME, PATH, URL, answers, get, plai
 from tests.unit.web.ui.canned import JAVA, CannedSource, browser
 from web.ui.sources.api import Away, Refused
 
+
+@pytest.mark.parametrize("tab", ["charts", "history", "logs", "topics", "letters", "tasks/0"])
+def test_each_tab_leads_to_the_connector_s_yaml(tab: str) -> None:
+    link = f'<a href="{URL}/config">{NAME} as YAML for kraal apply</a>'
+    assert link in get(f"{URL}/{tab}")
+    assert link not in get(f"{URL}/config")
+
+
 # -- time lines ----------------------------------------------------------------------------------------------------
 
 
