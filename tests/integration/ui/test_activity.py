@@ -15,7 +15,7 @@ from typing_extensions import override
 from kraal.broker.broker import free_port
 from scripts.harness.processes import wait_until
 from tests.integration.ui.stage.axe import violations, violations_in_both_schemes
-from tests.integration.ui.visitor import Visitor
+from tests.integration.ui.visitor import WAIT_MS, Visitor
 from tests.unit.web.ui.activity import NAME, answers
 from tests.unit.web.ui.canned import CannedSource
 from web.ui.app import DashboardApp, standalone
@@ -39,15 +39,21 @@ class Worker(CannedSource):
 
     changed: asyncio.Queue[Change]
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._followed = threading.Event()
+
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change, None]:
         self.changed, self.loop = asyncio.Queue(), asyncio.get_running_loop()
+        self._followed.set()
         yield Change(Word.HELLO)
         while True:
             yield await self.changed.get()
 
     def tell(self, kind: str) -> None:
-        """Tell all pages that something of a kind changed."""
+        """Tell all pages that something of a kind changed, as soon as one follows the changes."""
+        assert self._followed.wait(WAIT_MS / 1000), "no page followed the changes"
         change = Change(Word.CHANGED, kinds=frozenset({kind}))
         self.loop.call_soon_threadsafe(self.changed.put_nowait, change)
 
