@@ -8,18 +8,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvicorn
 from playwright.sync_api import expect
 from typing_extensions import override
 
-from kraal.broker.broker import free_port
 from scripts.harness.processes import wait_until
 from tests.integration.ui.stage.axe import violations, violations_in_both_schemes
+from tests.integration.ui.stage.dashboard import dashboard
 from tests.integration.ui.visitor import WAIT_MS, Visitor
 from tests.unit.web.ui.activity import NAME, answers
 from tests.unit.web.ui.canned import CannedSource
-from web.ui.app import DashboardApp, standalone
-from web.ui.options import DashboardOptions
 from web.ui.sources.api import Caller, Change, Refused, Word
 
 if TYPE_CHECKING:
@@ -67,15 +64,8 @@ def worker() -> Worker:
 @pytest.fixture
 def url(worker: Worker) -> Iterator[str]:
     """The connector's page on a dashboard of its own. Tests name it before the visitor, who leaves first."""
-    port = free_port()
-    app = DashboardApp(worker, DashboardOptions(worker="worker:8083"))
-    server = uvicorn.Server(uvicorn.Config(standalone(app), port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield f"http://127.0.0.1:{port}/ui/connectors/{NAME}"
-    app.end_streams()
-    server.should_exit = True
-    thread.join()
+    with dashboard(worker) as address:
+        yield f"{address}/ui/connectors/{NAME}"
 
 
 def plots(page: Page) -> Any:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
-import uvicorn
 from playwright.sync_api import expect
 
-from kraal.broker.broker import free_port
 from tests.integration.ui.stage.axe import violations_in_both_schemes
+from tests.integration.ui.stage.dashboard import dashboard
 from tests.integration.ui.stage.scene import page_url
 from tests.unit.web.api import Api
 from tests.unit.web.ui.activity import answers
 from tests.unit.web.ui.canned import CannedSource
-from web.ui.app import DashboardApp, standalone
-from web.ui.options import DashboardOptions
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
@@ -73,15 +69,8 @@ def long_names() -> Iterator[str]:
     }  # fmt: skip
     info = {"config": found[f"/connectors/{LONG}/config"], "type": "sink"}
     found["/connectors"] = {LONG: {"status": found[f"/connectors/{LONG}/status"], "info": info}}
-    port = free_port()
-    app = DashboardApp(CannedSource(found), DashboardOptions(worker="worker:8083"))
-    server = uvicorn.Server(uvicorn.Config(standalone(app), port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield f"http://127.0.0.1:{port}"
-    app.end_streams()
-    server.should_exit = True
-    thread.join()
+    with dashboard(CannedSource(found)) as url:
+        yield url
 
 
 def test_no_page_is_wider_than_its_window(long_names: str, visitor: Visitor) -> None:
