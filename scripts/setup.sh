@@ -19,7 +19,8 @@ kraal_setup() {
         exec 9>&-
     fi
     export VIRTUAL_ENV="$KRAAL_ROOT/.venv" PATH="$KRAAL_ROOT/.venv/bin:$PATH"
-    unset PYTHONHOME
+    # Without bytecode on disk, each of the hundreds of processes of a test run compiles Kraal again.
+    unset PYTHONHOME PYTHONDONTWRITEBYTECODE
     if [ $# -gt 0 ]; then
         kraal jars "$@" >/dev/null || exit 1
         # Without it all works, but Spark takes longer to start.

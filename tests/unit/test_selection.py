@@ -29,6 +29,10 @@ def test_slow(): pass
 def test_both(): pass
 """
 
+CONFTEST = """
+pytest_plugins = ["tests.run.seeds", "tests.run.durations", "tests.run.changes", "tests.run.groups"]
+"""
+
 
 def executable(path: Path, text: str) -> None:
     path.parent.mkdir(exist_ok=True)
@@ -67,25 +71,33 @@ def pytest_arguments(directory: Path, *options: str) -> list[list[str]]:
     ],
 )
 def test_each_test_is_in_one_run_and_all_are_in_all(
-    pytester: pytest.Pytester, tmp_path: Path, options: tuple[str, ...], selected: set[str]
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    selected: set[str],
 ) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest(CONFTEST)
     folders = {"tests/unit", "tests/kips", "tests/integration"}
     for each in folders:
         path = pytester.path / each
         path.mkdir(parents=True)
         (path / "test_marked.py").write_text(MARKED, encoding="utf-8")
     pytester.makeini(
-        "[pytest]\nasyncio_default_fixture_loop_scope = function\naddopts = --import-mode=importlib\n"
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\naddopts = --import-mode=importlib -pno:schemathesis\n"
         "testpaths = tests\nmarkers =\n    ci: a\n    slow: b\n"
     )
     (pytester.path / "tests" / "test_layout.py").write_text("")
-    found = [
+    collected = [
         line
         for arguments in pytest_arguments(tmp_path, *options)
         for line in pytester.runpytest_subprocess("--collect-only", "-q", *arguments).outlines
         if "::" in line
     ]
-    assert sorted(found) == sorted(f"{each}/test_marked.py::{name}" for each in folders for name in selected)
+    assert sorted(collected) == sorted(
+        f"{each}/test_marked.py::{name}" for each in folders for name in selected
+    )
 
 
 def test_other_arguments_go_to_pytest(tmp_path: Path) -> None:
@@ -103,10 +115,27 @@ def test_a_failure_of_either_part_is_one_of_the_run(tmp_path: Path) -> None:
         assert done.returncode == 1
 
 
-def test_ci_runs_the_checks_and_both_parts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("failing", ["nothing", "check", "test", "test --ci"])
+def test_ci_runs_all_parts_and_fails_with_any(tmp_path: Path, failing: str) -> None:
     for name in ("check", "test"):
-        executable(tmp_path / "scripts" / name, f'#!/bin/sh\necho "{name} $*"\n')
+        executable(
+            tmp_path / "scripts" / name,
+            f'#!/bin/sh\ncalled="$(echo {name} $*)"\necho "$called"\n[ "$called" != "{failing}" ]\n',
+        )
+    executable(tmp_path / "scripts" / "setup.sh", "kraal_setup() { echo setup; }\n")
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
-    printed = run(["bash", str(tmp_path / ".ci" / "run")], tmp_path)
-    assert [line.strip() for line in printed if " took " not in line] == ["check", "test", "test --ci"]
+    done = subprocess.run(
+        ["bash", str(tmp_path / ".ci" / "run")],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    printed = done.stdout.splitlines()
+    assert printed[:4] == ["setup", "check", "test", "test --ci"]
+    results = [line.split()[:2] for line in printed[4:8]]
+    parts = {"setup": "setup", "check": "check", "test": "test", "ci": "test --ci"}
+    assert results == [
+        [f"{part}:", "FAILED" if call == failing else "passed"] for part, call in parts.items()
+    ]
+    assert done.returncode == int(failing != "nothing")

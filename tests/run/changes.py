@@ -1,0 +1,96 @@
+"""Tests that run only if a file that they depend on has changed since the last green run: `--by-change`.
+
+They are about one corner of the project, take minutes and rarely fail for a change elsewhere. `tests/run/green.txt`
+names the commit of the last run of CI that passed; a run says what it leaves out. Without that commit, as in a shallow
+clone, and without `--by-change`, everything runs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+GREEN: Final = Path(__file__).parent / "green.txt"
+_PACKAGING: Final = ("pyproject.toml", "requirements.in", "requirements.lock", "requirements-worker.lock")
+DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "tests/integration/deploy/test_chart": (
+        "deploy",
+        "tests/tools/helm",
+        "kraal/config/worker",
+        "Dockerfile",
+    ),
+    "tests/integration/deploy/test_systemd": ("deploy",),
+    "tests/integration/deploy/test_prometheus": ("deploy", "kraal/metrics", "web/routes"),
+    "tests/integration/deploy/test_traces": ("kraal/metrics", "kraal/worker/traces.py"),
+    "tests/integration/packages": (*_PACKAGING, "kraal/cli", "kraal/client", "tests/fakes/distributions.py"),
+    "tests/integration/test_docs_site": ("docs", "mkdocs.yml", "scripts/docs", "scripts/docs_site"),
+    "tests/integration/tutorials": (
+        *_PACKAGING,
+        "docs/tutorials",
+        "examples",
+        "kraal/cli",
+        "kraal/client",
+        "kraal/scaffold",
+        "kraal/testing",
+    ),
+    "tests/unit/bench": ("scripts",),
+    "tests/unit/chaos": ("scripts",),
+    "tests/unit/deploy": (
+        "deploy",
+        "Dockerfile",
+        "compose.yaml",
+        "scripts/image",
+        "tests/tools",
+        *_PACKAGING,
+    ),
+    "tests/unit/docs_site": ("docs", "mkdocs.yml", "scripts"),
+}
+"""Beginnings of the paths of tests, and what they depend on besides themselves: files and folders."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--by-change", action="store_true", help="leave out tests of what has not changed")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name what is left out."""
+    if not config.getoption("by_change"):
+        return []
+    commit = GREEN.read_text("utf-8").strip()
+    omitted = sorted(_omitted(config.rootpath))
+    return [f"unchanged since the green run of {commit[:8]}, left out: {', '.join(omitted) or 'nothing'}"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of what has not changed."""
+    if not config.getoption("by_change") or not (omitted := tuple(_omitted(config.rootpath))):
+        return
+    deselected = {item for item in items if str(item.path.relative_to(config.rootpath)).startswith(omitted)}
+    if deselected:
+        config.hook.pytest_deselected(items=list(deselected))
+        items[:] = [item for item in items if item not in deselected]
+
+
+def unaffected(changed: Iterable[str]) -> set[str]:
+    """Return the keys of DEPENDENCIES that no changed file concerns."""
+    paths = list(changed)
+    return {
+        tests
+        for tests, folders in DEPENDENCIES.items()
+        if not any(path.startswith(tests) or _is_within(path, folders) for path in paths)
+    }
+
+
+def _is_within(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _omitted(root: Path) -> set[str]:
+    commit = GREEN.read_text("utf-8").strip()
+    command = ["git", "diff", "--name-only", "-z", commit]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return unaffected(filter(None, done.stdout.split("\0"))) if done.returncode == 0 else set()

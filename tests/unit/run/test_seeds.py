@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.run.seeds import SEEDS_A_RUN, chosen
+
+pytest_plugins = ["pytester"]
+ROOT = Path(__file__).parents[3]
+TESTS = """
+import pytest
+
+@pytest.mark.parametrize("mode", ["a", "b"])
+@pytest.mark.parametrize("seed", range(5))
+def test_many(seed, mode): pass
+
+@pytest.mark.parametrize("seed", [7, 11])
+def test_two(seed): pass
+
+def test_none(): pass
+"""
+
+
+@pytest.mark.parametrize("count", range(1, 41))
+def test_every_seed_runs_within_some_days(count: int) -> None:
+    days = [chosen(count, day) for day in range(739_000, 739_000 + count)]
+    assert frozenset.union(*days) == frozenset(range(count))
+    assert {len(day) for day in days} == {min(count, SEEDS_A_RUN)}
+
+
+def collected(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, day: int, *options: str
+) -> set[str]:
+    monkeypatch.setenv("KRAAL_TEST_SEEDS_DAY", str(day))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makepyfile(TESTS)
+    pytester.makeconftest('pytest_plugins = ["tests.run.seeds"]')
+    printed = pytester.runpytest_subprocess("--collect-only", "-q", "-pno:schemathesis", *options)
+    return {line.partition("::")[2] for line in printed.outlines if "::" in line}
+
+
+def test_a_run_has_the_seeds_of_its_day(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest = {"test_two[7]", "test_two[11]", "test_none"}
+    many = {f"test_many[{seed}-{mode}]" for seed in (4, 0) for mode in "ab"}
+    assert collected(pytester, monkeypatch, 2) == many | rest
+
+
+def test_all_seeds_run_on_request(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(collected(pytester, monkeypatch, 2, "--seeds", "all")) == 13
