@@ -4,7 +4,7 @@ The variables in its config are resolved when it starts, and again when a config
 Resolved values stay in this actor: task configs are sent with variables.
 
 Plugin code may block or raise: it runs on this actor's thread, inside `plugin_code`, and any error becomes
-FAILED with a trace. States and transitions are those of Connect's WorkerConnector (contract 6.2): leaving
+FAILED with a trace. States and transitions are those of Connect's WorkerConnector (Kafka 4.3.0): leaving
 STARTED calls the plugin's `stop` once; only STOPPED or a new life ends FAILED.
 """
 

@@ -1,4 +1,4 @@
-"""HTTP requests to other workers, as Connect's workers send them (contract R12, 4.8).
+"""HTTP requests to other workers, as Connect's workers send them (RestClient, KIP-507).
 
 Requests are independent: no cookies, redirects, proxies or state of earlier callers. Only connections are kept, and
 closed before a worker's server closes them as idle, so that none ends during a request. The result is an answer to

@@ -1,4 +1,4 @@
-"""Error responses: always exactly `{"error_code":…,"message":…}` (contract R1, R2)."""
+"""Error responses: always exactly `{"error_code":…,"message":…}` (ErrorMessage, ConnectExceptionMapper)."""
 
 from __future__ import annotations
 

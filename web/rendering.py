@@ -72,5 +72,5 @@ def stage_sentence(stage: Stage) -> str:
 
 
 def timeout_text(stage: Stage | None) -> str:
-    """Return the message of a request that timed out (contract R9)."""
+    """Return the message of a request that timed out (HerderRequestHandler)."""
     return "Request timed out" if stage is None else f"Request timed out. {stage_sentence(stage)}"

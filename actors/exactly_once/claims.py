@@ -7,7 +7,7 @@
 Each step may wait for brokers or another worker, which delays only the task itself. Temporary failures are answered
 as StoreAway, and the task retries. A task that stops meanwhile drops its claim; its producer then does not fence that
 of the next task, unless it is already fencing. Source: Worker.startExactlyOnceSourceTask,
-DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.3.0); contract 6.6.
+DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.3.0).
 """
 
 from __future__ import annotations

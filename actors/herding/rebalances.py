@@ -4,7 +4,7 @@ Part of the herder; runs on its thread only. Three rules keep an instance from r
 configs were replaced stop before a rebalance is requested, because the new tasks divide the work differently.
 Second, revoked instances have stopped, and their statuses are written, before the group hears of it. Third, an
 assignment starts only with the config that the leader based it on: membership passes on no other assignment.
-Source: DistributedHerder.tick, processTaskConfigUpdatesWithIncrementalCooperative (Kafka 4.3.0); contract 4.4, 4.5.
+Source: DistributedHerder.tick, processTaskConfigUpdatesWithIncrementalCooperative (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Rebalances:
             raise NotLeader(self._state.snapshot.leader_url)
 
     def fresh(self) -> None:
-        """Raise Momentary while a config change waits for its rebalance (contract F3)."""
+        """Raise Momentary while a config change waits for its rebalance."""
         if self._to_ask:
             raise Momentary(STALE)
 

@@ -124,7 +124,7 @@ class StatusBook:
         self._restarting.update(instances)
 
     def show_restarting(self, instances: Iterable[Instance]) -> None:
-        """Show RESTARTING until a later status record replaces it (contract 0.2)."""
+        """Show RESTARTING until a later status record replaces it (KIP-745)."""
         shown = self._state.snapshot.restarting | frozenset(instances)
         if shown != self._state.snapshot.restarting:
             self._state.update(restarting=shown)
@@ -216,7 +216,7 @@ class StatusBook:
     def _explain(self, waiting: Mapping[Job, Wait]) -> None:
         """Write the reason why jobs are not assigned.
 
-        Jobs that wait briefly, or for a lost worker, keep their status, as in Connect (S6).
+        Jobs that wait briefly, or for a lost worker, keep their status, as in Connect.
         """
         unlisted = {job: why_it_waits(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
         known, entries = self._state.snapshot.status, list[Entry]()

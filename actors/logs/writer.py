@@ -2,7 +2,7 @@
 
 Failures are handled in two ways. The config log reports failures, because a request waits for the record. The status
 log retries by itself, because no request waits and a temporary failure must not lose a status; a value that was
-superseded by a newer one of the same key is not written again (contract 3.3, S4).
+superseded by a newer one of the same key is not written again (KafkaStatusBackingStore.send).
 
 The process may have been suspended or cut off before a write, so each attempt checks the lease itself: records that
 only a group member may write are not written, retried or claimed when another worker may have that role.

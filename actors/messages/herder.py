@@ -344,7 +344,7 @@ class CompareStatuses(Tell):
 
 @dataclass(frozen=True, slots=True)
 class HideRestarting(Tell):
-    """Stop showing these instances as RESTARTING, whatever they report (contract 0.2)."""
+    """Stop showing these instances as RESTARTING, whatever they report (KIP-745)."""
 
     instances: frozenset[Instance]
 

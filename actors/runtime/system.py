@@ -3,8 +3,8 @@
 An actor has a thread of its own, or shares a few threads with others (`actors.runtime.shared_threads`): the actors of
 a thousand connectors and tasks mostly wait.
 
-Source: pykka.ThreadingActor. STYLE.md section 5 describes what pykka does when a handler raises, and what Kraal adds: a
-`Tell` that raises kills the actor, and the supervisor is notified; an `Ask` that raises answers with the error.
+Source: pykka.ThreadingActor. A `Tell` that raises kills the actor, and the supervisor is notified; an `Ask` that raises
+answers with the error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Statuses: tables of connectors and tasks, changes between two polls, and verdicts for waiting. Pure functions.
 
-A status is the response of `GET /connectors/{c}/status` (contract 1.3), None for a connector without one.
+A status is the response of `GET /connectors/{c}/status`, None for a connector without one.
 """
 
 from __future__ import annotations

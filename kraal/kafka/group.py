@@ -1,7 +1,7 @@
 """Membership in a group that Kafka coordinates: drives the `Coordinator` on its own loop and thread.
 
 The driver checks the state whenever something changed, and does what it requires: join, leave, report that the
-coordinator is unavailable (M8), and disconnect from a broker that no longer answers.
+coordinator is unavailable, and disconnect from a broker that no longer answers.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class _Driver:
             self._hooks.lost(f"the group rejected this worker: {error}")
 
     def _notice_loss(self, now_s: float) -> None:
-        """M8: the coordinator is unknown for longer than `heartbeat.interval.ms`."""
+        """Report that the coordinator is unknown for longer than `heartbeat.interval.ms`."""
         coordinator = self.coordinator
         since_s = coordinator.unknown_since_s
         if since_s is None:

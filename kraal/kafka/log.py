@@ -20,7 +20,7 @@ from kraal.kafka.writer import LeaderWriter, TopicWriter
 log = logging.getLogger(__name__)
 
 _ANYBODYS = ("target-state-", "logger-cluster-")
-"""Keys that any worker may write; only the leader writes all others (contract 3.2, C11)."""
+"""Keys that any worker may write; only the leader writes all others (KafkaConfigBackingStore)."""
 
 
 class KafkaLog:

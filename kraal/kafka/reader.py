@@ -9,7 +9,7 @@ beginning.
 An empty result always means the end: a short poll proves nothing, transaction markers and compacted
 records leave gaps, and the end may have moved since the last check. So a reader that finds no record asks an admin
 client for the end, over a separate connection (the consumer's is busy waiting for the next record), and reads up to
-it. Source: KafkaBasedLog.readToLogEnd (Kafka 4.3.0); contract 3.1.
+it. Source: KafkaBasedLog.readToLogEnd (Kafka 4.3.0).
 """
 
 from __future__ import annotations

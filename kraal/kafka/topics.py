@@ -2,7 +2,7 @@
 
 There are two kinds of failure. A StoreError may be transient: no broker answers, or fewer than the replication factor.
 A TopicUnfit is permanent: the topic has another cleanup policy, or more than one partition where order matters.
-Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.3.0); contract 3.1.
+Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.3.0).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A transaction starts with the first record, and ends with the offsets. After any
 committed records never sees it. StoreAway then means that a retry may succeed, for example while a broker is away, and
 StoreError that it would fail again. Fenced means that a newer producer has the transactional id, which belongs to the
 same task wherever it runs; or that the transaction exceeded the brokers' timeout.
-Source: ExactlyOnceWorkerSourceTask, Worker.exactlyOnceSourceTaskProducerConfigs (Kafka 4.3.0); contract 6.6.
+Source: ExactlyOnceWorkerSourceTask, Worker.exactlyOnceSourceTaskProducerConfigs (Kafka 4.3.0).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ _INT32_MAX = 2**31 - 1
 
 
 class NotJson(ProtocolError):
-    """The value cannot be decoded at all: by contract C1 such a record does not advance the config offset."""
+    """The value cannot be decoded at all: in Java such a record does not advance the config offset."""
 
 
 def json_of(value: bytes | None) -> Json:

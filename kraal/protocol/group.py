@@ -1,4 +1,4 @@
-"""The messages between workers and the leader during a join (contract 4.1, 4.2).
+"""The messages between workers and the leader during a join (ConnectProtocol, IncrementalCooperativeConnectProtocol).
 
 Every worker sends one blob of metadata for each protocol that it offers; the broker elects the best protocol that
 all members offer; the leader answers each member with an assignment of that protocol's version.
@@ -14,7 +14,7 @@ fields they know, so one reader serves all versions. A later version appends its
 `encode_metadata` and `decode_metadata`, and is one more row of the tables here. Only the blob under a protocol's own
 name has that protocol's fields: Java workers see the same from Kraal as from each other.
 Source: ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility (Kafka 4.3.0); KIP-987,
-which does not specify the bytes: contract 5.2.
+which does not specify the bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records of the config topic, as typed values and as bytes (contract 3.1, 3.2).
+"""Records of the config topic, as typed values and as bytes (KafkaConfigBackingStore).
 
 Values are schemaless JSON, compact, fields in the order of Connect's schemas. Keys are dispatched by prefix,
 in Connect's order. Readers accept unknown fields.

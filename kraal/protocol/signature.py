@@ -1,4 +1,4 @@
-"""Signatures of requests between workers, and the session keys for them (KIP-507, contract 4.8).
+"""Signatures of requests between workers, and the session keys for them (KIP-507).
 
 A worker that is not the leader signs its requests to the leader; the key is in the config topic, so only those who
 may read that topic can read it. A signature covers only the raw body: no path, no time.

@@ -1,4 +1,4 @@
-"""Records of the status topic: statuses of instances, and the topics that connectors use (contract 3.3).
+"""Records of the status topic: statuses of instances, and the topics that connectors use (KafkaStatusBackingStore).
 
 Source: KafkaStatusBackingStore (Kafka 4.3.0), KIP-558, KIP-891.
 """

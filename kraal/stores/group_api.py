@@ -25,7 +25,7 @@ class GroupOptions:
     rebalance_timeout_s: float = 60.0
     """`rebalance.timeout.ms`: how long the others wait for this member in a rebalance."""
     heartbeat_interval_s: float = 3.0
-    """`heartbeat.interval.ms`: maximum interval; also how long the coordinator may be unknown (M8)."""
+    """`heartbeat.interval.ms`: maximum interval; also how long the coordinator may be unknown."""
 
 
 class GroupHooks(Protocol):

@@ -109,7 +109,7 @@ def filter_failure(
 ) -> bool:
     """Drop what Connect has on purpose.
 
-    Any text is taken for a flag or an expansion (contract R7), and some errors have no Content-Type (0.1).
+    Any text is taken for a flag or an expansion, as in Connect, and some errors have no Content-Type.
     """
     if isinstance(failure, MissingContentType):
         return response.status_code not in BARE

@@ -47,10 +47,10 @@ WANTED_500: Final = (
         r"PUT /connector-plugins/[^/]+/config/validate",
         r"org\.apache\.kafka\.common\.config\.ConfigException: Could not .*",  # a config provider
     ),
-    # Contract 2.1 and 6.4: what does not start.
+    # The configs and plugins of connectors that do not start.
     Wanted500(r"POST /connectors/[^/]+/restart", r"Failed to start connector: .*"),
     Wanted500(r"POST /connectors/[^/]+/tasks/[^/]+/restart", r"Failed to start task: .*"),
-    # Contract 9: what the group says.
+    # Answers of the sink's consumer group.
     Wanted500(r"(PATCH|DELETE) /connectors/[^/]+/offsets", r"Failed to (modify|alter|reset) .*"),
     # A config that has become invalid, or lacks keys that are checked only when work starts.
     Wanted500(r"(PATCH|DELETE) /connectors/[^/]+/offsets", r"(?s)Missing required configuration .*"),

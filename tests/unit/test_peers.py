@@ -1,4 +1,4 @@
-"""Requests that an actor sends to the leader: contract R12 and 4.8."""
+"""Requests that an actor sends to the leader (RestClient, KIP-507)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross-origin requests: the pages of other origins that may use the REST API (contract R13).
+"""Cross-origin requests: the pages of other origins that may use the REST API (CrossOriginHandler).
 
 As in Jetty's handler in Connect, each answer varies by `Origin`; one to an allowed origin names it, and one to a
 preflight also lists what else is allowed. Nothing is refused: the browser enforces the rules. Preflights are passed

@@ -1,4 +1,4 @@
-"""Schemas of bodies by name; fields in the order of the answers (contract 1.3)."""
+"""Schemas of bodies by name; fields in the order of the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Internal requests from workers to the leader: write task configs, fence zombies (contract 1.4, 4.8).
+"""Internal requests from workers to the leader: write task configs, fence zombies (InternalConnectResource, KIP-507).
 
 Both are signed with the group's session key if the group's protocol has signatures (KIP-507). They need no password,
 so anybody can send them; everything that the mode and the headers can rule out is rejected before the body is read.

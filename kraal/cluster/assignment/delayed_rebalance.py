@@ -3,7 +3,7 @@
 A worker that restarts is away for seconds. If its work were spread over the others at once, all of them would be
 disturbed twice. The leader therefore waits up to `scheduled.rebalance.max.delay.ms` and remembers which members are
 idle meanwhile: the worker that returned, under a new member id, is one of those, and gets all of the lost work.
-Source: IncrementalCooperativeAssignor.handleLostAssignments (Kafka 4.3.0), KIP-415; contract 4.7 rule 6.
+Source: IncrementalCooperativeAssignor.handleLostAssignments (Kafka 4.3.0), KIP-415.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Connectors and tasks are balanced separately, so every function here sees one kind only. The functions do not know
 which members and jobs these are: a caller that passes only some of them balances those.
 Everything is linear except for one sort of the members.
-Source: IncrementalCooperativeAssignor.loadBalancingRevocations, assignConnectors (Kafka 4.3.0); contract 4.7.
+Source: IncrementalCooperativeAssignor.loadBalancingRevocations, assignConnectors (Kafka 4.3.0).
 """
 
 from __future__ import annotations

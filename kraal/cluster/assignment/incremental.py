@@ -4,7 +4,7 @@ A job must never run twice, so a round that revokes a job from a member does not
 stops it and rejoins, and the next round finds the job free. Work of a member that left waits (`lost`). When
 consecutive rounds revoke work, because workers arrive one by one, revocations back off: 40 ms, 1.6 s, 64 s.
 Rejected: moving a job in one round with a hand-over between two members, which would have to reach each other.
-Source: IncrementalCooperativeAssignor (Kafka 4.3.0), KIP-415; contract 4.7, whose numbers mark the steps.
+Source: IncrementalCooperativeAssignor (Kafka 4.3.0), KIP-415.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
     taken = stock.deleted | stock.duplicated
     held = {member: without(jobs, taken) for member, jobs in reported.items()}
     shares = share_out(held, stock.lost, stock.created, round_, state)
-    revoked = {  # 5
+    revoked = {
         member: (*within(jobs, taken), *shares.revoked.get(member, ())) for member, jobs in reported.items()
     }
     return conclude(round_, shares, revoked, waiting=stock.lost, lists={})
@@ -49,19 +49,19 @@ class Shares:
 def share_out(
     kept: Held, lost: frozenset[Job], created: frozenset[Job], round_: Round, state: AssignorState
 ) -> Shares:
-    """Place lost and new work, and balance load (6 to 8).
+    """Place lost and new work, and balance load.
 
     `kept` is what these members run and may keep; `round_.configured` is all work for them. A caller that passes only
     some members and jobs (KIP-987) gets shares for those only.
     """
     held = dict(kept)
-    plan = settle_lost(lost, held, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms)  # 6
+    plan = settle_lost(lost, held, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms)
     for member, jobs in plan.given.items():
         held[member] = (*held[member], *jobs)
-    balanced = balance_load(held, round_, plan.state)  # 7
+    balanced = balance_load(held, round_, plan.state)
     for member, jobs in balanced.revoked.items():
         held[member] = without(held[member], frozenset(jobs))
-    new = spread_evenly(held, created | plan.reassign)  # 8
+    new = spread_evenly(held, created | plan.reassign)
     return Shares(
         assigned={
             member: (*within(jobs, frozenset(plan.given.get(member, ()))), *new[member])
@@ -81,7 +81,7 @@ def conclude(
     waiting: frozenset[Job],
     lists: Mapping[str, frozenset[Job]],
 ) -> Outcome:
-    """Build the outcome and the state for the next round (9); `waiting` counts as assigned."""
+    """Build the outcome and the state for the next round; `waiting` counts as assigned."""
     return Outcome(
         assigned=shares.assigned,
         revoked=revoked,

@@ -3,7 +3,7 @@
 The leader may assign only from a config topic read at least as far as any member has read it: from an older state it
 would start work that others know is deleted. The caller compares `latest_offset` with its own snapshot first and
 takes a fresh one where needed; if that is still too old, all members are told to read on and to rejoin.
-Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderState (Kafka 4.3.0); contract 4.3.
+Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderState (Kafka 4.3.0).
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ among the wildcard workers by the code of incremental cooperative assignment, wh
 static workers therefore behaves like one with the sessioned protocol, by construction.
 
 No job moves in a single round: a misplaced job is revoked in this round and placed in the next, as always in
-cooperative assignment (D4). Such revocations do not balance load: they do not wait for a delay, and do not count as
-rounds that back off. A static job does not wait for a lost worker while another worker that lists it is present (D6);
+cooperative assignment. Such revocations do not balance load: they do not wait for a delay, and do not count as
+rounds that back off. A static job does not wait for a lost worker while another worker that lists it is present;
 otherwise it becomes a wildcard job and waits like one.
 Rejected: assigning wildcard jobs to static workers while there is no wildcard worker. Operators who list everything
 do not want that, and those who want a backup start a wildcard worker.
-Source: KIP-987, whose eight steps are numbered here; decisions D1 to D12 of contract 5.3.
+Source: KIP-987, whose eight steps are numbered here; docs/static-assignments.md has what it leaves open.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     )
     # A static worker that missed a revocation does not mean that wildcard workers missed their assignments.
     stock = take_stock(reported, round_, replace(state, revoked=state.revoked & wildcard_runs))
-    static = static_jobs(round_)  # 1, 2
-    misplaced = stock.deleted | stock.duplicated | misplaced_jobs(reported, static, round_.lists)  # 3, 4, 5
+    static = static_jobs(round_)  # steps 1 and 2 of the KIP
+    misplaced = stock.deleted | stock.duplicated | misplaced_jobs(reported, static, round_.lists)  # 3 to 5
     revoked = {member: within(jobs, misplaced) for member, jobs in reported.items()}
     held = {member: without(jobs, misplaced) for member, jobs in reported.items()}
     listers = {member: jobs for member, jobs in held.items() if member in round_.lists}
     given = give_listed((stock.lost | stock.created) & static, listers, round_.lists)  # 6
     wildcard = {member: jobs for member, jobs in held.items() if member not in round_.lists}
     lost = stock.lost - static if wildcard else frozenset[Job]()
-    if wildcard:  # 7, 8
+    if wildcard:  # 7 and 8
         shares = share_out(
             wildcard,
             lost,
@@ -60,7 +60,7 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
             replace(round_, configured=round_.configured - static),
             replace(state, members=expected_members(lost, round_, state)),
         )
-    else:  # D7: unassigned jobs are not expected either, so that the first wildcard worker gets them at once
+    else:  # unassigned jobs are not expected either, so that the first wildcard worker gets them at once
         quiet = replace(state, pause=Pause(), rebalancing=False, revocations=0)
         shares = Shares(assigned={}, revoked={}, owned={}, state=quiet)
     placed = replace(
@@ -76,14 +76,14 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
 
 
 def static_jobs(round_: Round) -> frozenset[Job]:
-    """Return the existing jobs that some member lists; a connector and its tasks are listed separately (D2)."""
+    """Return the existing jobs that some member lists; a connector and its tasks are listed separately."""
     return round_.configured.intersection(chain.from_iterable(round_.lists.values()))
 
 
 def misplaced_jobs(
     reported: Mapping[str, Sequence[Job]], static: frozenset[Job], lists: Mapping[str, frozenset[Job]]
 ) -> frozenset[Job]:
-    """Return jobs that must leave a worker: listed ones elsewhere than listed, others on static workers (3, 4, 5)."""
+    """Return jobs that must leave a worker: listed ones elsewhere than listed, others on static workers (3 to 5)."""
     found: set[Job] = set()
     for member, jobs in reported.items():
         listed = lists.get(member)
@@ -94,7 +94,7 @@ def misplaced_jobs(
 def give_listed(
     jobs: Iterable[Job], held: Mapping[str, Sequence[Job]], lists: Mapping[str, frozenset[Job]]
 ) -> dict[str, Jobs]:
-    """Give each of `jobs` to the least loaded member that lists it, by id among equals (6; D5).
+    """Give each of `jobs` to the least loaded member that lists it, by id among equals (step 6).
 
     `held` is what every static member keeps. Connectors and tasks count alike, because total load decides among
     static workers. Connectors first, each kind by name.
@@ -109,7 +109,7 @@ def give_listed(
 
 
 def expected_members(lost: frozenset[Job], round_: Round, state: AssignorState) -> frozenset[str]:
-    """Return the members of the last round whose absence means that they took `lost` with them (D9).
+    """Return the members of the last round whose absence means that they took `lost` with them.
 
     The leader waits for lost work only if its worker is gone; otherwise the work never arrived. A wildcard job may have
     been on any wildcard worker of the last round; a listed job on one that listed it. Members that are present, but do

@@ -2,7 +2,7 @@
 
 Standalone Connect has its own texts for unknown connectors; Kraal has one herder for both modes and answers like a
 distributed worker in both (docs/compat.md). All entries of a command are written together or not at all.
-Source: DistributedHerder, ConnectorsResource (Kafka 4.3.0); contract 1.4, 3.2 C2 and C3, 6.3.
+Source: DistributedHerder, ConnectorsResource (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_absent(state: ClusterState, name: ConnectorName) -> None:
 def create(
     state: ClusterState, name: ConnectorName, config: Config, initial_state: TargetState | None = None
 ) -> list[Entry]:
-    """POST /connectors: the initial target state first, so that the config is never read without it (C3).
+    """POST /connectors: the initial target state first, so that the config is never read without it (KIP-980).
 
     None writes no target state (KIP-980). Raises BadRequest if `name` in `config` differs or the config is too large,
     AlreadyExists.
@@ -71,7 +71,7 @@ def put(name: ConnectorName, config: Config) -> list[Entry]:
 def patched(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
     """PATCH /connectors/{c}/config: merge into the raw config; null removes a key. Validate the result, then `put` it.
 
-    Raises NotFound; BadRequest if `name` differs: Java accepts that, and the two names diverge (contract 0.1).
+    Raises NotFound; BadRequest if `name` differs: Java accepts that, and the two names diverge.
     """
     merged = {**state.connector(name).config, **patch}
     removed = {key for key, value in patch.items() if value is None}
@@ -79,7 +79,7 @@ def patched(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str
 
 
 def delete(state: ClusterState, name: ConnectorName) -> list[Entry]:
-    """DELETE /connectors/{c}: two tombstones; task configs stay and are ignored (C2). Raises NotFound."""
+    """DELETE /connectors/{c}: two tombstones; task configs stay and are ignored. Raises NotFound."""
     state.connector(name)
     return _entries(ConnectorConfigRecord(name, None), TargetStateRecord(name, None))
 

@@ -3,7 +3,7 @@
 A task's producer has its own transactional id, so a new task of the same number fences the old one by itself. But
 producers of a connector that had more tasks before would stay unfenced: the leader fences them, once for each new set
 of task configs, and records the number of tasks it has handled.
-Source: DistributedHerder.doFenceZombieSourceTasks, ConfigBackingStore (Kafka 4.3.0); contract 6.7.
+Source: DistributedHerder.doFenceZombieSourceTasks, ConfigBackingStore (Kafka 4.3.0).
 """
 
 from __future__ import annotations

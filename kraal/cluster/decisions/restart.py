@@ -1,6 +1,6 @@
 """Restart requests and plans (KIP-745): which instances to restart, judged by stored statuses. Pure.
 
-Source: KIP-745; RestartRequest, RestartPlan, AbstractHerder.buildRestartPlan (Kafka 4.3.0); contract 2.
+Source: KIP-745; RestartRequest, RestartPlan, AbstractHerder.buildRestartPlan (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RestartPlan:
 
 
 def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan:
-    """Choose the instances to restart. A configured task without a status is not in the plan (contract 2.2).
+    """Choose the instances to restart. A configured task without a status is not in the plan.
 
     Raises NotFound without a status of the connector; a worker that executes requests ignores it (E4).
     """
@@ -91,7 +91,7 @@ def plan_response(plan: RestartPlan, plugin_type: str) -> dict[str, Json]:
     """Build the 202 body: the original status, with RESTARTING for all planned instances.
 
     Worker, version and an old trace stay as stored, as in Java; nothing of this is written.
-    Shape: ConnectorStateInfo (contract 1.3).
+    Shape: ConnectorStateInfo (Kafka 4.3.0).
     """
     due = {task.task for task in plan.tasks}
     tasks: list[Json] = [

@@ -1,6 +1,6 @@
 """Task configs: decides when to publish them, and makes their records. Pure.
 
-Source: AbstractHerder.taskConfigsChanged, Worker.connectorTaskConfigs (Kafka 4.3.0); contract 6.5.
+Source: AbstractHerder.taskConfigsChanged, Worker.connectorTaskConfigs (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) ->
 
 
 def task_config_entries(name: ConnectorName, configs: Sequence[Config]) -> list[Entry]:
-    """Make the records of a set of task configs: one each, then the commit (C6)."""
+    """Make the records of a set of task configs: one each, then the commit."""
     records: list[ConfigRecord] = [TaskConfigRecord(TaskId(name, n), c) for n, c in enumerate(configs)]
     return [Entry(*encode(record)) for record in [*records, TaskCommitRecord(name, len(configs))]]
 
@@ -67,7 +67,7 @@ def is_key_lag(status: int | None, since_first_s: float) -> bool:
 def with_task_class(
     configs: Sequence[Mapping[str, str]], task_class: str, connector_config: Config
 ) -> list[dict[str, str | None]]:
-    """Complete a connector's task configs: add the task class, and a sink's topics (contract 6.4)."""
+    """Complete a connector's task configs: add the task class, and a sink's topics (Worker.connectorTaskConfigs)."""
     topics = {key: connector_config[key] for key in _COPIED if key in connector_config}
     return [{**config, TASK_CLASS: task_class, **topics} for config in configs]
 

@@ -1,4 +1,4 @@
-"""Rebalance flow of one cluster member: M1 to M8 of contract 4.4. Pure.
+"""Rebalance flow of one cluster member, as in DistributedHerder.tick and WorkerCoordinator. Pure.
 
 Four rules keep an instance from running twice; each is a place in this module where something waits.
 
@@ -109,7 +109,7 @@ class _Turn:
     # -- events from the group -----------------------------------------------------------------------------
 
     def _prepare(self, event: Prepare) -> None:
-        """M1 and rule 4. The next assignment supersedes one that is not delivered yet."""
+        """Apply rules 1 and 4 before a join. The next assignment supersedes one that is not delivered yet."""
         state, settings = self.state, self._settings
         eager = state.protocol is not None and not state.protocol.cooperative
         away = event.expelled or event.away_s >= settings.session_timeout_s
@@ -127,7 +127,7 @@ class _Turn:
             self._revoke(Assignment())
 
     def _on_assignment(self, event: Told) -> None:
-        """M2: record the new assignment. Revoked work stops before anything else happens."""
+        """Record the new assignment. Revoked work stops before anything else happens."""
         owned = applied(self.state.assignment, event.assignment)
         delay_s = owned.delay_ms / 1000
         out = self.state.out  # the answer arrived while this worker was leaving
@@ -155,7 +155,7 @@ class _Turn:
             )
 
     def _on_lost(self, reason: str) -> None:
-        """M8: own nothing, because this worker may be out of the group without knowing it."""
+        """Own nothing, because this worker may be out of the group without knowing it."""
         self._set(assignment=None, plan=None, unresolved=False, rejoin_at_s=None)
         if not self.state.unreadable:
             self._set(catch_up_by_s=None)
@@ -224,7 +224,7 @@ class _Turn:
             self._rejoin(DELAY_OVER)
 
     def _resolve(self) -> None:
-        """M3 to M6: deliver the assignment or request another."""
+        """Deliver the assignment or request another (rule 2)."""
         state = self.state
         owned = state.assignment
         if self._offset < state.needed_offset:
@@ -258,7 +258,7 @@ class _Turn:
             self._leave(SLOW_READ)
             self._back_off()
 
-    # -- M7 ------------------------------------------------------------------------------------------------
+    # -- rule 3 ---------------------------------------------------------------------------------------------
 
     def _try_to_read(self) -> None:
         """Return to the group once the config is read as far as the assignment requires."""

@@ -7,7 +7,7 @@ half of another.
 
 A batch is applied to a draft that is made once, so a replay of 100,000 records costs 100,000 steps, not
 100,000 copies of the state. Nothing here raises: a record that cannot be applied is reported and skipped.
-Source: KafkaConfigBackingStore (its class comment), contract 3.2 C1 to C7.
+Source: KafkaConfigBackingStore (its class comment).
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def apply_config(state: ClusterState, records: Sequence[Record]) -> Reduced:
             decoded = decode(record.key, record.value)
         except NotJson as exc:
             draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
-            continue  # C1: such a record does not advance the offset
+            continue  # as in Java, such a record does not advance the offset
         except ProtocolError as exc:
             draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
         else:
@@ -239,7 +239,7 @@ class _Draft:
         entry = self.connectors.pop(name, None)
         if entry is None:
             return
-        if entry.target is not TargetState.STARTED:  # the target state has its own tombstone (C2)
+        if entry.target is not TargetState.STARTED:  # the target state has its own tombstone
             self.early_targets[name] = entry.target
         self.events.append(ConnectorRemoved(name, entry.config, entry.task_count, offset, written_ms))
 
@@ -262,7 +262,7 @@ class _Draft:
         self._forget_deferred(name)
         entry = self.connectors.get(name)
         if entry is None:
-            return  # left over from a deleted connector whose other records were compacted away (C5)
+            return  # left over from a deleted connector whose other records were compacted away
         complete = len(deferred) >= count and all(n in deferred for n in range(count))
         tasks = tuple(deferred[n] for n in range(count)) if complete else ()
         self.connectors[name] = replace(

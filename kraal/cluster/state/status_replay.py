@@ -1,6 +1,6 @@
 """Replay of the status topic, and the records written to it. Pure.
 
-Source: KafkaStatusBackingStore (Kafka 4.3.0); contract 3.3 S1 to S6, 7; KIP-558.
+Source: KafkaStatusBackingStore (Kafka 4.3.0); KIP-558.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StatusesReduced:
 
     state: StatusState
     changed: tuple[Instance, ...] = ()
-    """Instances with new records, in order: no longer shown as RESTARTING (contract 0.2)."""
+    """Instances with new records, in order: no longer shown as RESTARTING (KIP-745)."""
     skipped: tuple[Skipped, ...] = ()
     applied: tuple[tuple[Instance, Status | None, int], ...] = ()
     """Statuses that were set, in order, with the times of their records; None: deleted, maybe with its connector's."""
@@ -61,24 +61,24 @@ def status_of(state: StatusState, instance: Instance) -> Status | None:
 
 
 def safe_to_put(state: StatusState, instance: Instance, worker_id: WorkerId, generation: Generation) -> bool:
-    """Return whether UNASSIGNED or FAILED may be written (S2): it must not replace the status of a newer owner."""
+    """Return whether UNASSIGNED or FAILED may be written: it must not replace the status of a newer owner."""
     stored = status_of(state, instance)
     return stored is None or stored.worker_id == worker_id or stored.generation <= generation
 
 
 def put_entry(instance: Instance, status: Status) -> Entry:
-    """Make a status record regardless of the stored one (S2: RUNNING, PAUSED, STOPPED, RESTARTING)."""
+    """Make a status record regardless of the stored one: for RUNNING, PAUSED, STOPPED and RESTARTING."""
     return Entry(*encode_status(StatusRecord(instance, status)))
 
 
 def safe_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
-    """Make a status record unless a newer owner wrote one (S2: UNASSIGNED, FAILED); empty then."""
+    """Make a status record unless a newer owner wrote one (UNASSIGNED, FAILED); empty then."""
     safe = safe_to_put(state, instance, status.worker_id, status.generation)
     return [put_entry(instance, status)] if safe else []
 
 
 def status_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
-    """Make a status record by the rule for its state (S2)."""
+    """Make a status record by the rule for its state."""
     if status.state in (State.UNASSIGNED, State.FAILED):
         return safe_entries(state, instance, status)
     return [put_entry(instance, status)]
@@ -100,7 +100,7 @@ def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: 
 def stale_statuses(
     config: ClusterState, status: StatusState, *, clean: tuple[ClusterState, StatusState]
 ) -> list[str]:
-    """Return the keys of statuses that are no longer configured; the leader deletes them (S5).
+    """Return the keys of statuses that are no longer configured; the leader deletes them.
 
     `clean`: earlier states without such keys. Only what differs from them is gone through.
     """
@@ -182,7 +182,7 @@ class _Draft:
         drafted = self._statuses(name)
         if status is None:
             self.applied.extend((TaskId(name, task), None, written_ms) for task in sorted(drafted.tasks))
-            drafted.tasks.clear()  # S5
+            drafted.tasks.clear()
         drafted.connector = status
         self.changed.append(name)
         self.applied.append((name, status, written_ms))
@@ -193,7 +193,7 @@ class _Draft:
             tasks.pop(task.task, None)
         else:
             stored = tasks.get(task.task)
-            late = (  # S3: the previous owner's report follows the next owner's
+            late = (  # the previous owner's report follows the next owner's
                 status.state is State.UNASSIGNED
                 and stored is not None
                 and stored.state is State.RUNNING

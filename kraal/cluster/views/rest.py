@@ -1,7 +1,7 @@
 """Answers to GETs: JSON-ready values from a snapshot, with fields in the order that clients see. Pure.
 
-Shapes: contract 1.3. States are the stored ones, except that instances in `snapshot.restarting` are shown as
-RESTARTING (contract 0.2); plans never use displayed states.
+Shapes: ConnectorInfo, ConnectorStateInfo, ActiveTopicsInfo (Kafka 4.3.0). States are the stored ones, except that
+instances in `snapshot.restarting` are shown as RESTARTING (KIP-745); plans never use displayed states.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Snapshot:
     config: ClusterState = field(default_factory=ClusterState)
     status: StatusState = field(default_factory=StatusState)
     restarting: frozenset[Instance] = frozenset()
-    """Instances shown as RESTARTING although their stored status is older (contract 0.2)."""
+    """Instances shown as RESTARTING although their stored status is older (KIP-745)."""
     watched: Mapping[Instance, Watched] = field(default_factory=dict)
     """Instances that failed on this worker, with their automatic restarts."""
     types: Mapping[ConnectorName, str] = field(default_factory=dict)

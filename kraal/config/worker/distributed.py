@@ -278,7 +278,7 @@ def _unsigned_warnings(checked: Checked) -> list[str]:
 
 
 def _static(checked: Checked) -> tuple[Job, ...] | None:
-    """Return the static assignments; None if both lists are empty (D1)."""
+    """Return the static assignments; None if both lists are empty."""
     connectors, tasks = (as_strings(checked.values[name]) for name in (STATIC_CONNECTORS, STATIC_TASKS))
     jobs = {Job(ConnectorName(name)) for name in connectors}
     jobs |= {Job(ConnectorName(found[0]), found[1]) for task in tasks if (found := static_task(task))}

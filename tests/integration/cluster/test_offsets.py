@@ -1,4 +1,4 @@
-"""Offsets of files over REST in a cluster: contract 9.2, KIP-875; and connectors that move here with them, KIP-980."""
+"""Offsets of files over REST in a cluster: KIP-875; and connectors that move here with them, KIP-980."""
 
 from __future__ import annotations
 

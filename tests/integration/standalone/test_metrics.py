@@ -1,4 +1,4 @@
-"""`GET /metrics` of a real worker while lines flow through a pipe. Source: contract 10.4."""
+"""`GET /metrics` of a real worker while lines flow through a pipe. Source: ConnectMetricsRegistry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of files over REST: contract 9, KIP-875, OffsetsApiIntegrationTest, on a real broker."""
+"""Offsets of files over REST: KIP-875, OffsetsApiIntegrationTest, on a real broker."""
 
 from __future__ import annotations
 

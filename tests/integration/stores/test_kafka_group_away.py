@@ -46,7 +46,7 @@ def _away_at_the_start(members: list[KafkaMember]) -> None:
 
 
 def _restarted(broker: Broker, members: list[KafkaMember], generation: int) -> int:
-    """M8: the loss is said after `heartbeat.interval.ms`; then everybody is asked, and joins under its id."""
+    """The loss is reported after `heartbeat.interval.ms`; then everybody is asked, and joins under its id."""
     broker.stop()
     for member in members:
         member.hooks.wait(lambda hooks: len(hooks.lost_for) == 2, 15)

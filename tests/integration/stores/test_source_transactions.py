@@ -1,4 +1,4 @@
-"""Source tasks' transactions on a real broker: KIP-618, contract 6.6 and 9.4."""
+"""Source tasks' transactions on a real broker: KIP-618 and KIP-875."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task's transactional producer, on a producer that does what a test says: KIP-618, contract 6.6."""
+"""A task's transactional producer, on a producer that does what a test says: KIP-618."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed write to the config topic is answered with. Source: KafkaConfigBackingStore; contract 3.2, C9."""
+"""What a failed write to the config topic is answered with. Source: KafkaConfigBackingStore."""
 
 from __future__ import annotations
 

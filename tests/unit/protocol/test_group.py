@@ -1,4 +1,4 @@
-"""The group protocol as bytes (contract 4.2), against vectors of Connect 4.3.0."""
+"""The group protocol as bytes, against vectors of Connect 4.3.0."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_b1_metadata_is_offered_for_each_protocol_the_preferred_first(
             assert metadata.allocation == assignment(offer.name.version, assigned=BOTH)
 
 
-STATIC = {  # KIP-987 leaves the bytes open; these are of contract 5.2
+STATIC = {  # KIP-987 leaves the bytes open
     "0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff": WorkerMetadata(
         version=3, url=URL, config_offset=5
     ),

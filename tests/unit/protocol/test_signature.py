@@ -1,4 +1,4 @@
-"""KIP-507: signatures of internal requests and session keys; contract 4.8."""
+"""KIP-507: signatures of internal requests and session keys."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The actions on connectors and tasks: their requests, when a page offers them, and what a confirmation tells.
 
-Each sentence is true of Java's workers and of Kraal's. Source: contract 1.4, 2, 6.1-6.3, 9.4; KIP-745, KIP-875.
+Each sentence is true of Java's workers and of Kraal's. Source: KIP-52, KIP-745, KIP-875, KIP-980.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a source's task starts with exactly-once support, and whom that shuts out: contract 6.6, 6.7, scenario D40."""
+"""How a source's task starts with exactly-once support, and which producers that fences: KIP-618."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task configs on their way to the leader: contract 6.5, D39."""
+"""Task configs on their way to the leader (DistributedHerder.publishConnectorTaskConfigs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets over a standalone worker's actors, under the seeded scheduler: contract 9, KIP-875."""
+"""Offsets over a standalone worker's actors, under the seeded scheduler: KIP-875."""
 
 from __future__ import annotations
 

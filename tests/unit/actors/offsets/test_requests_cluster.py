@@ -1,4 +1,4 @@
-"""Offsets in a cluster, under the seeded scheduler: contract 9.2, scenarios D30 to D34 and D41."""
+"""Offsets in a cluster, under the seeded scheduler: KIP-875."""
 
 from __future__ import annotations
 

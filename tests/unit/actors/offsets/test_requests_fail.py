@@ -1,4 +1,4 @@
-"""Requests about offsets when something fails, dies or hangs, under the seeded scheduler: contract 9."""
+"""Requests about offsets when something fails, dies or hangs, under the seeded scheduler: KIP-875."""
 
 from __future__ import annotations
 

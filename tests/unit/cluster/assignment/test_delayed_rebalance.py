@@ -1,4 +1,4 @@
-"""How jobs are spread and what becomes of lost ones, step by step: A17 to A23 and A25 of Connect's own tests."""
+"""How jobs are spread and what becomes of lost ones, step by step, as in IncrementalCooperativeAssignorTest."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_without_lost_work_a_wait_ends() -> None:
 @pytest.mark.parametrize(
     ("max_delay_ms", "waits"),
     [
-        pytest.param(300_000, [40, 1_600, 64_000, 300_000, 300_000], id="A25: five minutes"),
+        pytest.param(300_000, [40, 1_600, 64_000, 300_000, 300_000], id="five minutes"),
         pytest.param(1, [1, 1, 1, 1, 1], id="a millisecond"),
         pytest.param(0, [0, 0, 0, 0, 0], id="none"),
         pytest.param(20, [20, 20, 20, 20, 20], id="below the base"),

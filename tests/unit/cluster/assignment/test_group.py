@@ -1,4 +1,4 @@
-"""What the leader answers the group, and what members make of it: A24, B2 to B5; contract 4.3, 4.4 M2, 4.6."""
+"""The leader's assignment for the group, and what members make of it: KIP-415, EagerAssignor."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ LEADER, MEMBER = "leader", "member"
 @pytest.mark.parametrize(
     ("tasks", "leaders", "members"),
     [
-        pytest.param({"c1": 1}, [Job(C1)], [Job(C1, 0)], id="B2: a connector with one task"),
+        pytest.param({"c1": 1}, [Job(C1)], [Job(C1, 0)], id="a connector with one task"),
         pytest.param(
             {"c1": 2, "c2": 1},
             [Job(C1), Job(C1, 0), Job(C2, 0)],
             [Job(C2), Job(C1, 1)],
-            id="B3: two connectors",
+            id="two connectors",
         ),
         pytest.param(
             {"c3": 1, "c2": 1, "c1": 1},
             [Job(C1), Job(C3), Job(C2, 0)],
             [Job(C2), Job(C1, 0), Job(C3, 0)],
-            id="B4: connectors with one task each",
+            id="connectors with one task each",
         ),
     ],
 )

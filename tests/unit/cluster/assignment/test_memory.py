@@ -1,4 +1,4 @@
-"""What the leader remembers from one round to the next, and what it makes of it (contract 4.7, rules 1, 3, 7, 9)."""
+"""What the leader remembers from one round to the next, and what it makes of it (IncrementalCooperativeAssignor)."""
 
 from __future__ import annotations
 

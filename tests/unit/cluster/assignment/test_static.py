@@ -1,7 +1,6 @@
-"""Static assignments (KIP-987): its eight steps, its example, and decisions D1 to D12 of contract 5.3.
+"""Static assignments (KIP-987): its eight steps, its example, and what docs/static-assignments.md adds.
 
-D1, D11 and D12 are about what the leader is told: test_static_group.py; D1 and D3 about configs as well:
-tests/unit/config/worker/test_static.py.
+test_static_group.py tests the leader's input, and tests/unit/config/worker/test_static.py the lists of a worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of static assignments the leader looks at, by protocol and metadata: D1, D11, D12 of contract 5.3."""
+"""Static assignments that the leader reads, by protocol and metadata (KIP-987)."""
 
 from __future__ import annotations
 

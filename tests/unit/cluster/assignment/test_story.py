@@ -1,4 +1,4 @@
-"""Stories of a group that assigns incrementally: A1 to A16 of Connect's own tests, B7, and what they leave open.
+"""Stories of a group that assigns incrementally, as in IncrementalCooperativeAssignorTest, and what they leave open.
 
 Who gets which job is no one's business here: stories tell how many each worker runs, what is revoked, and the delay.
 """
@@ -266,8 +266,8 @@ def test_a10_the_first_assignment_is_lost_on_its_way() -> None:
 @pytest.mark.parametrize(
     "leader_heard_last",
     [
-        pytest.param(True, id="A11: on its way"),
-        pytest.param(False, id="A12: outside the assignor, the leader did not hear it either"),
+        pytest.param(True, id="on its way"),
+        pytest.param(False, id="outside the assignor, the leader did not hear it either"),
     ],
 )
 def test_a11_a12_a_later_assignment_is_lost(*, leader_heard_last: bool) -> None:

@@ -51,7 +51,7 @@ def test_refusals_are_in_connects_words(command: Callable[[], object], error: ty
 
 
 def test_creating_writes_the_initial_state_first_and_the_name_last() -> None:
-    """KIP-980, contract C3."""
+    """KIP-980."""
     entries = commands.create(STATE, NOPE, {"k": "v"}, TargetState.STOPPED)
     assert entries == [
         Entry("target-state-nope", b'{"state":"PAUSED","state.v2":"STOPPED"}'),

@@ -1,4 +1,4 @@
-"""Whose producers are fenced before new tasks may write exactly once: contract 6.7, scenario D40."""
+"""Whose producers are fenced before new tasks may write exactly once: KIP-618."""
 
 from __future__ import annotations
 

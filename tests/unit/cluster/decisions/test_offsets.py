@@ -1,4 +1,4 @@
-"""What requests about offsets say and may do (contract 9.2 to 9.4, KIP-875)."""
+"""What requests about offsets say and may do (KIP-875)."""
 
 from __future__ import annotations
 

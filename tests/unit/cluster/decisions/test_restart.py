@@ -1,4 +1,4 @@
-"""KIP-745: requests, plans and what the 202 shows; contract 2."""
+"""KIP-745: requests, plans and what the 202 shows."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ RUNNING, FAILED = State.RUNNING, State.FAILED
 def test_a_plan_counts_as_in_the_contract(
     asked: RestartRequest, connector: State, tasks: list[State], starts: tuple[int, list[int]]
 ) -> None:
-    """Contract 2.5. KIP-745: "“onlyFailed” specifies whether to restart just the instances with a FAILED status"."""
+    """KIP-745: "“onlyFailed” specifies whether to restart just the instances with a FAILED status"."""
     plan = plan_restart(asked, statuses(connector, *tasks))
     assert (int(plan.connector), [t.task for t in plan.tasks]) == starts
 
 
 def test_without_only_failed_every_state_is_restarted() -> None:
-    """KIP-745: "... or all instances (“onlyFailed=false”)"; contract 2.2: PAUSED, STOPPED and UNASSIGNED as well."""
+    """KIP-745: "... or all instances (“onlyFailed=false”)": PAUSED, STOPPED and UNASSIGNED as well."""
     for state in State:
         plan = plan_restart(ANY_ALL, statuses(state, state))
         assert plan.instances == (X, TaskId(X, 0))
@@ -116,7 +116,7 @@ def test_the_202_keeps_an_old_trace_as_java_does() -> None:
 
 
 def test_impact_rises_from_the_failed_connector_to_everything() -> None:
-    """C8: (onlyFailed,noTasks) < (onlyFailed,tasks) < (all,noTasks) < (all,tasks)."""
+    """RestartRequest.impactRank: (onlyFailed,noTasks) < (onlyFailed,tasks) < (all,noTasks) < (all,tasks)."""
     ordered = [FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL]
     assert [r.impact for r in ordered] == [0, 1, 2, 3]
 
@@ -127,7 +127,7 @@ def test_impact_rises_from_the_failed_connector_to_everything() -> None:
 def test_only_a_request_of_higher_impact_replaces_the_pending_one(
     pending: RestartRequest, new: RestartRequest
 ) -> None:
-    """C12, E2."""
+    """As DistributedHerder.requestRestart compares them (RestartRequest.compareTo)."""
     chosen = widest(pending, new)
     assert chosen is (new if new.impact > pending.impact else pending)
 

@@ -1,4 +1,4 @@
-"""When task configs are published: contract 6.5."""
+"""When task configs are published (AbstractHerder.taskConfigsChanged)."""
 
 from __future__ import annotations
 

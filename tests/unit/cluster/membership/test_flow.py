@@ -1,4 +1,4 @@
-"""The member's flow, M1 to M8 of contract 4.4; B5, B6, D37 of SCENARIOS.md."""
+"""The member's flow through rebalances (DistributedHerder, WorkerCoordinator)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.fakes.cluster.member_story import (
     working,
 )
 
-# -- M1 ----------------------------------------------------------------------------------------------------
+# -- joins -------------------------------------------------------------------------------------------------
 
 
 def test_m1_an_eager_member_stops_everything_before_it_joins() -> None:
@@ -56,7 +56,7 @@ def test_m1_b6_a_cooperative_member_keeps_running_while_it_joins() -> None:
     assert story.owned.tasks == tasks(0, 1)
 
 
-# -- M2 ----------------------------------------------------------------------------------------------------
+# -- assignments -------------------------------------------------------------------------------------------
 
 
 def test_m2_m6_revoked_jobs_stop_before_the_second_round_assigns_them() -> None:
@@ -96,7 +96,7 @@ def test_m2_revocations_of_what_does_not_run_need_no_herder() -> None:
     assert story.told(revoked=(Job(C1, 1),)) == [Deliver(), Rejoin("all revoked work has stopped")]
 
 
-# -- M3, M5 ------------------------------------------------------------------------------------------------
+# -- reading the config ------------------------------------------------------------------------------------
 
 
 def test_m3_who_has_read_less_reads_on_before_it_works() -> None:
@@ -150,7 +150,7 @@ def test_config_that_is_read_later_starts_nothing_by_itself() -> None:
     assert story.on(Read()) == []
 
 
-# -- M4 ----------------------------------------------------------------------------------------------------
+# -- delayed rebalances ------------------------------------------------------------------------------------
 
 
 def test_m4_member_rejoins_when_the_delay_has_expired() -> None:
@@ -171,7 +171,7 @@ def test_m4_no_work_starts_when_the_delay_is_over_before_the_config_is_read() ->
     assert story.on(Read()) == [Rejoin("the rebalance delay has expired")]
 
 
-# -- M7: D37 -----------------------------------------------------------------------------------------------
+# -- return of a worker that could not read ----------------------------------------------------------------
 
 
 def test_m7_d37_an_eager_member_that_cannot_read_leaves_and_sleeps_300_s() -> None:
@@ -236,7 +236,7 @@ def test_m7_member_outside_the_group_requests_no_rebalance() -> None:
     assert story.on(Changed()) == []
 
 
-# -- M8 ----------------------------------------------------------------------------------------------------
+# -- a coordinator that is unknown -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [SESSIONED, DEFAULT])

@@ -1,4 +1,4 @@
-"""The member's flow when it was away, when the herder dies or hangs (D12), and when membership itself dies."""
+"""The member's flow when it was away, when the herder dies or hangs, and when membership itself dies."""
 
 from __future__ import annotations
 

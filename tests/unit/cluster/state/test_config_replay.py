@@ -1,4 +1,4 @@
-"""Replay of the config topic: contract 3.2 C1 to C7."""
+"""Replay of the config topic (KafkaConfigBackingStore)."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_the_config_that_tasks_belong_to_is_the_one_at_their_commit() -> None:
 
 
 def test_only_records_that_can_be_decoded_advance_the_offset() -> None:
-    """C1: the offset is that of the last record that could be parsed, plus one."""
+    """The offset is that of the last record that could be parsed, plus one."""
     log = [Record(0, "connector-x", b"{}"), Record(1, "connector-x", b"{"), Record(2, "elsewhere", b"1")]
     assert apply_config(ClusterState(), log[:2]).state.offset == 1
     reduced = apply_config(ClusterState(), log)

@@ -1,4 +1,4 @@
-"""The status topic: contract 3.3 S1 to S5 and KIP-558."""
+"""The status topic (KafkaStatusBackingStore) and KIP-558."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ def test_replaying_javas_records_gives_javas_answers() -> None:
 def test_a_late_unassigned_of_the_previous_owner_does_not_hide_a_running_task(
     stored: tuple[State, int], late: int, expected: State
 ) -> None:
-    """S3."""
     state = after(
         put_entry(T0, status(stored[0], OTHER, stored[1])), put_entry(T0, status(State.UNASSIGNED, ME, late))
     )
@@ -102,7 +101,6 @@ def test_a_late_unassigned_of_the_previous_owner_does_not_hide_a_running_task(
 def test_a_safe_put_never_hides_what_a_newer_owner_wrote(
     instance: Instance, stored: Status | None, worker: WorkerId, generation: int, *, safe: bool
 ) -> None:
-    """S2."""
     state = StatusState() if stored is None else after(put_entry(instance, stored))
     assert safe_to_put(state, instance, worker, Generation(generation)) is safe
     for put, always in ((State.FAILED, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
@@ -111,7 +109,6 @@ def test_a_safe_put_never_hides_what_a_newer_owner_wrote(
 
 
 def test_a_connectors_tombstone_also_forgets_its_tasks() -> None:
-    """S5."""
     state = after(
         put_entry(X, status(State.RUNNING)),
         put_entry(T0, status(State.RUNNING)),

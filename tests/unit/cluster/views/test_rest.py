@@ -1,4 +1,4 @@
-"""What GETs answer: contract 1.3, 1.4."""
+"""Responses of GETs (ConnectorsResource)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_status_has_connects_fields_in_connects_order() -> None:
 
 
 def test_restarting_instance_is_shown_without_version_and_trace() -> None:
-    """Contract 0.2: shown after the 202, on every worker, until a later status record arrives."""
+    """KIP-745: shown after the 202, on every worker, until a later status record arrives."""
     restarting = replace(SNAPSHOT, restarting=frozenset({TaskId(X, 0)}))
     assert text(view.task_status(restarting, TaskId(X, 0))) == (
         '{"id":0,"state":"RESTARTING","worker_id":"w:1","version":null}'

@@ -1,4 +1,4 @@
-"""The address that a worker goes by: RestServerTest.testAdvertisedUri and contract R14."""
+"""The address that a worker goes by: RestServerTest.testAdvertisedUri."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ def listed(connectors: str | None, tasks: str | None, protocol: str = "static") 
         pytest.param(
             "c1, c1", "c1-0 ,c1-0,c1-00", (Job(C1), Job(C1, 0)), id="what is said twice counts once"
         ),
-        pytest.param(
-            "a-1", "a-1", (Job(A, 1), Job(A_1)), id="D3: one text, a connector here and a task there"
-        ),
+        pytest.param("a-1", "a-1", (Job(A, 1), Job(A_1)), id="one text, a connector here and a task there"),
         pytest.param(None, "a-1-2", (Job(A_1, 2),), id="a task's id is split at its last hyphen"),
     ],
 )

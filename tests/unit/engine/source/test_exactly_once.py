@@ -1,4 +1,4 @@
-"""When a source's transactions start, end and are done again: contract 6.6."""
+"""When a source's transactions start, end and are done again (KIP-618)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What validation says of delivery where the worker's sources write in transactions: KIP-618, contract 1.5."""
+"""What validation says of delivery where the worker's sources write in transactions: KIP-618."""
 
 from __future__ import annotations
 

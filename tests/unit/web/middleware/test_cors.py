@@ -1,4 +1,4 @@
-"""CORS as Jetty's CrossOriginHandler does it for Connect 4.3.0: contract R13."""
+"""CORS as Jetty's CrossOriginHandler does it for Connect 4.3.0."""
 
 from __future__ import annotations
 

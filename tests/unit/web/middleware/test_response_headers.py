@@ -1,4 +1,4 @@
-"""Headers that every answer has: contract R13, KIP-577."""
+"""Headers that every answer has: KIP-577."""
 
 from __future__ import annotations
 

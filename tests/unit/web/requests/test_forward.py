@@ -1,4 +1,4 @@
-"""Requests that another worker has to carry out: R12, F1 to F6, C13."""
+"""Requests that another worker has to carry out (HerderRequestHandler)."""
 
 from __future__ import annotations
 

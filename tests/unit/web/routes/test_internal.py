@@ -1,4 +1,4 @@
-"""What workers ask of the leader: contract 1.4 and 4.8, D23, D38."""
+"""Requests of workers to the leader (InternalConnectResource, KIP-507)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/connectors/{c}/offsets`: bodies, answers, and what is asked of the herder (contract 9, KIP-875)."""
+"""`/connectors/{c}/offsets`: bodies, answers, and what is asked of the herder (KIP-875)."""
 
 from __future__ import annotations
 

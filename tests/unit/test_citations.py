@@ -1,0 +1,57 @@
+"""Citations lead to what anyone can look up: KIPs, Kafka's classes, golden files, tests, pages of `docs/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDERS: Final = ("actors", "web", "kraal", "java", "tests", "scripts")
+PRIVATE: Final = re.compile(
+    r"\b[Cc]ontract [A-Z]?\d|\bscenarios? [A-Z]\d|\b(STYLE|HOUSE|NAMES|ANCHORS|SCENARIOS|CONTRACT)\.md"
+    r"|(?: \(|# |\"\"\")(?:S[1-7]|F[1-6]|R1?\d|M[1-8]|C1?\d|D\d{1,2}|A\d{1,2})(?=[);:.])"
+)
+"""Documents and labels that are not in the repository."""
+PAGE: Final = re.compile(r"\b((?:docs|tests)/[\w./-]+\.(?:md|py|json))\b")
+
+
+def sources() -> list[Path]:
+    own = Path(__file__)
+    files = [
+        path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".java"}
+    ]
+    return sorted(path for path in files if path != own)
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Return the numbered lines of a file that are comments or parts of docstrings, or may be."""
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if re.match(r'\s*(#|"""|\*|//|[A-Za-z(`>])', line):
+            yield number, line
+
+
+def test_no_source_cites_a_document_that_is_not_here() -> None:
+    cited = [
+        f"{path.relative_to(ROOT)}:{number}: {match.group()}"
+        for path in sources()
+        for number, line in prose(path)
+        if (match := PRIVATE.search(line))
+    ]
+    assert cited == []
+
+
+@pytest.mark.parametrize("folder", ["actors", "web", "kraal", "java"])
+def test_cited_pages_and_tests_exist(folder: str) -> None:
+    missing = [
+        f"{path.relative_to(ROOT)}:{number}: {name}"
+        for path in sources()
+        if path.is_relative_to(ROOT / folder)
+        for number, line in prose(path)
+        for name in PAGE.findall(line)
+        if not (ROOT / name).exists()
+    ]
+    assert missing == []
