@@ -92,6 +92,14 @@ public final class Lane implements VoidFunction {
         state.discard(producer);
     }
 
+    /** Accepts no more streams, and drops all records as `discard` does. */
+    public void end() {
+        synchronized (state) {
+            state.ended = true;
+        }
+        state.discard(null);
+    }
+
     public void call(Object rows) throws Exception {
         State own = (State) LANES.get(name);
         RootAllocator allocator = new RootAllocator();

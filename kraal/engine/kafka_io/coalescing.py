@@ -227,16 +227,18 @@ class Coalescer:
         return taken
 
     def _run(self, parts: Sequence[PendingBatch]) -> None:
-        live = [part for part in parts if not part.given_up]
-        for part in parts:
+        live: list[PendingBatch] = []
+        for part in parts:  # `given_up` may change at any time: it is read once
             if part.given_up:
                 part.done(None)
+            else:
+                live.append(part)
         if not live:
             return
         outcome = result_of(lambda: self._write(live))
         if not isinstance(outcome, BaseException):
             for part in live:
-                part.done(part.result())
+                part.done(result_of(part.result))
         elif len(live) == 1 or is_bridge_failure(outcome):
             for part in live:
                 part.done(outcome)

@@ -57,11 +57,15 @@ class LaneBridge:
         self._lane.push(producer, bytearray(stream))
 
     def results(self) -> Iterator[LaneResult]:
-        """Wait for results; returns when the lane has ended."""
+        """Wait for results; returns when the Spark task has ended.
+
+        Raises RuntimeError if only the job has ended, which Spark cancels without waiting for the task.
+        """
         while True:
             text = str(self._lane.take(_WAIT_MS))
-            if not text and self._job.isDone():  # it ended without a word
-                return
+            if not text and self._job.isDone():
+                message = "its Spark job has ended, and its Spark task has not reported its end"
+                raise RuntimeError(message)
             for line in filter(None, text.split("\n")):
                 number, _, error = line.partition(" ")
                 result = LaneResult(int(number), error or None)
@@ -75,7 +79,7 @@ class LaneBridge:
 
     def end(self) -> None:
         """End the Spark task. Drops all records that its producers hold or were to be given."""
-        self.discard(None)
+        self._lane.end()
         self._job.cancel(True)  # noqa: FBT003 - Java's flag: the task may be interrupted
 
     def _objects(self, context: Any, *values: object) -> Any:

@@ -21,10 +21,11 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from kraal.engine.executor import result_of
 from kraal.engine.failure_trace import is_bridge_failure, root_cause
 from kraal.engine.lanes.bridge import ENDED, READY, LaneBridge, LaneResult
 from kraal.engine.lanes.rows import is_small, stream_of
@@ -149,32 +150,45 @@ class Lanes:
     # --- the thread that hands over -------------------------------------------------------------------------
 
     def _push(self, lane: _Open) -> None:
-        while (batches := self._taken(lane)) is not None:
-            for batch in batches:
-                if batch.given_up:
-                    batch.done(None)
-            by_configs: dict[Configs, list[PendingBatch]] = {}
-            for batch in batches:
-                if not batch.given_up:
-                    by_configs.setdefault(_configs(batch), []).append(batch)
-            for configs, together in by_configs.items():
-                self._hand_over(lane, configs, together)
+        try:
+            while (batches := self._taken(lane)) is not None:
+                for configs, numbered in batches.items():
+                    self._hand_over(lane, configs, numbered)
+        except Exception:  # without this thread, batches would wait for ever
+            log.exception("Ending the lane for small batches because batches cannot be handed over")
+            if lane.bridge is not None:
+                self._stop_sending(lane, lane.bridge.end)
 
-    def _taken(self, lane: _Open) -> Sequence[PendingBatch] | None:
-        """Wait for batches, and for more if the last hand-over was just now; None when the lane is over."""
+    def _taken(self, lane: _Open) -> Mapping[Configs, Sequence[tuple[int, PendingBatch]]] | None:
+        """Wait for batches, and for more if the last hand-over was just now; None when the lane is over.
+
+        The batches move from `_waiting` to `lane.sent` in one step, so that `give_up` and `_over` reach each of them.
+        """
         if not self._wait(lane):
             return None
         since_s = time.monotonic() - lane.pushed_s
         if since_s < BUSY_S:
             time.sleep(max(GATHER_S, LINGER_S - since_s))
         lane.pushed_s = time.monotonic()
+        by_configs: dict[Configs, list[tuple[int, PendingBatch]]] = {}
+        given_up: list[PendingBatch] = []
         with self._lock:
             if self._lane is not lane:  # jobs write what was waiting
                 return None
-            batches = list(self._waiting)
-            self._waiting.clear()
+            while self._waiting:
+                batch = self._waiting[0]
+                if batch.given_up:
+                    given_up.append(batch)
+                else:
+                    configs, number = _configs(batch), next(self._numbers)
+                    lane.names.setdefault(configs, f"producer-{len(lane.names)}")
+                    lane.sent[number] = batch
+                    by_configs.setdefault(configs, []).append((number, batch))
+                self._waiting.popleft()
             self._waiting_bytes = 0
-            return batches
+        for batch in given_up:
+            batch.done(None)
+        return by_configs
 
     def _wait(self, lane: _Open) -> bool:
         """Wait for batches; return False when the lane is over."""
@@ -183,19 +197,15 @@ class Lanes:
                 self._lock.wait()
             return self._lane is lane and not self._closed
 
-    def _hand_over(self, lane: _Open, configs: Configs, batches: Sequence[PendingBatch]) -> None:
-        bridge = lane.bridge
+    def _hand_over(self, lane: _Open, configs: Configs, numbered: Sequence[tuple[int, PendingBatch]]) -> None:
+        bridge, name = lane.bridge, lane.names[configs]
         assert bridge is not None  # noqa: S101 - there are batches only when the lane is ready
-        with self._lock:
-            name = lane.names.setdefault(configs, f"producer-{len(lane.names)}")
-            numbered = [(next(self._numbers), batch) for batch in batches]
-            lane.sent.update(numbered)
         try:
             bridge.push(name, dict(configs), stream_of(numbered))
         except Exception as error:  # noqa: BLE001 - jobs repeat the batches, and fail with what is wrong
             for number, _ in numbered:
                 self._settle(lane, LaneResult(number, str(error)), error)
-        if any(batch.given_up for batch in batches):
+        if any(batch.given_up for _, batch in numbered):  # the request may have come before the rows
             self._discard(lane, name)
 
     def _discard(self, lane: _Open, name: str) -> None:
@@ -240,7 +250,7 @@ class Lanes:
         if batch is None:
             return
         if result.error is None:
-            batch.done(batch.result())
+            batch.done(result_of(batch.result))
         elif batch.given_up:
             batch.done(None)
         elif error is not None and is_bridge_failure(error):

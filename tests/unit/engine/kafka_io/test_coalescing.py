@@ -16,6 +16,7 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.kafka_io.coalescing import Coalescer, PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.thread_pool import NOBODY, Owner, Pool
+from tests.fakes.spark.late_give_up import LateGiveUp
 
 WAIT_S = 30.0
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
@@ -69,9 +70,9 @@ class Stage:
         self.together = Coalescer(session, pool, Deaf(0, "deaf"), lambda _, function: self.late.put(function))
         self.ended: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def put(self, name: str) -> PendingBatch:
+    def put(self, name: str, batch_class: type[PendingBatch] = PendingBatch) -> PendingBatch:
         """Queue a task's batch."""
-        part = PendingBatch(
+        part = batch_class(
             task=TaskId(ConnectorName(name), 0),
             table=pa.table({"value": [b"a"]}),
             topic=name,
@@ -158,6 +159,15 @@ def test_two_jobs_are_at_work_at_most(stage: Stage) -> None:
     assert stage.next_ended() == "third"
     gates[0].set()
     assert stage.next_ended() == "first"
+
+
+def test_a_batch_given_up_when_its_job_starts_gets_one_result(stage: Stage) -> None:
+    stage.put("first", LateGiveUp)
+    stage.gate.arrived().set()
+    assert stage.next_ended() == "first"
+    stage.put("second")
+    stage.gate.arrived().set()
+    assert stage.next_ended() == "second"
 
 
 def test_jobs_that_nobody_waits_for_any_more_hold_up_nobody(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone
@@ -19,6 +20,7 @@ from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes import lanes as module
 from kraal.engine.lanes.bridge import ENDED, READY, LaneResult
 from kraal.engine.lanes.lanes import Lanes
+from tests.fakes.spark.late_give_up import LateGiveUp
 
 WAIT_S = 30.0
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
@@ -94,9 +96,16 @@ class Stage:
         while not bridge.given.empty() or not self.lanes.takes(1, 5):
             pass
 
-    def put(self, name: str, *, table: pa.Table = ROW, **configs: str) -> PendingBatch:
+    def put(
+        self,
+        name: str,
+        *,
+        table: pa.Table = ROW,
+        batch_class: type[PendingBatch] = PendingBatch,
+        **configs: str,
+    ) -> PendingBatch:
         """Send a batch of a task."""
-        batch = PendingBatch(
+        batch = batch_class(
             task=TaskId(ConnectorName(name), 0),
             table=table,
             topic=name,
@@ -203,6 +212,36 @@ def test_a_batch_that_was_sent_and_is_given_up_takes_its_producer_with_it(stage:
     bridge.given.put(LaneResult(number, "KafkaException: Producer is closed forcefully."))
     assert stage.result() == ("a", None)
     assert stage.jobs.empty()
+
+
+def test_a_batch_given_up_while_it_is_handed_over_discards_its_producer_and_gets_a_result(
+    stage: Stage,
+) -> None:
+    bridge = stage.started()
+    stage.put("a", batch_class=LateGiveUp)
+    producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
+    assert bridge.discarded.get(timeout=WAIT_S) == producer
+    bridge.given.put(LaneResult(number, "the records were discarded"))
+    assert stage.result() == ("a", None)
+    assert stage.jobs.empty()
+
+
+def test_a_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stage) -> None:
+    bridge = stage.started()
+
+    class Broken(PendingBatch):
+        """A batch that cannot be handed over."""
+
+        @override
+        def __getattribute__(self, name: str) -> Any:
+            if name == "lane":
+                raise ValueError("no configs")
+            return super().__getattribute__(name)
+
+    stage.put("a", batch_class=Broken)
+    assert bridge.discarded.get(timeout=WAIT_S) == "all"
+    bridge.given.put(LaneResult(ENDED, "its Spark task has ended"))
+    assert stage.jobs.get(timeout=WAIT_S) == "a"
 
 
 def test_a_batch_that_is_done_or_elsewhere_cannot_be_given_up_here(stage: Stage) -> None:

@@ -1,0 +1,29 @@
+"""The results of a lane, from a JVM in memory."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from kraal.engine.lanes.bridge import ENDED, LaneBridge, LaneResult
+
+
+def bridge(*texts: str) -> LaneBridge:
+    """Return the bridge to a lane whose job is over and whose Spark task returns these results."""
+    answers = iter(texts)
+    made = LaneBridge.__new__(LaneBridge)
+    vars(made).update(
+        _lane=SimpleNamespace(take=lambda _: next(answers)), _job=SimpleNamespace(isDone=lambda: True)
+    )
+    return made
+
+
+def test_results_end_with_the_spark_task() -> None:
+    results = list(bridge("1\n2 refused", "-1 ended").results())
+    assert results == [LaneResult(1, None), LaneResult(2, "refused"), LaneResult(ENDED, "ended")]
+
+
+def test_results_fail_if_the_job_has_ended_and_its_spark_task_has_not_reported() -> None:
+    with pytest.raises(RuntimeError, match="has not reported its end"):
+        list(bridge("").results())
