@@ -2,7 +2,9 @@
 
 A connector's offsets are in the worker's topic, unless its config names a topic or other brokers: then they are in the
 topic of that name there, which is created if missing, and the worker's topic gets a copy afterwards, on a best-effort
-basis. Source: Worker.offsetStoreForExactlyOnceSourceTask, ConnectorOffsetBackingStore (Kafka 4.3.0).
+basis. Deletions go to the worker's topic first, and fail if it cannot be written: an offset that remains there counts
+as soon as the connector's own topic has none.
+Source: Worker.offsetStoreForExactlyOnceSourceTask, ConnectorOffsetBackingStore.set (Kafka 4.3.0, KAFKA-15018).
 """
 
 from __future__ import annotations
@@ -122,6 +124,7 @@ class SourceTransactions:
         return OffsetTarget(
             topic=config.get(OFFSETS_TOPIC) or self._topic.name,
             pairs=partial(place.store.pairs, connector),
+            delete_copies=partial(self._delete_copies, connector),
             stored=partial(self._also, connector),
         )
 
@@ -130,6 +133,15 @@ class SourceTransactions:
             self._own.store({connector: offsets})
         except StoreError as exc:
             log.warning("Failed to write offsets of %s to the worker's topic as well: %s", connector, exc)
+
+    def _delete_copies(self, connector: ConnectorName, offsets: Mapping[SourcePartition, None]) -> None:
+        """Delete offsets from the worker's topic. Raises StoreAway, TopicUnfit."""
+        try:
+            self._own.store({connector: offsets})
+        except TopicUnfit:
+            raise
+        except StoreError as exc:
+            raise StoreAway(str(exc)) from exc
 
     def _place(self, config: Mapping[str, str]) -> _Place | None:
         """Return the place of a connector's offsets, creating the topic if missing; None: the worker's topic.

@@ -71,8 +71,10 @@ class OffsetTarget:
     topic: str
     pairs: Callable[[Mapping[SourcePartition, Offset | None]], Sequence[Pair]]
     """Returns their records."""
+    delete_copies: Callable[[Mapping[SourcePartition, None]], None] | None = None
+    """Called with deleted offsets before they are committed. Raises StoreError, which prevents the commit."""
     stored: Callable[[Mapping[SourcePartition, Offset | None]], None] | None = None
-    """Called with committed offsets; must not raise."""
+    """Called with committed offsets that are not deletions; must not raise."""
 
 
 class TaskProducer:
@@ -148,16 +150,20 @@ class TaskProducer:
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
         """Add the offsets and commit; return the transaction's number of records. Raises as `write`."""
-        producer = self._begin()
+        producer, target = self._begin(), self._target
+        deleted = {partition: None for partition, offset in offsets.items() if offset is None}
+        stored = {partition: offset for partition, offset in offsets.items() if offset is not None}
         try:
-            for key, value in self._target.pairs(offsets):
-                self._send(producer, self._target.topic, value, key, {})
+            for key, value in target.pairs(offsets):
+                self._send(producer, target.topic, value, key, {})
+            if deleted and target.delete_copies is not None:
+                target.delete_copies(deleted)
             self._patiently(producer.commit_transaction)
-        except KafkaException as exc:
+        except (KafkaException, StoreError) as exc:
             raise self._failed(exc) from exc
         count, self._count, self._is_open = self._count, 0, False
-        if self._target.stored is not None:
-            self._target.stored(offsets)
+        if stored and target.stored is not None:
+            target.stored(stored)
         return count
 
     def abort(self) -> None:
@@ -255,7 +261,7 @@ class TaskProducer:
                 log.warning("%s: %s", self._task, away)
                 if away.__cause__ is not None and code(away.__cause__) in _NEWER:
                     return Fenced(_expired(self._task) if expired else FENCED)
-        hopeless = cause is None or cause.code() in _HOPELESS
+        hopeless = not isinstance(exc, StoreAway) if cause is None else cause.code() in _HOPELESS
         return StoreError(message) if hopeless else StoreAway(message)
 
     def _reported(

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from kraal.core.errors import Fenced, StoreAway, StoreError
+from kraal.core.errors import Fenced, StoreAway, StoreError, TopicUnfit
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
 from kraal.kafka import transactions as module
 from kraal.kafka.settings import LastClientError
-from kraal.kafka.source_transactions import producer_settings
+from kraal.kafka.source_transactions import SourceTransactions, producer_settings
 from kraal.kafka.transactions import FENCED, OWN_OFFSETS, OffsetTarget, TaskProducer
 from kraal.protocol.offsets import encode_key, encode_value
 
@@ -223,6 +223,65 @@ def test_an_abort_that_cannot_be_done_now_is_done_before_the_next_write(broker: 
     written(one)
     assert broker.calls.count("abort") == 2
     assert len(broker.committed) == 3
+
+
+class WorkerOffsets:
+    """The worker's offsets topic, next to a connector's own."""
+
+    def __init__(self, broker: Broker, error: StoreError | None = None) -> None:
+        self.broker = broker
+        self.error = error
+        self.stored: list[tuple[bool, object]] = []
+        """Whether the transaction was committed when offsets were stored, and these offsets."""
+
+    def store(self, changes: Any) -> None:
+        self.stored.append((bool(self.broker.committed), changes[X]))
+        if self.error is not None:
+            raise self.error
+
+
+def own_topic(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceTransactions:
+    """Return a worker's transactions, for a connector with an offsets topic of its own."""
+
+    def pairs(connector: ConnectorName, offsets: Any) -> list[tuple[bytes, bytes | None]]:
+        return [(encode_key(connector, part), encode_value(offset)) for part, offset in offsets.items()]
+
+    topic: Any = SimpleNamespace(name="offsets")
+    store: Any = worker
+    made = SourceTransactions(
+        {"bootstrap.servers": "b:1"}, group_id="g", topic=topic, own=store, client_id_base=""
+    )
+    monkeypatch.setattr(made, "_place", lambda _: SimpleNamespace(store=SimpleNamespace(pairs=pairs)))
+    return made
+
+
+def test_deleted_offsets_leave_the_workers_topic_before_the_connectors_own(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, other = WorkerOffsets(broker), SourcePartition.of({"file": "g"})
+    transactions = own_topic(monkeypatch, worker)
+    transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: None, other: {"position": 1}})
+    assert {topic for topic, _, _ in broker.committed} == {"own"}
+    assert worker.stored == [(False, {PART: None}), (True, {other: {"position": 1}})]
+
+
+@pytest.mark.parametrize("error", [StoreError("no answer"), TopicUnfit("not compacted")])
+def test_offsets_that_stay_in_the_workers_topic_are_not_deleted_from_the_connectors_own(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, error: StoreError
+) -> None:
+    transactions = own_topic(monkeypatch, WorkerOffsets(broker, error))
+    with pytest.raises(StoreError, match=str(error)) as raised:
+        transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: None})
+    assert isinstance(raised.value, StoreAway) is not isinstance(error, TopicUnfit)
+    assert (broker.calls[-1], broker.committed) == ("abort", [])
+
+
+def test_offsets_that_cannot_be_copied_to_the_workers_topic_are_stored(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions = own_topic(monkeypatch, WorkerOffsets(broker, StoreError("no answer")))
+    transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: {"position": 1}})
+    assert len(broker.committed) == 1
 
 
 def test_a_task_may_not_write_to_its_own_offsets(broker: Broker) -> None:
