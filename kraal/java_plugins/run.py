@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.engine.api import Failed, Held, Opened, Stopped, Waiting
 from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.lingering import LEASE_OVER, LingeringTask
 from kraal.java_plugins.progress import Passed, Step, Times
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ RETRY_S: Final = 1.0
 """How long a task waits before it asks again whether its earlier run has ended."""
 CLAIM_S: Final = 5.0
 """How old the claim of an exactly-once task may be when it starts; an older one is made again."""
-LEASE_OVER: Final = "this worker must not write for the task because its lease has expired"
 CLAIM_OLD: Final = "the task has waited for too long since this worker claimed it; it is claimed again"
 
 
@@ -200,7 +200,7 @@ class JavaRun:
                 self.up()
             elif self._phase is _Phase.ENDING and time.monotonic() >= self._ends_by_s:
                 self._host.submit(self._cancelled)
-            lost = self._phase in (_Phase.STARTING, _Phase.RUNNING) and not self.spec.lease()
+            lost = self._phase not in (_Phase.WAITING, _Phase.OVER) and not self.spec.lease()
         if lost:
             self._host.end_process(LEASE_OVER)
 
@@ -282,14 +282,17 @@ class JavaRun:
 
     def _end_task(self) -> bool:
         """Have the process forget the task, which is cancelled if it has not ended; return whether it had."""
-        task = self.spec.task
+        task, has_ended = self.spec.task, False
         try:
             with self._calls:
-                return bool(self._host.ask("endTask", task.connector, task.task, self.number))
-        except Exception as exc:  # noqa: BLE001 - as above
-            level = logging.DEBUG if isinstance(exc, PluginsAway) else logging.WARNING
-            log.log(level, "%s: The Java task could not be ended: %s", task, exc)
+                has_ended = bool(self._host.ask("endTask", task.connector, task.task, self.number))
+        except PluginsAway:  # and the task with them
             return False
+        except Exception as exc:  # noqa: BLE001 - as above
+            log.warning("%s: The Java task could not be ended: %s", task, exc)
+        if not has_ended:
+            LingeringTask(self._host, self.spec, self.number)
+        return has_ended
 
     def _remove(self) -> None:
         """Have the process forget a task that has ended or failed."""

@@ -13,7 +13,8 @@ from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Timed, Waiting
 from kraal.java_plugins import run as module
 from kraal.java_plugins.host import PluginHost
-from kraal.java_plugins.run import CLAIM_OLD, LEASE_OVER, JavaRun
+from kraal.java_plugins.lingering import LEASE_OVER
+from kraal.java_plugins.run import CLAIM_OLD, JavaRun
 from kraal.metrics.task import Phase
 from tests.unit.java_plugins.fake_host import FakeHost
 
@@ -257,6 +258,16 @@ def test_without_a_lease_the_process_is_ended(played: Played) -> None:
     assert played.host.ended == [LEASE_OVER]
     played.host.down()
     assert played.events == [Failed(trace="it was killed", engine_lost=True)]
+
+
+def test_process_is_ended_without_a_lease_while_a_task_stops(played: Played) -> None:
+    run = played.running()
+    run.stop()
+    played.leased = False
+    run.tick()
+    assert played.host.ended == [LEASE_OVER]
+    played.host.down()
+    assert played.events == [Stopped(clean=False)]
 
 
 def test_a_task_does_not_start_without_a_lease(played: Played) -> None:

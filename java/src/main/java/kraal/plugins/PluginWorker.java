@@ -308,6 +308,11 @@ public final class PluginWorker {
         return tasks.end(connector, task, run);
     }
 
+    /** Returns whether no thread of a cancelled run of the task is left. */
+    public boolean hasEnded(String connector, int task) throws Exception {
+        return tasks.hasEnded(connector, task);
+    }
+
     // --- Transforms and converters of connectors in Python --------------------------------------------------
 
     /**

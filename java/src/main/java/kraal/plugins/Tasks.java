@@ -245,6 +245,14 @@ final class Tasks {
         }
     }
 
+    /** Whether no thread of a cancelled run of the task is left. */
+    boolean hasEnded(String connector, int task) throws Exception {
+        ConnectorTaskId id = new ConnectorTaskId(connector, task);
+        synchronized (lockOf(id)) {
+            return isOver(id);
+        }
+    }
+
     private boolean end(ConnectorTaskId id, RunningTask task, long waitMs) throws Exception {
         running.remove(id, task);
         if (starting.containsKey(id)) {

@@ -49,6 +49,15 @@ final class TasksTest {
         assertEquals(true, tasks.end("name", 0, 1), "nothing of it has started");
     }
 
+    @Test
+    void aCancelledRunThatStillStartsHasNotEnded() throws Exception {
+        exhausted = false;
+        assertEquals(true, tasks.hasEnded("name", 0));
+        start(1);
+        assertEquals(false, tasks.end("name", 0, 1));
+        assertEquals(false, tasks.hasEnded("name", 0));
+    }
+
     private void start(long run) throws Exception {
         tasks.start("name", 0, run, Map.of(), Map.of(), true);
     }

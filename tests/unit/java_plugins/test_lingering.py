@@ -1,0 +1,101 @@
+"""Java tasks that were cancelled or failed and whose threads have not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import TaskSpec
+from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.lingering import LEASE_OVER
+from kraal.java_plugins.run import JavaRun
+from tests.unit.java_plugins.fake_host import FakeHost
+
+
+@dataclass
+class Cluster:
+    """A host, and whether its worker has its lease."""
+
+    host: FakeHost = field(default_factory=FakeHost)
+    leased: bool = True
+
+    def run(self) -> JavaRun:
+        """Run a task."""
+        run = JavaRun(
+            cast("PluginHost", self.host),
+            TaskSpec(
+                task=TaskId(ConnectorName("c"), 0),
+                task_config={},
+                connector_config={},
+                lease=lambda: self.leased,
+            ),
+            number=1,
+            version="1",
+            is_source=True,
+            graceful_s=5.0,
+            report=lambda _: None,
+            measured=lambda *_: None,
+            over=lambda *_: None,
+        )
+        run.open(None)
+        self.host.up()
+        self.host.tell(1, "started")
+        return run
+
+    def tick(self) -> None:
+        """Have the host call its listeners."""
+        for each in list(self.host.listeners.values()):
+            each.tick()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.host.answers |= {"endTask": False, "hasEnded": False}
+    return made
+
+
+def cancel(cluster: Cluster) -> None:
+    cluster.run().cancel()
+
+
+def fail(cluster: Cluster) -> None:
+    cluster.run()
+    cluster.host.tell(1, "failed", "java.lang.Error: x")
+
+
+@pytest.mark.parametrize("end", [cancel, fail])
+def test_lingering_task_ends_its_process_without_a_lease(
+    cluster: Cluster, end: Callable[[Cluster], None]
+) -> None:
+    end(cluster)
+    cluster.tick()
+    assert cluster.host.ended == []
+    cluster.leased = False
+    cluster.tick()
+    assert cluster.host.ended == [LEASE_OVER]
+    cluster.host.down()
+    assert cluster.host.listeners == {}
+
+
+@pytest.mark.parametrize("end", [cancel, fail])
+def test_task_whose_thread_has_ended_needs_no_lease(cluster: Cluster, end: Callable[[Cluster], None]) -> None:
+    end(cluster)
+    cluster.host.answers["hasEnded"] = True
+    cluster.tick()
+    cluster.leased = False
+    cluster.tick()
+    assert cluster.host.ended == []
+
+
+def test_task_that_cannot_be_checked_lingers(cluster: Cluster) -> None:
+    cancel(cluster)
+    cluster.host.answers["hasEnded"] = RuntimeError("no")
+    cluster.tick()
+    cluster.leased = False
+    cluster.tick()
+    assert cluster.host.ended == [LEASE_OVER]
