@@ -226,6 +226,8 @@ class SourceBatch:
     offsets: Mapping[SourcePartition, Offset]
     """The offsets to store when the batch is in Kafka: the start of the next batch."""
     table: pa.Table | None = None
+    """Columns `key` and `value`; optionally `topic` (text), `partition` (integers), `headers` (lists of structs of
+    `key`, text, and `value`, bytes) and `timestamp`. Columns of other types of the same kind are cast."""
     read: Callable[[SparkSession], DataFrame] | None = None
     """Builds the frame on a job thread; must be lazy (no Spark action) and repeatable."""
     discover: Callable[[SparkSession], SourceBatch | None] | None = None

@@ -149,7 +149,7 @@ public final class Lane implements VoidFunction {
                             batch = new Batch(number, this);
                         }
                         if (!batch.hasFailed()) {
-                            send(message, rows.record(row), batch);
+                            send(message, rows, row, batch);
                         }
                     }
                 }
@@ -161,10 +161,10 @@ public final class Lane implements VoidFunction {
             }
         }
 
-        private void send(Message message, ProducerRecord record, Batch batch) {
+        private void send(Message message, Rows rows, int row, Batch batch) {
             batch.began();
             try {
-                producer(message).send(record, batch);
+                producer(message).send(rows.record(row), batch);
             } catch (Exception error) {
                 batch.completed(error);
             }
@@ -243,7 +243,7 @@ public final class Lane implements VoidFunction {
         }
 
         ProducerRecord record(int row) {
-            String topic = new String(topics.get(row), StandardCharsets.UTF_8);
+            String topic = topics.isNull(row) ? null : new String(topics.get(row), StandardCharsets.UTF_8);
             Integer partition =
                 partitions == null || partitions.isNull(row) ? null : Integer.valueOf(partitions.get(row));
             return new ProducerRecord(topic, partition, null, bytes(keys, row), bytes(values, row), headers(row));
@@ -259,7 +259,8 @@ public final class Lane implements VoidFunction {
                 Iterator all = ((List) headers.getObject(row)).iterator();
                 while (all.hasNext()) {
                     Map each = (Map) all.next();
-                    found.add(String.valueOf(each.get("key")), (byte[]) each.get("value"));
+                    Object key = each.get("key");
+                    found.add(key == null ? null : key.toString(), (byte[]) each.get("value"));
                 }
             }
             return found;

@@ -30,6 +30,7 @@ from kraal.engine.source.in_worker import InWorker
 from kraal.engine.source.own_job import OwnJob
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
+from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
@@ -138,6 +139,7 @@ class SourceExecutor:
         if batch is None:
             self._gathering.polled(None)
             return None
+        batch = with_kafka_types(batch)
         self._found_s = time.monotonic()
         poll_s = self._found_s - began_s
         self._batches += 1

@@ -18,6 +18,7 @@ from kraal.engine.lanes.rows import is_plain, is_small
 from kraal.engine.records.topics import TopicsCancelled
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.record_batches import SourceRecords
+from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
@@ -132,8 +133,12 @@ class SourceParts:
 
 
 def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
-    """Return the batch, or the batch that it finds on this job's thread; None if there is no data."""
-    return batch if batch.discover is None else batch.discover(spark)
+    """Return the batch, or the batch that it finds on this job's thread; None if there is no data.
+
+    Raises ValueError as `with_kafka_types`.
+    """
+    with_records = batch if batch.discover is None else batch.discover(spark)
+    return None if with_records is None else with_kafka_types(with_records)
 
 
 def frame_of(batch: SourceBatch, spark: SparkSession, *, is_tracked: bool = False) -> DataFrame:

@@ -93,8 +93,11 @@ def test_keys_headers_partitions_and_topics_of_records_are_kept(stage: Stage) ->
     first, second = stage.topic(), stage.topic(3)
     task = Task(stage, None)
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    headers = pa.array([[{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}], None], pa.list_(pair))
-    columns = {"topic": [first, second], "partition": pa.array([None, 2], pa.int32()), "headers": headers}
+    headers = pa.array(
+        [[{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}], None], pa.large_list(pair)
+    )
+    topics = pa.array([first, second], pa.large_string())
+    columns = {"topic": topics, "partition": pa.array([None, 2], pa.int64()), "headers": headers}
     for _ in range(TRIES):
         if by_lane(task.write(2, **columns)):
             break
@@ -149,6 +152,26 @@ def test_a_batch_that_fails_in_the_lane_fails_as_by_a_job_and_others_do_not_noti
     assert trace.startswith("org.apache.kafka.common.errors.InvalidTopicException: ")
     assert by_lane(good.write())
     assert stage.values(topic, good.written) == texts(good.written)
+    good.end()
+
+
+@pytest.mark.parametrize(
+    ("columns", "error"),
+    [
+        ({"topic": [None]}, "null topic"),
+        ({"partition": pa.array([-1], pa.int64())}, "Invalid partition: -1"),
+    ],
+    ids=["topic", "partition"],
+)
+def test_a_record_that_kafka_cannot_have_fails_its_task_and_the_lane_stays(
+    stage: Stage, columns: Mapping[str, Any], error: str
+) -> None:
+    topic = stage.topic()
+    good, bad = Task(stage, topic), Task(stage, None if "topic" in columns else topic)
+    good.reach_lane()
+    bad.ask(1, **columns)
+    assert error in bad.opening.expect(Failed).trace
+    assert by_lane(good.write())
     good.end()
 
 

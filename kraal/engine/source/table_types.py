@@ -1,0 +1,94 @@
+"""The types of the columns `topic`, `partition` and `headers` in a plugin's tables.
+
+Arrow has several types for the same values: pandas and Polars return text as `large_string` and numbers as `int64`.
+Tables of many tasks are sent together, so each table gets one set of types when its plugin returns it, and an error
+fails that task alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from kraal.engine.records.source_pass import HEADERS
+from kraal.plugins.api import SourceBatch
+
+
+def with_kafka_types(batch: SourceBatch) -> SourceBatch:
+    """Return a batch whose table, if it has one, has these columns as `string`, `int32` and `HEADERS`.
+
+    Raises ValueError for a column of another kind, or with a value that its type cannot hold.
+    """
+    table = batch.table
+    if table is None:
+        return batch
+    for name, (target, accepts, expected) in _COLUMNS.items():
+        place = table.schema.get_field_index(name)
+        if place < 0 or table.schema.field(place).type == target:
+            continue
+        given = table.schema.field(place).type
+        if not types.is_null(given) and not accepts(given):
+            message = f"Invalid type {given} of column '{name}' in a source's table; expected {expected}."
+            raise ValueError(message)
+        try:
+            column = table.column(place).cast(target)
+        except pa.ArrowException as error:
+            message = f"Invalid value in column '{name}' of a source's table: {error}; expected {expected}."
+            raise ValueError(message) from error
+        table = table.set_column(place, pa.field(name, target), column)
+    if "headers" in table.column_names and _keys(table["headers"]).null_count:
+        message = "Invalid value in column 'headers' of a source's table: the key null; expected text."
+        raise ValueError(message)
+    return batch if table is batch.table else replace(batch, table=table)
+
+
+def _keys(headers: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.struct_field(pc.list_flatten(headers), "key")
+
+
+def _is_text(given: pa.DataType) -> bool:
+    given = _decoded(given)
+    return bool(types.is_string(given) or types.is_large_string(given) or types.is_string_view(given))
+
+
+def _is_integer(given: pa.DataType) -> bool:
+    return bool(types.is_integer(_decoded(given)))
+
+
+def _are_headers(given: pa.DataType) -> bool:
+    if types.is_map(given):
+        key, value = given.key_type, given.item_type
+    elif _is_list(given) and types.is_struct(given.value_type):
+        fields = {field.name: field.type for field in given.value_type}
+        if fields.keys() != {"key", "value"}:
+            return False
+        key, value = fields["key"], fields["value"]
+    else:
+        return False
+    return _is_text(key) and (_is_bytes(value) or _is_text(value) or types.is_null(value))
+
+
+def _is_bytes(given: pa.DataType) -> bool:
+    return bool(types.is_binary(given) or types.is_large_binary(given) or types.is_binary_view(given))
+
+
+def _is_list(given: pa.DataType) -> bool:
+    is_list = types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given)
+    return bool(is_list or types.is_list_view(given) or types.is_large_list_view(given))
+
+
+def _decoded(given: pa.DataType) -> pa.DataType:
+    return given.value_type if types.is_dictionary(given) else given
+
+
+_COLUMNS: Final[dict[str, tuple[pa.DataType, Callable[[pa.DataType], bool], str]]] = {
+    "topic": (pa.string(), _is_text, "text"),
+    "partition": (pa.int32(), _is_integer, "32-bit integers, or null for the partitioner's choice"),
+    "headers": (HEADERS, _are_headers, "lists of structs of `key` (text) and `value` (bytes)"),
+}
+"""For each column: its type, whether another type is cast to it, and the values that it may have."""

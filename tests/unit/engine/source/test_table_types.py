@@ -1,0 +1,96 @@
+"""The columns of a plugin's table that are cast to the types that are written, and those that are refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraal.engine.records.source_pass import HEADERS
+from kraal.engine.source.table_types import with_kafka_types
+from kraal.plugins.api import SourceBatch
+
+PAIRS = [[{"key": "h", "value": b"x"}, {"key": "i", "value": None}], None]
+KAFKA_TYPES = {"topic": pa.string(), "partition": pa.int32(), "headers": HEADERS}
+
+
+def column(name: str, values: list[Any], given: pa.DataType) -> pa.Table:
+    batch = SourceBatch(
+        offsets={}, table=pa.table({name: pa.array(values, given), "value": ["a"] * len(values)})
+    )
+    table = with_kafka_types(batch).table
+    assert table is not None
+    assert table.column_names == [name, "value"]
+    return table[name]
+
+
+def struct(key: pa.DataType, value: pa.DataType) -> pa.DataType:
+    return pa.struct([("key", key), ("value", value)])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "given"),
+    [
+        ("topic", ["a", None], pa.large_string()),
+        ("topic", ["a", "b"], pa.string_view()),
+        ("topic", ["a", "a"], pa.dictionary(pa.int8(), pa.large_string())),
+        ("topic", [None, None], pa.null()),
+        ("partition", [0, None], pa.int64()),
+        ("partition", [7, -1], pa.int8()),
+        ("partition", [7, None], pa.uint32()),
+        ("partition", [7, 7], pa.dictionary(pa.int8(), pa.int64())),
+        ("partition", [None, None], pa.null()),
+        ("headers", PAIRS, pa.large_list(struct(pa.large_string(), pa.large_binary()))),
+        ("headers", PAIRS, pa.list_view(struct(pa.string_view(), pa.binary_view()))),
+        ("headers", PAIRS, pa.list_(struct(pa.string(), pa.binary()), 2)),
+        ("headers", PAIRS, pa.list_(pa.struct([("value", pa.binary()), ("key", pa.string())]))),
+        ("headers", PAIRS, pa.list_(pa.field("element", struct(pa.string(), pa.binary()), nullable=False))),
+        ("headers", [None, None], pa.null()),
+    ],
+)
+def test_column_of_another_type_is_cast(name: str, values: list[Any], given: pa.DataType) -> None:
+    cast = column(name, values, given)
+    assert cast.type == KAFKA_TYPES[name]
+    assert cast.to_pylist() == values
+
+
+def test_headers_as_a_map_or_with_text_are_cast() -> None:
+    pairs = [[("h", "x")]]
+    assert column("headers", pairs, pa.map_(pa.string(), pa.string())).to_pylist() == [
+        [{"key": "h", "value": b"x"}]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "given", "message"),
+    [
+        ("topic", [1], pa.int32(), "Invalid type int32 of column 'topic'"),
+        ("topic", [b"a"], pa.binary(), "Invalid type binary of column 'topic'"),
+        ("partition", ["1"], pa.string(), "Invalid type string of column 'partition'"),
+        ("partition", [1.0], pa.float64(), "Invalid type double of column 'partition'"),
+        ("partition", [1 << 40], pa.int64(), "Invalid value in column 'partition'"),
+        ("headers", [[{"key": None}]], HEADERS, "Invalid value in column 'headers'"),
+        ("headers", ["h"], pa.string(), "Invalid type string of column 'headers'"),
+        ("headers", [["h"]], pa.list_(pa.string()), "of column 'headers'"),
+        ("headers", [[{"key": "h"}]], pa.list_(pa.struct([("key", pa.string())])), "of column 'headers'"),
+        ("headers", [[("h", 1)]], pa.map_(pa.string(), pa.int32()), "of column 'headers'"),
+    ],
+)
+def test_column_of_another_kind_is_refused(
+    name: str, values: list[Any], given: pa.DataType, message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        column(name, values, given)
+
+
+def test_table_of_the_right_types_and_batch_without_a_table_are_unchanged() -> None:
+    table = pa.table(
+        {"topic": ["t"], "headers": pa.nulls(1, HEADERS), "partition": pa.array([1], pa.int32())}
+    )
+    for batch in (
+        SourceBatch(offsets={}, table=table),
+        SourceBatch(offsets={}, read=lambda spark: spark.range(1)),
+    ):
+        assert with_kafka_types(batch) is batch
