@@ -92,6 +92,12 @@ public final class Lane implements VoidFunction {
         state.discard(producer);
     }
 
+    /** Closes a producer as `discard` does, and drops its configs: its name is not used again. */
+    public void forget(String producer) {
+        state.discard(producer);
+        state.configs.remove(producer);
+    }
+
     /** Accepts no more streams, and drops all records as `discard` does. */
     public void end() {
         synchronized (state) {

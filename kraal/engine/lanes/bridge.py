@@ -77,6 +77,11 @@ class LaneBridge:
         """Close a producer (None: all) and drop the records that it holds; their batches fail."""
         self._lane.discard(producer)
 
+    def forget(self, producer: str) -> None:
+        """Close a producer that no task uses any more. Its name must not be used again."""
+        self._defined.discard(producer)
+        self._lane.forget(producer)
+
     def end(self) -> None:
         """End the Spark task. Drops all records that its producers hold or were to be given."""
         self._lane.end()

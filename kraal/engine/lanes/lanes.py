@@ -9,6 +9,7 @@ The lane is used when its Spark task runs; until then, and whenever it cannot ta
 records is on its way any more; so errors, retries and traces are those of jobs, and each topic partition gets a task's
 records in order, because a task has at most one batch in flight.
 
+A producer is shared by all runs with the same configs, and closed when the last of them has ended.
 A cancelled batch takes its producer with it, so that no record of it is sent later. The batches of other tasks that
 the producer holds are repeated by jobs.
 """
@@ -23,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kraal.engine.executor import result_of
@@ -61,7 +63,7 @@ class _Open:
     """None while the lane starts."""
     is_ready: bool = False
     names: dict[Configs, str] = field(default_factory=dict)
-    """Names of the producers."""
+    """Names of the producers. A name is never used again."""
     sent: dict[int, PendingBatch] = field(default_factory=dict)
     """Batches without a result, by number."""
     pushed_s: float = -math.inf
@@ -81,6 +83,8 @@ class Lanes:
         self._lane: _Open | None = None
         self._waiting: deque[PendingBatch] = deque()
         self._waiting_bytes = 0
+        self._users: dict[Configs, set[object]] = {}
+        """The runs that have sent batches with a producer of these configs."""
         self._numbers = itertools.count(1)
         self._ended: tuple[Spark, float] | None = None
         """The Spark session in which the last lane ended, and when, in monotonic seconds."""
@@ -108,10 +112,11 @@ class Lanes:
             threading.Thread(target=function, args=(lane,), name=name, daemon=True).start()
         return False
 
-    def put(self, batch: PendingBatch) -> None:
-        """Send a plain batch; `batch.done` receives its result on the lane's or a pool's thread.
+    def put(self, batch: PendingBatch, run: object) -> None:
+        """Send a plain batch of a run; `batch.done` receives its result on the lane's or a pool's thread.
 
-        A batch without records is done at once, on this thread: the lane reports batches by the records that it gets.
+        `run`: any object that stands for it; `leave` follows. A batch without records is done at once, on this thread:
+        the lane reports batches by the records that it gets.
         """
         if not batch.table.num_rows:
             batch.done(batch.result())
@@ -120,6 +125,7 @@ class Lanes:
             lane = self._lane
             is_open = lane is not None and lane.is_ready
             if is_open:
+                self._users.setdefault(_configs(batch), set()).add(run)
                 self._waiting.append(batch)
                 self._waiting_bytes += batch.size
                 if len(self._waiting) == 1:
@@ -137,9 +143,24 @@ class Lanes:
             if lane is None or batch not in lane.sent.values():
                 return False
             batch.given_up = True
-            name = lane.names[_configs(batch)]
-        self._discard(lane, name)
+            name = lane.names.get(_configs(batch))
+        if name is not None:
+            self._discard(lane, name)
         return True
+
+    def leave(self, run: object) -> None:
+        """Close the producers that only this run has used, which has ended. Returns at once."""
+        with self._lock:
+            for users in self._users.values():
+                users.discard(run)
+            unused = [configs for configs, users in self._users.items() if not users]
+            for configs in unused:
+                del self._users[configs]
+            lane = self._lane
+            names = [] if lane is None else [lane.names.pop(each) for each in unused if each in lane.names]
+        if lane is not None:
+            for name in names:
+                self._canceller.submit(partial(_forget, lane, name))
 
     def close(self) -> None:
         """End the thread that hands over batches; the other one ends with Spark."""
@@ -152,16 +173,17 @@ class Lanes:
     def _push(self, lane: _Open) -> None:
         try:
             while (batches := self._taken(lane)) is not None:
-                for configs, numbered in batches.items():
-                    self._hand_over(lane, configs, numbered)
+                for (name, configs), numbered in batches.items():
+                    self._hand_over(lane, name, configs, numbered)
         except Exception:  # without this thread, batches would wait for ever
             log.exception("Ending the lane for small batches because batches cannot be handed over")
             if lane.bridge is not None:
                 self._stop_sending(lane, lane.bridge.end)
 
-    def _taken(self, lane: _Open) -> Mapping[Configs, Sequence[tuple[int, PendingBatch]]] | None:
+    def _taken(self, lane: _Open) -> Mapping[tuple[str, Configs], Sequence[tuple[int, PendingBatch]]] | None:
         """Wait for batches, and for more if the last hand-over was just now; None when the lane is over.
 
+        Returns them with their numbers, by the names and configs of their producers.
         The batches move from `_waiting` to `lane.sent` in one step, so that `give_up` and `_over` reach each of them.
         """
         if not self._wait(lane):
@@ -170,7 +192,7 @@ class Lanes:
         if since_s < BUSY_S:
             time.sleep(max(GATHER_S, LINGER_S - since_s))
         lane.pushed_s = time.monotonic()
-        by_configs: dict[Configs, list[tuple[int, PendingBatch]]] = {}
+        by_producer: dict[tuple[str, Configs], list[tuple[int, PendingBatch]]] = {}
         given_up: list[PendingBatch] = []
         with self._lock:
             if self._lane is not lane:  # jobs write what was waiting
@@ -181,14 +203,14 @@ class Lanes:
                     given_up.append(batch)
                 else:
                     configs, number = _configs(batch), next(self._numbers)
-                    lane.names.setdefault(configs, f"producer-{len(lane.names)}")
+                    name = lane.names.setdefault(configs, f"producer-{number}")
                     lane.sent[number] = batch
-                    by_configs.setdefault(configs, []).append((number, batch))
+                    by_producer.setdefault((name, configs), []).append((number, batch))
                 self._waiting.popleft()
             self._waiting_bytes = 0
         for batch in given_up:
             batch.done(None)
-        return by_configs
+        return by_producer
 
     def _wait(self, lane: _Open) -> bool:
         """Wait for batches; return False when the lane is over."""
@@ -197,8 +219,10 @@ class Lanes:
                 self._lock.wait()
             return self._lane is lane and not self._closed
 
-    def _hand_over(self, lane: _Open, configs: Configs, numbered: Sequence[tuple[int, PendingBatch]]) -> None:
-        bridge, name = lane.bridge, lane.names[configs]
+    def _hand_over(
+        self, lane: _Open, name: str, configs: Configs, numbered: Sequence[tuple[int, PendingBatch]]
+    ) -> None:
+        bridge = lane.bridge
         assert bridge is not None  # noqa: S101 - there are batches only when the lane is ready
         try:
             bridge.push(name, dict(configs), stream_of(numbered))
@@ -285,6 +309,14 @@ class Lanes:
                 batch.done(None)
             else:
                 self._coalescer.put(batch)
+
+
+def _forget(lane: _Open, name: str) -> None:
+    try:
+        if lane.bridge is not None:
+            lane.bridge.forget(name)
+    except Exception as error:  # noqa: BLE001 - the producer is idle, and ends with the JVM at the latest
+        log.warning("Failed to close an unused producer of the lane for small batches: %s", root_cause(error))
 
 
 def _configs(batch: PendingBatch) -> Configs:

@@ -179,6 +179,8 @@ class SourceExecutor:
         self._idle.count(polls=False)
         if self._cancelled.is_set():
             self._end_producers()  # the job may have created another producer before it ended
+        if self._parts is not None:
+            self._parts.leave_lane()
         if task is not None:
             task.stop()
 

@@ -59,7 +59,7 @@ class SourceParts:
 
     def send(self, batch: PendingBatch) -> None:
         """Queue a small batch for the lane; if that does not run, a job shared with other tasks writes it."""
-        self._put(batch, self.context.lanes.put)
+        self._put(batch, lambda given: self.context.lanes.put(given, self.group))
 
     def by_lane(self, table: pa.Table, size: int, plan: WritePlan) -> bool:
         """Whether the lane takes a table of this size in bytes now."""
@@ -80,6 +80,11 @@ class SourceParts:
         if batch is None or (batch.lane is not None and self.context.lanes.give_up(batch)):
             return False
         return self.context.coalescer.give_up(batch)
+
+    def leave_lane(self) -> None:
+        """Have the lane close the producers that only this run has used."""
+        if self.lane is not None:
+            self.context.lanes.leave(self.group)
 
     def lane_configs(self) -> Mapping[str, str]:
         """Return the configs of a lane's producer, with Kafka's names."""

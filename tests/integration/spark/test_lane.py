@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -213,6 +214,23 @@ def test_a_lane_whose_results_cannot_be_read_is_ended_and_another_one_starts(
     values = stage.values(topic, task.written)
     assert list(dict.fromkeys(values)) == texts(task.written), "in order; a batch may be there twice"
     task.end()
+
+
+def test_an_ended_task_leaves_no_producer_in_the_lane(stage: Stage) -> None:
+    client = f"lane-{uuid.uuid4().hex[:8]}"
+    jvm: Any = SparkSession.builder.getOrCreate().sparkContext._jvm
+
+    def is_open() -> bool:
+        threads = jvm.java.lang.Thread.getAllStackTraces().keySet()
+        return any(thread.getName().endswith(f"| {client}") for thread in threads)
+
+    task = Task(stage, stage.topic(), {**TEXT, "producer.override.client.id": client})
+    task.reach_lane()
+    assert is_open()
+    task.end()
+    deadline_s = time.monotonic() + 60
+    while is_open():
+        assert time.monotonic() < deadline_s
 
 
 def test_a_cancelled_task_leaves_the_lane_to_others(stage: Stage) -> None:

@@ -34,6 +34,7 @@ class Bridge:
         self.given: queue.SimpleQueue[LaneResult | Exception] = queue.SimpleQueue()
         self.pushed: queue.SimpleQueue[tuple[str, Mapping[str, str], list[int]]] = queue.SimpleQueue()
         self.discarded: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.forgotten: list[str] = []
         self.push_fails: Exception | None = None
 
     def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
@@ -57,6 +58,10 @@ class Bridge:
     def end(self) -> None:
         """Note it."""
         self.discarded.put("all")
+
+    def forget(self, producer: str) -> None:
+        """Note it."""
+        self.forgotten.append(producer)
 
     def discard(self, producer: str) -> None:
         """Note it."""
@@ -114,7 +119,7 @@ class Stage:
             done=lambda result: self.done.put((name, result)),
             lane=configs,
         )
-        self.lanes.put(batch)
+        self.lanes.put(batch, name)
         return batch
 
     def result(self) -> tuple[str, JobResult]:
@@ -165,6 +170,29 @@ def test_tasks_with_the_same_configs_share_a_producer(stage: Stage) -> None:
         stage.put(name, acks=acks)
         producers[name] = bridge.pushed.get(timeout=WAIT_S)[0]
     assert producers["a"] == producers["c"] != producers["b"]
+
+
+def test_producer_is_closed_when_its_last_run_has_ended(stage: Stage) -> None:
+    bridge = stage.started()
+
+    def written(name: str, acks: str) -> str:
+        stage.put(name, acks=acks)
+        producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
+        bridge.given.put(LaneResult(number, None))
+        stage.result()
+        return producer
+
+    shared, own = written("a", "all"), written("b", "1")
+    assert written("c", "all") == shared
+    stage.lanes.leave("a")
+    assert bridge.forgotten == []
+    stage.lanes.leave("b")
+    assert bridge.forgotten == [own]
+    stage.lanes.leave("c")
+    assert bridge.forgotten == [own, shared]
+    assert written("a", "all") not in {shared, own}
+    stage.lanes.leave("never wrote")
+    assert len(bridge.forgotten) == 2
 
 
 def test_batches_that_come_soon_after_a_hand_over_go_together(
@@ -234,7 +262,7 @@ def test_a_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stag
 
         @override
         def __getattribute__(self, name: str) -> Any:
-            if name == "lane":
+            if name == "lane" and threading.current_thread() is not threading.main_thread():
                 raise ValueError("no configs")
             return super().__getattribute__(name)
 
