@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from kraal.config.clients.record_size import LIBRDKAFKA_DEFAULT
 from kraal.jars.errors import BrokerError
 
 _TICK_S = 0.2
@@ -63,7 +64,7 @@ def write_topic(
 ) -> None:
     """Write one record per value and wait until all are acknowledged. Raises BrokerError after a timeout."""
     failed: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    producer = Producer({**LIBRDKAFKA_DEFAULT, "bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
 
     def delivered(error: KafkaError | None, _: object) -> None:
         if error is not None:

@@ -14,9 +14,15 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
 
 from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.clients.record_size import (
+    LIBRDKAFKA_DEFAULT,
+    MAX_REQUEST_SIZE,
+    refused_by_brokers,
+    refused_by_producer,
+)
 from kraal.dead_letters.api import KafkaUnavailable, Span
 from kraal.dead_letters.records import DeadLetter, Target
-from kraal.kafka.settings import LastClientError, client
+from kraal.kafka.settings import LastClientError, client, code
 
 ASK_S: Final = 20.0
 WRITE_S: Final = 60.0
@@ -151,23 +157,12 @@ class Kafka:
         failures: list[Any] = []
 
         def delivered(error: Any, message: Any) -> None:
-            del message
             if error is not None:
-                failures.append(error)
+                failures.append(_reason(error, message))
 
         try:
             for letter, target in letters:
-                where = {} if target.partition is None else {"partition": target.partition}
-                stamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
-                producer.produce(
-                    target.topic,
-                    key=letter.key,
-                    value=letter.value,
-                    headers=letter.own_headers,
-                    on_delivery=delivered,
-                    **where,
-                    **stamp,
-                )
+                self._produce(producer, letter, target, delivered)
             left = producer.flush(self._write_s)
         except (ck.KafkaException, BufferError) as exc:
             raise self._to_error("failed to write all letters", exc) from exc
@@ -175,9 +170,30 @@ class Kafka:
             cause = failures[0] if failures else f"{left} not acknowledged within {self._write_s:.0f} s"
             raise self._to_error("failed to write all letters", cause)
 
+    def _produce(self, producer: Any, letter: DeadLetter, target: Target, delivered: Any) -> None:
+        where = {} if target.partition is None else {"partition": target.partition}
+        stamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
+        try:
+            producer.produce(
+                target.topic,
+                key=letter.key,
+                value=letter.value,
+                headers=letter.own_headers,
+                on_delivery=delivered,
+                **where,
+                **stamp,
+            )
+        except ck.KafkaException as exc:
+            if code(exc) != ck.KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+            limit = (LIBRDKAFKA_DEFAULT | self._of_producer)["message.max.bytes"]
+            size = len(letter.key or b"") + len(letter.value or b"")
+            reason = refused_by_producer(target.topic, size, limit, f"producer.{MAX_REQUEST_SIZE}")
+            raise self._to_error("failed to write all letters", reason) from exc
+
     @cached_property
     def _producer(self) -> Any:
-        settings = client(self._of_producer, _CLIENT_ID, self._last_error)
+        settings = client({**LIBRDKAFKA_DEFAULT, **self._of_producer}, _CLIENT_ID, self._last_error)
         return self._make_client(
             ck.Producer,
             {**settings, "acks": "all", "enable.idempotence": "true", "partitioner": "murmur2_random"},
@@ -215,6 +231,12 @@ class Kafka:
 
 def _options(settings: Mapping[str, str]) -> dict[str, str]:
     return librdkafka_options({key: value for key, value in settings.items() if key not in _OURS})
+
+
+def _reason(error: Any, message: Any) -> object:
+    if error.code() != ck.KafkaError.MSG_SIZE_TOO_LARGE:
+        return error
+    return refused_by_brokers(message.topic(), len(message.key() or b"") + len(message.value() or b""), None)
 
 
 def _letter(message: Any) -> DeadLetter:

@@ -14,6 +14,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from kraal.config.clients.record_size import LIBRDKAFKA_DEFAULT
+
 log = logging.getLogger(__name__)
 
 Settings = dict[str, Any]
@@ -111,6 +113,7 @@ def producer(
 ) -> Settings:
     """Return a producer's settings: ordered writes that fail after `timeout_s`."""
     settings = {
+        **LIBRDKAFKA_DEFAULT,
         **client(options, client_id, last_error),
         **_PRODUCER,
         "enable.idempotence": "false",
@@ -131,6 +134,7 @@ def leader_producer(
 ) -> Settings:
     """Return the settings of the leader's transactional producer (KIP-618)."""
     return {
+        **LIBRDKAFKA_DEFAULT,
         **client(options, client_id, last_error),
         **_PRODUCER,
         "transactional.id": transactional_id,

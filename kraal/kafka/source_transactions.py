@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -19,6 +20,7 @@ from typing import Final
 from kraal.config.clients.keys import Client
 from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, layered
 from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.clients.record_size import DEFAULT_BYTES, MAX_REQUEST_SIZE, TOPIC_LIMIT
 from kraal.config.connector.source import OFFSETS_TOPIC
 from kraal.core.errors import StoreAway, StoreError, TopicUnfit
 from kraal.core.ids import ConnectorName, TaskId
@@ -31,13 +33,14 @@ from kraal.kafka.transactions import OffsetTarget, TaskProducer
 log = logging.getLogger(__name__)
 
 CLAIM_S: Final = 15.0
+_MIN_IN_SYNC: Final = "min.insync.replicas"
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 """Java's default."""
 _SOCKET_TIMEOUT_MS: Final = 60_000
 """librdkafka's default; it takes 300,000 at most, and transactions may last longer."""
 _DEFAULTS: Final[Mapping[str, str]] = {
     **SOURCE_PRODUCER,
-    "max.request.size": "1048576",
+    MAX_REQUEST_SIZE: DEFAULT_BYTES,
 }
 """The defaults of sources without transactions, where they differ from Kafka's own."""
 _DECIDED: Final = frozenset({"transactional.id", "enable.idempotence", "group.id", "client.id"})
@@ -84,7 +87,15 @@ class SourceTransactions:
         last_error = LastClientError()
         settings = producer_settings(self._worker, config, task, self._group_id, last_error)
         target = self._target(task.connector, config)
-        claimed = TaskProducer(settings, last_error, task, target, tracks=tracks)
+        claimed = TaskProducer(
+            settings,
+            last_error,
+            task,
+            target,
+            tracks=tracks,
+            limit_of=partial(self._limit, config),
+            why_not=partial(self._why_not, config),
+        )
         claimed.claim(CLAIM_S)
         return claimed
 
@@ -127,6 +138,33 @@ class SourceTransactions:
             delete_copies=partial(self._delete_copies, connector),
             stored=partial(self._also, connector),
         )
+
+    def _limit(self, config: Mapping[str, str], topic: str) -> int | None:
+        """Return `max.message.bytes` of a topic, or None if it is not known."""
+        with closing(self._topic_admin(config)) as admin:
+            try:
+                return int(admin.settings(topic)[TOPIC_LIMIT])
+            except (StoreError, KeyError, ValueError) as exc:
+                log.info("Failed to read %s of the topic %s: %r", TOPIC_LIMIT, topic, exc)
+                return None
+
+    def _why_not(self, config: Mapping[str, str], topic: str) -> str:
+        """Return why brokers may accept no records for a topic, or an empty text."""
+        with closing(self._topic_admin(config)) as admin:
+            try:
+                described = admin.describe(topic)
+                needed = int(admin.settings(topic).get(_MIN_IN_SYNC, "1"))
+            except (StoreError, ValueError) as exc:
+                return str(exc)
+        if described.in_sync >= needed:
+            return ""
+        return (
+            f"a partition of the topic {topic!r} has {described.in_sync} replicas in sync, fewer than "
+            f"{_MIN_IN_SYNC}={needed} of the topic"
+        )
+
+    def _topic_admin(self, config: Mapping[str, str]) -> TopicAdmin:
+        return TopicAdmin(self._options(config, "admin"), client_id=f"{self._base}source-topics-admin")
 
     def _also(self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]) -> None:
         try:

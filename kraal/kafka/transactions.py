@@ -20,6 +20,8 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from kraal.config.clients.batch_limits import BatchLimits, LimitOf, Record, record_size
+from kraal.config.clients.record_size import MAX_REQUEST_SIZE, refused_by_brokers, refused_by_producer
 from kraal.core.errors import Fenced, StoreAway, StoreError
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import NOT_AUTHORIZED
@@ -28,9 +30,6 @@ from kraal.kafka.settings import LastClientError, Settings, code
 from kraal.kafka.writer import Pair
 
 log = logging.getLogger(__name__)
-
-_Record = tuple[str, bytes | None, bytes | None, Mapping[str, Any]]
-"""Topic, value, key and other fields of a record."""
 
 FENCED: Final = "There is a newer producer with the same transactionalId which fences the current one."
 OWN_OFFSETS: Final = (
@@ -62,6 +61,8 @@ _HOPELESS: Final = NOT_AUTHORIZED | {
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
 }
 """Permanent errors."""
+WhyNot = Callable[[str], str]
+"""Returns why brokers may accept no records for a topic, or an empty text. May block; raises nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,8 @@ class TaskProducer:
         target: OffsetTarget,
         *,
         tracks: bool = False,
+        limit_of: LimitOf = lambda _: None,
+        why_not: WhyNot = lambda _: "",
     ) -> None:
         """Create it without connecting; `settings`: librdkafka's, with transactional id.
 
@@ -105,6 +108,10 @@ class TaskProducer:
         self._began_s = 0.0
         self._count = 0
         self._undelivered: KafkaError | None = None
+        self._limits = BatchLimits(int(settings["batch.size"]), limit_of)
+        self._why_not = why_not
+        self._failed_record: tuple[str, int] = ("", 0)
+        """Topic and size of the record that was not delivered."""
 
     @property
     def is_open(self) -> bool:
@@ -133,11 +140,15 @@ class TaskProducer:
         (milliseconds), and `topic`, unless all records go to the given topic. `placed`: functions that receive the
         offsets of some records, by their place in the columns, before `commit` returns.
         """
-        if self._target.topic in ({topic} if topic is not None else set(columns["topic"])):
+        topics = {topic} if topic is not None else set(columns["topic"])
+        if self._target.topic in topics:
             raise StoreError(OWN_OFFSETS)
+        are_limited = self._limits.apply_to(topics)
         producer = self._begin()
         try:
             records = _records(topic, columns)
+            if are_limited:
+                records = self._limits.fitted(records, partial(self._flush, producer))
             for number, (name, value, key, rest) in enumerate(
                 self._reported(records, placed) if placed else records
             ):
@@ -208,6 +219,7 @@ class TaskProducer:
             except KafkaException as exc:
                 raise self._failed(exc) from exc
             self._is_open, self._count, self._undelivered = True, 0, None
+            self._limits.begin()
             self._began_s = time.monotonic()
         return producer
 
@@ -221,8 +233,19 @@ class TaskProducer:
                 producer.poll(_FULL_S)
                 if self._given_up:
                     raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None  # noqa: SLF001 - as above
+            except KafkaException as exc:
+                if code(exc) == KafkaError.MSG_SIZE_TOO_LARGE:
+                    self._failed_record = topic, record_size((topic, value, key, rest))
+                raise
             else:
                 return
+
+    def _flush(self, producer: Producer) -> None:
+        """Wait until all queued records are sent. Raises KafkaException if one was not, or when it is given up."""
+        while producer.flush(_STEP_S) and not self._given_up:
+            pass
+        if self._undelivered is not None or self._given_up:
+            raise KafkaException(self._undelivered or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - as above
 
     def _patiently(self, call: Callable[[float], None], at_most_s: float | None = None) -> None:
         """Call until brokers have answered; a call that timed out is repeated. Raises KafkaException."""
@@ -248,6 +271,12 @@ class TaskProducer:
         cause = self._undelivered or error
         expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
         reason = cause.str() if cause is not None else str(exc)
+        fits_smaller = False
+        if cause is not None and cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            fits_smaller, reason = self._explain_too_large()
+        elif self._undelivered is not None and self._undelivered.code() == KafkaError._MSG_TIMED_OUT:
+            why = self._why_not(self._failed_record[0])
+            reason = f"{reason}: {why}" if why else reason
         message = f"Failed to flush offsets and/or records for task {self._task}: {self._last_error.added_to(reason)}"
         if error is not None and (error.fatal() or error.code() in _NEWER):
             self._is_open = self._must_abort = False
@@ -261,12 +290,15 @@ class TaskProducer:
                 log.warning("%s: %s", self._task, away)
                 if away.__cause__ is not None and code(away.__cause__) in _NEWER:
                     return Fenced(_expired(self._task) if expired else FENCED)
-        hopeless = not isinstance(exc, StoreAway) if cause is None else cause.code() in _HOPELESS
+        if cause is None:
+            hopeless = not isinstance(exc, StoreAway)
+        else:
+            hopeless = cause.code() in _HOPELESS and not fits_smaller
         return StoreError(message) if hopeless else StoreAway(message)
 
     def _reported(
-        self, records: Iterable[_Record], placed: Mapping[int, Callable[[int], None]]
-    ) -> Iterator[_Record]:
+        self, records: Iterable[Record], placed: Mapping[int, Callable[[int], None]]
+    ) -> Iterator[Record]:
         """Yield records, some of them with a function that receives their offset."""
         for number, (name, value, key, rest) in enumerate(records):
             if number in placed:
@@ -283,12 +315,27 @@ class TaskProducer:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """Store the first record that was not delivered: its error says more than the transaction's own."""
-        del message
-        if error is not None and error.code() not in _TAKEN_BACK:
-            self._undelivered = self._undelivered or error
+        if error is None or error.code() in _TAKEN_BACK:
+            return
+        if self._undelivered is None:
+            size = len(message.value() or b"") + len(message.key() or b"")
+            self._undelivered, self._failed_record = error, (message.topic() or "", size)
+
+    def _explain_too_large(self) -> tuple[bool, str]:
+        """Return whether smaller batches may be accepted, and why the latest record was not."""
+        topic, size = self._failed_record
+        if self._undelivered is None:
+            limit = self._settings.get("message.max.bytes")
+            return False, refused_by_producer(topic, size, limit, f"producer.override.{MAX_REQUEST_SIZE}")
+        if self._limits.learn(topic, size):
+            return (
+                True,
+                f"the brokers refused a batch for the topic {topic!r} as too large; trying smaller batches",
+            )
+        return False, refused_by_brokers(topic, size, self._limits.of(topic))
 
 
-def _records(topic: str | None, columns: Mapping[str, Sequence[Any]]) -> Iterator[_Record]:
+def _records(topic: str | None, columns: Mapping[str, Sequence[Any]]) -> Iterator[Record]:
     """Yield topic, value, key and other fields of each record; builds nothing for records without them."""
     values = columns["value"]
     topics = columns["topic"] if topic is None else repeat(topic, len(values))

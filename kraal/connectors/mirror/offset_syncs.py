@@ -17,6 +17,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 
 from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.clients.record_size import LIBRDKAFKA_DEFAULT
 from kraal.connectors.mirror.config import sync_producer
 from kraal.connectors.mirror.topics import Naming
 from kraal.core.errors import ConfigInvalid
@@ -120,6 +121,7 @@ class OffsetSyncs:
     def _options(self) -> dict[str, Any]:
         return {
             "client.id": self._client_id,
+            **LIBRDKAFKA_DEFAULT,
             **librdkafka_options(self._settings),
             "max.in.flight.requests.per.connection": 1,  # a retried sync must not follow a newer one
             "enable.idempotence": False,

@@ -21,9 +21,17 @@ from confluent_kafka.cimpl import NewTopic
 from kraal.config.clients.keys import Client
 from kraal.config.clients.layers import bootstrap, layered
 from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.clients.record_size import (
+    DEFAULT_BYTES,
+    MAX_REQUEST_SIZE,
+    refused_by_brokers,
+    refused_by_producer,
+)
 from kraal.config.connector.sink import DEAD_LETTERS, DLQ_TOPIC
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import RETRIABLE, UNKNOWN_TOPIC
+from kraal.engine.kafka_io.message_limits import read_limits
+from kraal.engine.kafka_io.topic_state import why_not_written
 from kraal.engine.records.source_pass import DeadTopic
 from kraal.plugins.api import RetriableError
 
@@ -32,6 +40,10 @@ log = logging.getLogger(__name__)
 _LOOK_S: Final = 20.0
 _WRITE_S: Final = 60.0
 _TRY_MS: Final = "30000"
+_BATCH_BYTES: Final = 16_384
+"""Java's default of `batch.size`: the size of batches for a topic whose limit is not known."""
+_RECORD_BYTES: Final = 100
+"""Upper bound of what Kafka's format adds to a record and its batch."""
 _PASSES = (
     RETRIABLE
     | UNKNOWN_TOPIC  # just created, and not known to all brokers yet
@@ -75,6 +87,12 @@ class DeadLetter:
     value: bytes | None
     timestamp_ms: int | None
 
+    @property
+    def size(self) -> int:
+        """The size in bytes, without what Kafka's format adds."""
+        of_headers = sum(len(name) + len(text or b"") + 10 for name, text in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + of_headers
+
 
 def read_dead_letter_topic(config: Mapping[str, str]) -> DeadLetterTopic | None:
     """Read a connector's config; None: dead letters are disabled. Raises ConfigInvalid."""
@@ -101,14 +119,18 @@ class DeadLetters:
         self._task = task
         self._worker = worker
         self._connector = connector
+        self._admin_id = f"connector-dlq-adminclient-{task}"
         self._producer: Any = None
+        self._limit: int | None = None
+        """`max.message.bytes` of the topic; None: not known."""
         self._cancelled = threading.Event()
 
     def prepare(self) -> None:
         """Create the topic if it is missing. Raises RetriableError and DeadLettersFailed."""
         name = self.topic.name
+        settings = self._settings("admin", self._admin_id)
         try:
-            admin: Any = AdminClient(self._settings("admin", f"connector-dlq-adminclient-{self._task}"))
+            admin: Any = AdminClient(settings)
             if name not in admin.list_topics(timeout=_LOOK_S).topics:
                 log.info("%s: Creating the dead letter queue topic %s", self._task, name)
                 made = NewTopic(name, 1, self.topic.replication_factor)
@@ -118,6 +140,7 @@ class DeadLetters:
             if error.code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 text = f"Could not initialize dead letter queue with topic={name}: {error.str()}"
                 raise _as_error(error, text) from None  # the text contains it
+        self._limit = read_limits(settings, [name]).get(name)
         self.ready = True
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
@@ -127,6 +150,7 @@ class DeadLetters:
         if self._producer is None:
             self._producer = ck.Producer(self._settings("producer", f"connector-dlq-producer-{self._task}"))
         failures: list[Any] = []
+        largest = max(letter.size for letter in letters)
 
         def delivered(error: Any, message: Any) -> None:
             del message
@@ -134,14 +158,24 @@ class DeadLetters:
                 failures.append(error)
 
         until_s = time.monotonic() + _WRITE_S
+        queued, fitting = 0, _BATCH_BYTES if self._limit is None else self._limit
         for letter in letters:
+            queued += letter.size + _RECORD_BYTES
+            if queued > fitting:  # librdkafka splits no batch that is larger than the topic accepts
+                self._flush(failures, until_s)
+                queued = letter.size + _RECORD_BYTES
             self._produce(letter, delivered, until_s)
-        while len(self._producer) and not failures:
-            self._serve(until_s)
+        self._flush(failures, until_s)
         if failures:
             self._producer.purge()
             self._producer.flush(1)
-            text = f"dead letters could not be written to {self.topic.name}: {failures[0].str()}"
+            reason = failures[0].str()
+            if failures[0].code() == ck.KafkaError.MSG_SIZE_TOO_LARGE:
+                reason = refused_by_brokers(self.topic.name, largest, self._limit)
+            elif failures[0].code() == ck.KafkaError._MSG_TIMED_OUT:
+                state = why_not_written(self._settings("admin", self._admin_id), self.topic.name)
+                reason = f"{reason}: {state}" if state else reason
+            text = f"dead letters could not be written to {self.topic.name}: {reason}"
             raise _as_error(failures[0], text)
 
     def cancel(self) -> None:
@@ -154,6 +188,11 @@ class DeadLetters:
         if producer is not None:
             producer.purge()
             producer.flush(0.1)
+
+    def _flush(self, failures: Sequence[Any], until_s: float) -> None:
+        """Wait until all queued letters are in Kafka, or one is refused. Raises RetriableError."""
+        while len(self._producer) and not failures:
+            self._serve(until_s)
 
     def _produce(self, letter: DeadLetter, delivered: Any, until_s: float) -> None:
         stamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
@@ -170,7 +209,12 @@ class DeadLetters:
             except BufferError:
                 self._serve(until_s)
             except ck.KafkaException as exc:
-                raise _as_error(exc.args[0], f"cannot write a dead letter: {exc.args[0].str()}") from None
+                reason = exc.args[0].str()
+                if exc.args[0].code() == ck.KafkaError.MSG_SIZE_TOO_LARGE:
+                    key = f"producer.override.{MAX_REQUEST_SIZE}"
+                    limit = self._settings("producer", "")["message.max.bytes"]
+                    reason = refused_by_producer(self.topic.name, letter.size, limit, key)
+                raise _as_error(exc.args[0], f"cannot write a dead letter: {reason}") from None
             else:
                 self._producer.poll(0)
                 return
@@ -192,6 +236,7 @@ class DeadLetters:
         defaults = {"client.id": client_id}
         if client == "producer":
             defaults |= {"acks": "all", "delivery.timeout.ms": _TRY_MS, "linger.ms": "5"}
+            defaults[MAX_REQUEST_SIZE] = DEFAULT_BYTES
         settings: dict[str, Any] = dict(librdkafka_options(defaults | own, named))
         settings["bootstrap.servers"] = bootstrap(self._worker, self._connector, client)
         if client == "producer":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 import uuid
@@ -165,6 +166,18 @@ def test_a_record_that_brokers_refuse_takes_its_whole_transaction_back(
     anew.commit({PART: {"position": 1}})
     assert lines(bootstrap, small) == [b"1"]
     anew.close()
+
+
+def test_a_transaction_of_many_records_fits_a_topic_with_a_small_limit(
+    make: Make, bootstrap: str, topic: str
+) -> None:
+    small = lines_of(bootstrap, {"max.message.bytes": "5000"})
+    producer = make().claim(TaskId(of(topic), 0), {})
+    values = [secrets.token_hex(75).encode() for _ in range(300)]  # what compresses well would fit
+    producer.write(small, {"value": values})
+    assert producer.commit({PART: {"position": 300}}) == 300
+    assert lines(bootstrap, small) == values
+    producer.close()
 
 
 def test_the_newer_producer_of_a_task_fences_the_older_one_and_takes_its_open_records_back(

@@ -27,6 +27,13 @@ TIMED_OUT, TOO_LARGE = KafkaError._MSG_TIMED_OUT, KafkaError.MSG_SIZE_TOO_LARGE
 ROWS: dict[str, Any] = {"value": [b"1", b"2"], "key": [None, b"k"]}
 
 
+def message(size: int) -> Any:
+    """Return a record of the topic `lines` as a delivery report has it."""
+    return SimpleNamespace(
+        topic=lambda: "lines", key=lambda: None, value=lambda: b"x" * size, offset=lambda: -1
+    )
+
+
 def failure(code: int, **kinds: Any) -> KafkaException:
     return KafkaException(KafkaError(code, **kinds))
 
@@ -70,6 +77,10 @@ class Broker:
         self.committed += self.open
         self.open = []
 
+    def flush(self, _: float) -> int:
+        self.called("flush")
+        return 0
+
     def abort_transaction(self, _: float) -> None:
         self.called("abort")
         self.open = []
@@ -85,14 +96,20 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     return made
 
 
-def producer(*, tracks: bool = False, **target: Any) -> TaskProducer:
+def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -> TaskProducer:
     settings = producer_settings({"bootstrap.servers": "b:1"}, {}, TASK, "g", LastClientError())
 
     def pairs(offsets: Any) -> list[tuple[bytes, bytes | None]]:
         return [(encode_key(X, part), encode_value(offset)) for part, offset in offsets.items()]
 
     made = TaskProducer(
-        settings, LastClientError(), TASK, OffsetTarget(topic="offsets", pairs=pairs, **target), tracks=tracks
+        settings,
+        LastClientError(),
+        TASK,
+        OffsetTarget(topic="offsets", pairs=pairs, **target),
+        tracks=tracks,
+        limit_of=lambda _: limit,
+        why_not=lambda topic: f"too few replicas of {topic}",
     )
     made.claim(1)
     return made
@@ -141,7 +158,7 @@ def test_the_offsets_of_some_records_are_told_unless_they_failed(broker: Broker)
     assert ["on_delivery" in rest for rest in broker.extras] == [True, False, True]
     first, last = broker.extras[0]["on_delivery"], broker.extras[2]["on_delivery"]
     first(None, SimpleNamespace(offset=lambda: 70))
-    last(KafkaError(TOO_LARGE), SimpleNamespace(offset=lambda: -1))
+    last(KafkaError(TOO_LARGE), message(1))
     assert places == [70]
     broker.trouble["commit"] = [failure(KafkaError._STATE, txn_requires_abort=True)]
     with pytest.raises(StoreError, match="too large"):
@@ -171,16 +188,67 @@ def test_retriable_errors_abort_the_transaction_and_may_be_retried(broker: Broke
     assert len(broker.committed) == 3
 
 
-def test_permanent_errors_abort_the_transaction_and_are_reported(broker: Broker) -> None:
+def test_a_record_that_timed_out_is_reported_with_the_state_of_its_topic(broker: Broker) -> None:
     one = producer()
     broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
     one.write("lines", ROWS)
-    broker.settings["on_delivery"](KafkaError(TOO_LARGE), None)
+    broker.settings["on_delivery"](KafkaError(TIMED_OUT), message(1))
+    with pytest.raises(StoreAway, match="Message timed out: too few replicas of lines"):
+        one.commit({})
+
+
+def test_permanent_errors_abort_the_transaction_and_are_reported(broker: Broker) -> None:
+    one = producer(limit=1000)
+    broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
+    one.write("lines", ROWS)
+    broker.settings["on_delivery"](KafkaError(TOO_LARGE), message(5000))
     with pytest.raises(StoreError) as raised:
         one.commit({})
     assert not isinstance(raised.value, StoreAway)
-    assert "size" in str(raised.value).lower()
+    assert (
+        "A record of 5000 bytes for the topic 'lines' is larger than max.message.bytes=1000 of the topic"
+        in (str(raised.value))
+    )
     assert broker.committed == []
+
+
+def test_batches_fit_the_limit_of_their_topic(broker: Broker) -> None:
+    rows: dict[str, Any] = {"value": [b"x" * 300] * 4, "topic": ["small", "other", "small", "small"]}
+    one = producer(limit=1000)
+    one.write(None, rows)
+    assert broker.calls == ["init", "begin", "produce", "produce", "flush", "produce", "produce"]
+    one.commit({})
+    assert len(broker.committed) == 4
+
+
+def test_batches_of_a_topic_with_a_large_limit_are_not_flushed(broker: Broker) -> None:
+    producer(limit=1_048_588).write("large", {"value": [b"x" * 200_000] * 4})
+    assert "flush" not in broker.calls
+
+
+def test_batches_become_smaller_until_a_topic_without_a_known_limit_accepts_them(broker: Broker) -> None:
+    one = producer()
+    sizes, errors = [], []
+    for _ in range(4):
+        broker.calls.clear()
+        one.write("lines", {"value": [b"x" * 3000] * 500})
+        sizes.append(1 + broker.calls.count("flush"))
+        broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
+        broker.settings["on_delivery"](KafkaError(TOO_LARGE), message(3000))
+        with pytest.raises(StoreError) as raised:
+            one.commit({})
+        errors.append(raised.value)
+    assert sizes == [1, 24, 100, 500]
+    assert [type(error) for error in errors] == [StoreAway] * 3 + [StoreError], "4096 bytes hold one record"
+    assert "A record of 3000 bytes" in str(errors[-1])
+
+
+def test_a_record_that_the_producer_does_not_send_is_reported_with_its_setting(broker: Broker) -> None:
+    broker.trouble["produce"] = [failure(TOO_LARGE)]
+    with pytest.raises(StoreError, match=r"raise producer\.override\.max\.request\.size") as raised:
+        producer().write("lines", {"value": [b"x" * 2_000_000]})
+    assert not isinstance(raised.value, StoreAway)
+    assert "is larger than max.request.size=1048576 of the producer" in str(raised.value)
 
 
 def test_a_commit_that_nobody_answers_is_asked_again(broker: Broker) -> None:

@@ -1,0 +1,128 @@
+"""The largest record batch that each topic accepts, `max.message.bytes`, and producers' batches that fit.
+
+Brokers refuse a larger batch with MESSAGE_TOO_LARGE. Kafka's producer splits it into batches of `batch.size`, and up to
+version 4.1 no further: if `batch.size` is larger than the limit, it sends the same batch for ever (KAFKA-8350). So
+`batch.size` is at most the smallest limit of the topics that a run writes to, rounded down to a power of two, because
+batches of several tasks share a producer only if its settings are equal.
+Source: RecordAccumulator.splitAndReenqueue, Sender.completeBatch (Kafka 3.9 and 4.3).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from concurrent.futures import wait
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined] # documented there
+
+from kraal.config.clients.record_size import TOPIC_LIMIT
+from kraal.core.kafka_errors import NOT_AUTHORIZED
+
+log = logging.getLogger(__name__)
+
+BATCH_SIZE: Final = "batch.size"
+_TIMEOUT_S: Final = 10.0
+_INTERVAL_S: Final = 0.2
+_UNKNOWN: Final = 1 << 18
+"""The limit that is assumed for a topic whose limit is not known when it refuses a batch."""
+_LOOKUPS: Final = 2
+"""How often a topic is looked up that is missing, or if no broker answers. The first write may create it."""
+
+Lookup = Callable[[Collection[str]], Mapping[str, int | None]]
+"""Returns the limits of topics; None: the client may not read it. Topics whose lookup failed, for instance because they
+are missing, are left out. Blocks; raises nothing.
+"""
+
+
+@dataclass(slots=True)
+class MessageLimits:
+    """The limits of the topics that one run writes to. One thread at a time, except for `capped`."""
+
+    lookup: Lookup | None = None
+    """None: no limit is known."""
+    _limits: dict[str, int | None] = field(default_factory=dict)
+    _lookups: dict[str, int] = field(default_factory=dict)
+    _smallest: int | None = None
+
+    def unseen(self, names: Iterable[str | None]) -> list[str]:
+        """Return the topics whose limit has not been looked up yet, sorted."""
+        return [] if self.lookup is None else sorted({name for name in names if name} - self._limits.keys())
+
+    def ensure(self, names: Iterable[str | None]) -> None:
+        """Look up the limits of topics that were not seen yet. Blocks for new topics; raises nothing."""
+        unseen = self.unseen(names)
+        if not unseen or self.lookup is None:
+            return
+        limits = self.lookup(unseen)
+        for name in unseen:
+            self._lookups[name] = self._lookups.get(name, 0) + 1
+            if name in limits or self._lookups[name] >= _LOOKUPS:
+                self._limits[name] = limits.get(name)
+        self._smallest = min(filter(None, self._limits.values()), default=None)
+
+    def lower(self, topic: str) -> int:
+        """Return a new, lower limit for a topic that refuses batches of the present size."""
+        limit = min(self._limits.get(topic) or _UNKNOWN, self._smallest or _UNKNOWN) // 4
+        self._limits[topic] = self._smallest = max(limit, 1)
+        return self._smallest
+
+    @property
+    def topics(self) -> AbstractSet[str]:
+        """Return the topics that were seen."""
+        return self._lookups.keys() | self._limits.keys()
+
+    def known(self) -> Mapping[str, int]:
+        """Return the known limits in bytes by topic."""
+        return {name: limit for name, limit in self._limits.items() if limit is not None}
+
+    def capped(self, options: Mapping[str, str], key: str) -> Mapping[str, str]:
+        """Return a producer's options whose `batch.size`, under this key, fits all topics; the same if it does."""
+        if self._smallest is None or self._smallest >= int(options.get(key, 0)):
+            return options
+        return {**options, key: str(fitting(self._smallest))}
+
+
+def fitting(limit: int) -> int:
+    """Return the size of batches for a limit in bytes: the next lower power of two, at least 1."""
+    return 1 << max(limit.bit_length() - 1, 0)
+
+
+def reader_of(settings: Mapping[str, Any], cancelled: threading.Event | None = None) -> Lookup:
+    """Return a lookup with an admin client of its own for each call; `settings`: librdkafka's; `cancelled` ends it."""
+
+    def lookup(names: Collection[str]) -> Mapping[str, int | None]:
+        return read_limits(settings, names, cancelled)
+
+    return lookup
+
+
+def read_limits(
+    settings: Mapping[str, Any], names: Collection[str], cancelled: threading.Event | None = None
+) -> Mapping[str, int | None]:
+    """Ask the brokers for the limits of topics. See `Lookup`."""
+    limits: dict[str, int | None] = {}
+    until_s = time.monotonic() + _TIMEOUT_S
+    try:
+        admin: Any = AdminClient(dict(settings))
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        answers = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+    except (ck.KafkaException, ValueError) as exc:
+        log.info("Failed to read %s of %s: %s", TOPIC_LIMIT, ", ".join(names), exc)
+        return limits
+    for resource, answer in answers.items():
+        while not answer.done() and time.monotonic() < until_s and not (cancelled and cancelled.is_set()):
+            wait([answer], _INTERVAL_S)
+        try:
+            limits[resource.name] = int(answer.result(0)[TOPIC_LIMIT].value)
+        except (ck.KafkaException, TimeoutError, KeyError, ValueError) as exc:
+            code = exc.args[0].code() if isinstance(exc, ck.KafkaException) else None
+            if code in NOT_AUTHORIZED:
+                limits[resource.name] = None
+            log.info("Failed to read %s of the topic %s: %s", TOPIC_LIMIT, resource.name, repr(exc))
+    return limits

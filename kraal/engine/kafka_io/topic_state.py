@@ -1,0 +1,39 @@
+"""Why brokers may accept no records for a topic now: librdkafka only reports that a record timed out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined] # documented there
+
+_TIMEOUT_S: Final = 10.0
+_MIN_IN_SYNC: Final = "min.insync.replicas"
+
+
+def why_not_written(settings: Mapping[str, Any], topic: str) -> str:
+    """Return the state of a topic that accepts no records, or an empty text if it seems to accept them.
+
+    `settings`: librdkafka's. Blocks; raises nothing.
+    """
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        admin: Any = AdminClient(dict(settings))
+        topics = admin.describe_topics(ck.TopicCollection([topic]), request_timeout=_TIMEOUT_S)
+        configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)
+        partitions = topics[topic].result(_TIMEOUT_S + 1).partitions
+        needed = int(configs[resource].result(_TIMEOUT_S + 1)[_MIN_IN_SYNC].value)
+    except ck.KafkaException as exc:
+        return f"the topic {topic!r} cannot be looked up: {exc.args[0].str()}"
+    except (TimeoutError, KeyError, ValueError) as exc:
+        return f"the topic {topic!r} cannot be looked up: {exc!r}"
+    for partition in partitions:
+        if partition.leader is None:
+            return f"partition {partition.id} of the topic {topic!r} has no leader"
+        if len(partition.isr) < needed:
+            return (
+                f"partition {partition.id} of the topic {topic!r} has {len(partition.isr)} replicas in sync, fewer "
+                f"than {_MIN_IN_SYNC}={needed} of the topic"
+            )
+    return ""

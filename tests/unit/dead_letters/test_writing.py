@@ -1,0 +1,71 @@
+"""Writing dead letters back, with a producer in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+
+from kraal.dead_letters.api import KafkaUnavailable
+from kraal.dead_letters.kafka import Kafka
+from kraal.dead_letters.records import DeadLetter, Target
+
+TARGET = Target(topic="t", partition=None)
+
+
+class Producer:
+    """Refuses records as librdkafka and brokers do."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.limit = int(settings["message.max.bytes"])
+        self.reports: list[Callable[[], None]] = []
+
+    def produce(self, topic: str, *, value: bytes, on_delivery: Callable[..., None], **_: Any) -> None:
+        """Queue a record, or raise."""
+        error = ck.KafkaError(ck.KafkaError.MSG_SIZE_TOO_LARGE)
+        if len(value) > self.limit:
+            raise ck.KafkaException(error)
+        message = SimpleNamespace(topic=lambda: topic, key=lambda: None, value=lambda: value)
+        of_broker = error if len(value) > 1_048_000 else None
+        self.reports.append(lambda: on_delivery(of_broker, message))
+
+    def flush(self, _: float) -> int:
+        """Report on all records."""
+        for report in self.reports:
+            report()
+        return 0
+
+
+def letter(size: int) -> DeadLetter:
+    return DeadLetter(
+        topic="dead", partition=0, offset=0, timestamp_ms=None, key=None, value=b"x" * size, headers=[]
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [
+        (1_000_001, None),
+        (
+            1_048_001,
+            r"A record of 1048001 bytes for the topic 't' is larger than max\.message\.bytes of the topic",
+        ),
+        (
+            1_048_577,
+            r"is larger than max\.request\.size=1048576 of the producer.*raise producer\.max\.request\.size",
+        ),
+    ],
+)
+def test_a_letter_of_up_to_a_mebibyte_is_written(
+    monkeypatch: pytest.MonkeyPatch, size: int, reason: str | None
+) -> None:
+    monkeypatch.setattr(ck, "Producer", Producer)
+    kafka = Kafka({"bootstrap.servers": "b:1"})
+    if reason is None:
+        kafka.write([(letter(size), TARGET)])
+    else:
+        with pytest.raises(KafkaUnavailable, match=reason):
+            kafka.write([(letter(size), TARGET)])

@@ -1,0 +1,141 @@
+"""Dead letters of sinks, written with a producer in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.kafka_io import dead_letters as module
+from kraal.engine.kafka_io.dead_letters import DeadLetter, DeadLetters, DeadLettersFailed, DeadLetterTopic
+from kraal.plugins.api import RetriableError
+
+TOPIC = DeadLetterTopic(name="dead", replication_factor=1, with_context=False)
+
+
+class Producer:
+    """Sends queued letters as one batch when it is polled, unless the batch is larger than the topic accepts."""
+
+    def __init__(self, settings: dict[str, Any], limit: int = 1_048_588) -> None:
+        self.settings = settings
+        self.limit = limit
+        self.queued: list[tuple[int, Callable[..., None]]] = []
+        self.batches: list[int] = []
+        self.failure: int | None = None
+        """The error of all batches."""
+
+    def produce(self, topic: str, *, value: bytes, on_delivery: Callable[..., None], **_: Any) -> None:
+        """Queue a letter, or refuse it as librdkafka does."""
+        assert topic == "dead"
+        if len(value) > int(self.settings["message.max.bytes"]):
+            raise ck.KafkaException(ck.KafkaError(ck.KafkaError.MSG_SIZE_TOO_LARGE))
+        self.queued.append((len(value), on_delivery))
+
+    def poll(self, wait_s: float) -> int:
+        """Send what is queued; at once only if the caller waits."""
+        if not wait_s:
+            return 0
+        sent, self.queued = self.queued, []
+        size = sum(size for size, _ in sent)
+        self.batches.append(size)
+        code = ck.KafkaError.MSG_SIZE_TOO_LARGE if size > self.limit else self.failure
+        error = None if code is None else ck.KafkaError(code)
+        for _, report in sent:
+            report(error, None)
+        return len(sent)
+
+    def __len__(self) -> int:
+        return len(self.queued)
+
+    def purge(self) -> None:
+        """Drop nothing: all is sent."""
+
+    def flush(self, _: float) -> int:
+        """Do nothing."""
+        return 0
+
+
+def writer(
+    monkeypatch: pytest.MonkeyPatch, limit: int | None, **config: str
+) -> tuple[DeadLetters, list[Any]]:
+    """Return a writer whose topic has this limit, and the producers that it creates."""
+    producers: list[Any] = []
+
+    def create(settings: dict[str, Any]) -> Producer:
+        producer = Producer(settings, limit or 1_048_588)
+        producers.append(producer)
+        return producer
+
+    monkeypatch.setattr(ck, "Producer", create)
+    monkeypatch.setattr(module, "AdminClient", lambda _: Admin())
+    monkeypatch.setattr(module, "read_limits", lambda _, names: dict.fromkeys(names, limit))
+    letters = DeadLetters(TOPIC, TaskId(ConnectorName("c"), 0), {"bootstrap.servers": "b:1"}, config)
+    letters.prepare()
+    return letters, producers
+
+
+class Admin:
+    """Knows the topic."""
+
+    topics = ("dead",)
+
+    def list_topics(self, timeout: float) -> Admin:
+        """Return the topics."""
+        assert timeout
+        return self
+
+
+def letter(size: int) -> DeadLetter:
+    return DeadLetter(headers=[], key=None, value=b"x" * size, timestamp_ms=None)
+
+
+@pytest.mark.parametrize("size", [1_000_001, 1_048_576])
+def test_a_letter_up_to_java_s_limit_is_written(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    letters, producers = writer(monkeypatch, None)
+    letters.write([letter(size)])
+    assert producers[0].batches == [size]
+
+
+def test_a_letter_that_the_producer_refuses_is_reported_with_its_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    letters, _ = writer(monkeypatch, None)
+    with pytest.raises(DeadLettersFailed, match=r"raise producer\.override\.max\.request\.size") as raised:
+        letters.write([letter(1_048_577)])
+    assert "A record of 1048577 bytes for the topic 'dead' is larger than max.request.size=1048576" in (
+        str(raised.value)
+    )
+    more, _ = writer(monkeypatch, None, **{"producer.override.max.request.size": "2000000"})
+    more.write([letter(1_048_577)])
+
+
+def test_a_letter_that_the_brokers_refuse_is_reported_with_the_topic_s_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    letters, _ = writer(monkeypatch, 1000)
+    with pytest.raises(DeadLettersFailed, match=r"is larger than max\.message\.bytes=1000 of the topic"):
+        letters.write([letter(100), letter(1500)])
+
+
+def test_a_letter_that_timed_out_is_retried_with_the_state_of_its_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    letters, producers = writer(monkeypatch, None)
+    letters.write([letter(1)])
+    producers[0].failure = ck.KafkaError._MSG_TIMED_OUT
+    monkeypatch.setattr(module, "why_not_written", lambda _, topic: f"too few replicas of {topic}")
+    with pytest.raises(RetriableError, match="Message timed out: too few replicas of dead"):
+        letters.write([letter(1)])
+
+
+@pytest.mark.parametrize("limit", [1000, None])
+def test_batches_of_letters_fit_the_limit_of_their_topic(
+    monkeypatch: pytest.MonkeyPatch, limit: int | None
+) -> None:
+    letters, producers = writer(monkeypatch, limit)
+    letters.write([letter(300)] * 100)
+    assert sum(producers[0].batches) == 30_000
+    assert max(producers[0].batches) <= (limit or 16_384)

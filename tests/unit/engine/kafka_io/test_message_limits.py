@@ -1,0 +1,61 @@
+"""The sizes of a producer's batches, by the limits of the topics that a run writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from kraal.engine.kafka_io.message_limits import MessageLimits, fitting
+
+OPTIONS = {"kafka.batch.size": "262144", "kafka.acks": "all"}
+KEY = "kafka.batch.size"
+
+
+class Brokers:
+    """Know the limits of topics, and note what they are asked."""
+
+    def __init__(self, limits: Mapping[str, int | None]) -> None:
+        self.limits = dict(limits)
+        self.lookups: list[list[str]] = []
+
+    def __call__(self, names: Collection[str]) -> Mapping[str, int | None]:
+        self.lookups.append(list(names))
+        return {name: self.limits[name] for name in names if name in self.limits}
+
+
+def test_batches_become_as_small_as_the_smallest_limit_demands() -> None:
+    brokers = Brokers({"default": 1_048_588, "small": 20_000, "smaller": 250, "hidden": None})
+    limits = MessageLimits(brokers)
+    sizes = []
+    for topic in ("default", "hidden", "small", "default", "smaller", "small"):
+        limits.ensure([topic, None])
+        sizes.append(limits.capped(OPTIONS, KEY)[KEY])
+    assert sizes == ["262144", "262144", "16384", "16384", "128", "128"]
+    assert brokers.lookups == [["default"], ["hidden"], ["small"], ["smaller"]], "each topic once"
+
+
+def test_options_that_fit_are_shared_with_other_tasks() -> None:
+    limits = MessageLimits(Brokers({"t": 262_144}))
+    limits.ensure(["t"])
+    assert limits.capped(OPTIONS, KEY) is OPTIONS
+    assert MessageLimits().capped(OPTIONS, KEY) is OPTIONS
+    assert not MessageLimits().unseen(["t"])
+
+
+def test_a_missing_topic_is_looked_up_again_after_the_first_write() -> None:
+    brokers = Brokers({})
+    limits = MessageLimits(brokers)
+    limits.ensure(["made by the first write", "never"])
+    brokers.limits["made by the first write"] = 1000
+    for _ in range(3):
+        limits.ensure(["made by the first write", "never"])
+    assert limits.capped(OPTIONS, KEY)[KEY] == "512"
+    assert len(brokers.lookups) == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"), [(0, 1), (1, 1), (1023, 512), (1024, 1024), (1_048_588, 1_048_576)]
+)
+def test_batch_sizes_are_powers_of_two(limit: int, size: int) -> None:
+    assert fitting(limit) == size

@@ -1,0 +1,72 @@
+"""Why a topic accepts no records, from what brokers report about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+
+from kraal.engine.kafka_io import topic_state as module
+from kraal.engine.kafka_io.topic_state import why_not_written
+
+
+class Admin:
+    """An admin client whose answers a test gives."""
+
+    def __init__(self, topic: Any, needed: str) -> None:
+        self.topic = topic
+        self.configs = {"min.insync.replicas": SimpleNamespace(value=needed)}
+
+    def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
+        """Return the topic, or its error."""
+        del topics
+        return {"t": answered(self.topic)}
+
+    def describe_configs(self, resources: Sequence[Any], **_: Any) -> dict[Any, Future[Any]]:
+        """Return its settings."""
+        return {each: answered(self.configs) for each in resources}
+
+
+def answered(answer: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+    return future
+
+
+def partitions(*in_sync: int, leader: int | None = 1) -> Any:
+    return SimpleNamespace(
+        partitions=[
+            SimpleNamespace(id=number, leader=leader, isr=list(range(count)))
+            for number, count in enumerate(in_sync)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [
+        (partitions(2, 3), ""),
+        (
+            partitions(2, 1),
+            "partition 1 of the topic 't' has 1 replicas in sync, fewer than min.insync.replicas=2 of the topic",
+        ),
+        (partitions(2, leader=None), "partition 0 of the topic 't' has no leader"),
+        (
+            ck.KafkaException(ck.KafkaError(ck.KafkaError.UNKNOWN_TOPIC_OR_PART)),
+            "the topic 't' cannot be looked up: Broker: Unknown topic or partition",
+        ),
+        (TimeoutError(), "the topic 't' cannot be looked up: TimeoutError()"),
+    ],
+)
+def test_the_state_of_a_topic_says_why_it_accepts_nothing(
+    monkeypatch: pytest.MonkeyPatch, topic: Any, why: str
+) -> None:
+    monkeypatch.setattr(module, "AdminClient", lambda _: Admin(topic, "2"))
+    assert why_not_written({"bootstrap.servers": "b:1"}, "t") == why
