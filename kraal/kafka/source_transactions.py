@@ -156,7 +156,7 @@ class SourceTransactions:
                 needed = int(admin.settings(topic).get(_MIN_IN_SYNC, "1"))
             except (StoreError, ValueError) as exc:
                 return str(exc)
-        if described.in_sync >= needed:
+        if described.in_sync >= min(needed, described.replicas):  # Partition.effectiveMinIsr
             return ""
         return (
             f"a partition of the topic {topic!r} has {described.in_sync} replicas in sync, fewer than "

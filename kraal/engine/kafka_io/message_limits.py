@@ -31,6 +31,8 @@ _TIMEOUT_S: Final = 10.0
 _INTERVAL_S: Final = 0.2
 _UNKNOWN: Final = 1 << 18
 """The limit that is assumed for a topic whose limit is not known when it refuses a batch."""
+_PROPAGATION_S: Final = 2.0
+"""How long a broker may not know a topic that was just created."""
 _LOOKUPS: Final = 2
 """How often a topic is looked up that is missing, or if no broker answers. The first write may create it."""
 
@@ -42,50 +44,68 @@ are missing, are left out. Blocks; raises nothing.
 
 @dataclass(slots=True)
 class MessageLimits:
-    """The limits of the topics that one run writes to. One thread at a time, except for `capped`."""
+    """The limits of the topics that one run writes to. One thread at a time, except for `capped` and `lower`."""
 
     lookup: Lookup | None = None
     """None: no limit is known."""
     _limits: dict[str, int | None] = field(default_factory=dict)
     _lookups: dict[str, int] = field(default_factory=dict)
-    _smallest: int | None = None
+    _lowered: dict[str, int] = field(default_factory=dict)
+    """Limits of topics that refused batches although their limit is not known, or allows them."""
+    _disproved: dict[str, int | None] = field(default_factory=dict)
+    """What was known of these topics' limits."""
 
     def unseen(self, names: Iterable[str | None]) -> list[str]:
         """Return the topics whose limit has not been looked up yet, sorted."""
         return [] if self.lookup is None else sorted({name for name in names if name} - self._limits.keys())
 
-    def ensure(self, names: Iterable[str | None]) -> None:
-        """Look up the limits of topics that were not seen yet. Blocks for new topics; raises nothing."""
+    def ensure(self, names: Iterable[str | None], *, exist: bool = False) -> None:
+        """Look up the limits of topics that were not seen yet. Blocks for new topics; raises nothing.
+
+        `exist`: the topics exist, although a broker may not know a new one yet.
+        """
         unseen = self.unseen(names)
-        if not unseen or self.lookup is None:
-            return
-        limits = self.lookup(unseen)
+        until_s = time.monotonic() + (_PROPAGATION_S if exist else 0.0)
+        while unseen and self.lookup is not None:
+            for name, limit in self.lookup(unseen).items():
+                self._limits[name] = limit
+                if limit != self._disproved.get(name, limit):  # it was changed
+                    self._lowered.pop(name, None)
+            unseen = self.unseen(unseen)
+            if not unseen or time.monotonic() >= until_s:
+                break
+            time.sleep(_INTERVAL_S)
         for name in unseen:
             self._lookups[name] = self._lookups.get(name, 0) + 1
-            if name in limits or self._lookups[name] >= _LOOKUPS:
-                self._limits[name] = limits.get(name)
-        self._smallest = min(filter(None, self._limits.values()), default=None)
+            if self._lookups[name] >= _LOOKUPS:
+                self._limits[name] = None
 
     def lower(self, topic: str) -> int:
-        """Return a new, lower limit for a topic that refuses batches of the present size."""
-        limit = min(self._limits.get(topic) or _UNKNOWN, self._smallest or _UNKNOWN) // 4
-        self._limits[topic] = self._smallest = max(limit, 1)
-        return self._smallest
+        """Return a lower limit for a topic that refuses batches, which holds unless another one is looked up now."""
+        present = (self._smallest, self._limits.get(topic), self._lowered.get(topic), _UNKNOWN)
+        limit = self._lowered[topic] = max(min(each for each in present if each is not None) // 4, 1)
+        self._disproved[topic] = self._limits.pop(topic, None)
+        return limit
 
     @property
     def topics(self) -> AbstractSet[str]:
         """Return the topics that were seen."""
-        return self._lookups.keys() | self._limits.keys()
+        return self._lookups.keys() | self._limits.keys() | self._lowered.keys()
 
     def known(self) -> Mapping[str, int]:
         """Return the known limits in bytes by topic."""
-        return {name: limit for name, limit in self._limits.items() if limit is not None}
+        return {name: limit for name, limit in self._limits.copy().items() if limit is not None}
 
     def capped(self, options: Mapping[str, str], key: str) -> Mapping[str, str]:
         """Return a producer's options whose `batch.size`, under this key, fits all topics; the same if it does."""
-        if self._smallest is None or self._smallest >= int(options.get(key, 0)):
+        smallest = self._smallest
+        if smallest is None or smallest >= int(options.get(key, 0)):
             return options
-        return {**options, key: str(fitting(self._smallest))}
+        return {**options, key: str(fitting(smallest))}
+
+    @property
+    def _smallest(self) -> int | None:
+        return min((*self.known().values(), *self._lowered.copy().values()), default=None)
 
 
 def fitting(limit: int) -> int:

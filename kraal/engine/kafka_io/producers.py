@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kraal.engine.kafka_io.refusals import Refusal, read_refusals
 from kraal.engine.session.executors import GUARD
 from kraal.engine.session.janino import loaded
 
@@ -53,6 +55,25 @@ class Producers:
                 return
             self._asked.add(client)
         self._pool.submit(lambda: self._end(client))
+
+    def refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
+        """Pass on what brokers refused in the last seconds, on the pool's thread. Returns at once.
+
+        Not for executors, whose producers are in other processes.
+        """
+        if not self._in_executors:
+            self._pool.submit(lambda: self._report_refusals(report))
+
+    def _report_refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
+        spark = self._session.current
+        if spark is None:
+            return
+        try:
+            refusals = read_refusals(spark)
+        except Exception as exc:  # noqa: BLE001 - the session reports the end of its JVM
+            log.debug("Failed to read what brokers refused: %s", exc)
+        else:
+            report(refusals)
 
     def _end(self, client: str | None) -> None:
         with self._lock:

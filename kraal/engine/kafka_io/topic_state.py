@@ -31,7 +31,7 @@ def why_not_written(settings: Mapping[str, Any], topic: str) -> str:
     for partition in partitions:
         if partition.leader is None:
             return f"partition {partition.id} of the topic {topic!r} has no leader"
-        if len(partition.isr) < needed:
+        if len(partition.isr) < min(needed, len(partition.replicas)):  # Partition.effectiveMinIsr
             return (
                 f"partition {partition.id} of the topic {topic!r} has {len(partition.isr)} replicas in sync, fewer "
                 f"than {_MIN_IN_SYNC}={needed} of the topic"

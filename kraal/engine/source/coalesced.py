@@ -35,12 +35,11 @@ class CoalescedTable:
 
     def launcher(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that queues the table for a shared job."""
-        client = client_options.SHARED_CLIENT
         if polled.columns is None:
-            plan, topic = self.parts.plan(polled.batch, client), polled.batch.topic
+            plan = self.parts.plan(polled.batch, client_options.SHARED_CLIENT)
+            topic = polled.batch.topic
         else:
             plan, topic = polled.columns
-            plan = with_options(plan, self.parts.options(client))
         return _queued(self.parts, polled, plan, topic, by_lane=False)
 
 
@@ -51,13 +50,14 @@ def _queued(
     batch = polled.batch
 
     def launch(done: Callable[[JobResult], None]) -> None:
+        options = parts.options(client_options.SHARED_CLIENT)  # not before the topics' limits are known
         (parts.send if by_lane else parts.coalesce)(
             PendingBatch(
                 task=parts.spec.task,
                 table=batch.table,
                 topic=topic,
                 offsets=batch.offsets,
-                plan=plan,
+                plan=with_options(plan, options),
                 done=done,
                 poll_s=polled.poll_s,
                 size=polled.size,

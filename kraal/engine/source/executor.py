@@ -20,6 +20,7 @@ from kraal.engine.columns.source import SourceColumns, is_doubt
 from kraal.engine.context import ExecutorContext, has_transaction_per_batch
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
+from kraal.engine.kafka_io.message_limits import MessageLimits, reader_of
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes.rows import is_plain, is_small
 from kraal.engine.pace import Gathering, IdleInterval
@@ -30,7 +31,9 @@ from kraal.engine.source.in_worker import InWorker
 from kraal.engine.source.own_job import OwnJob
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
+from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.table_types import with_kafka_types
+from kraal.engine.source.too_large import explained
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
@@ -74,6 +77,7 @@ class SourceExecutor:
         """The time of the last batch, in monotonic seconds."""
         self._gathering = Gathering()
         self._cancelled = threading.Event()
+        self._refusals: RefusalWatch | None = None
         self._batches = 0
 
     @property
@@ -117,6 +121,7 @@ class SourceExecutor:
                 few=records,
                 topics=topics,
                 cancelled=self._cancelled,
+                limits=MessageLimits(reader_of(self._admin_options(), self._cancelled)),
             ),
             path.why,
         )
@@ -244,7 +249,7 @@ class SourceExecutor:
     def _launch_of(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""
         choice = choose(self._facts, polled)
-        launch = noted(self._ways[choice.way].launcher(polled), choice)
+        launch = self._watched(noted(self._ways[choice.way].launcher(polled), choice), polled)
         if polled.columns is None:
             return launch
 
@@ -259,6 +264,35 @@ class SourceExecutor:
                 done(outcome)
 
         return by_columns
+
+    def _watched(self, launch: JobLauncher, polled: PolledBatch) -> JobLauncher:
+        """Return a launcher that reports what brokers refuse; a transaction does so by itself."""
+        parts, batch = self._parts, polled.batch
+        if parts is None or self._facts.transactional:
+            return launch
+        limits = parts.limits
+
+        def explain(done: Callable[[JobResult], None], outcome: JobResult) -> None:
+            if isinstance(outcome, BaseException):
+                outcome = explained(outcome, batch.topic, limits.known(), batch.table)
+            done(outcome)
+
+        if self._refusals is None:
+            client_id = client_options.producer_client_id(self._spec.task)
+            self._refusals = RefusalWatch(self._spec.task, self._context, limits, client_id, self._drop_batch)
+        watched = self._refusals.over(launch)
+        return lambda done: watched(partial(explain, done))
+
+    def _drop_batch(self) -> None:
+        """End the running job and what its producers hold; the run launches it again."""
+        self._group.interrupt()
+        self._give_up_pending()
+        self._end_producers(client_options.SHARED_CLIENT)
+        self._end_producers()
+
+    def _admin_options(self) -> Mapping[str, object]:
+        client_id = f"connector-adminclient-{self._spec.task}"
+        return client_options.admin_options(self._context.worker, self._spec.connector_config, client_id)
 
     def _rest(self) -> JobResult:
         if self._task is not None:

@@ -43,6 +43,7 @@ class InWorker:
         if not rows.num_rows:
             done(result_of(finish))
             return
+        parts.limits.ensure(rows["topic"].unique().to_pylist(), exist=parts.topics is not None)
         plan = records.plan(parts.options(client_options.SHARED_CLIENT))
         size = rows.nbytes
         put = parts.send if parts.by_lane(rows, size, plan) else parts.coalesce

@@ -46,6 +46,7 @@ class OwnJob:
                 report_written(batch.tracking, tracker)
         if isinstance(written, Summary):
             assert parts.records is not None  # noqa: S101 - only its pass returns a summary
+            parts.limits.ensure(written.topics)
             return parts.records.done(batch, written, began_s=began_s, poll_s=polled.poll_s)
         records, topics = written
         return BatchDone(
@@ -82,9 +83,13 @@ class OwnJob:
         """Write the frame; return the number of records and their topics, or the summary of the record path."""
         parts, client_id = self.parts, client_options.producer_client_id(self.parts.spec.task)
         if parts.records is None:
-            if parts.topics is not None:
-                parts.topics.ensure(topics_in(frame, batch.topic))
+            if parts.topics is not None or batch.topic is not None:
+                topics = topics_in(frame, batch.topic)
+                if parts.topics is not None:
+                    parts.topics.ensure(topics)
+                parts.limits.ensure(topics, exist=parts.topics is not None)
             return write(frame, replace(parts.plan(batch, client_id), tracker=tracker), batch.topic)
+        parts.limits.ensure([batch.topic])
         options = parts.options(client_id)
         by_columns = parts.records.write_columns(frame, batch, options)
         return parts.records.write(frame, batch, options) if by_columns is None else by_columns

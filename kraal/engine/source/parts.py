@@ -13,6 +13,7 @@ from kraal.engine.columns.source import passes_alike
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import PendingBatch
+from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes.rows import is_plain, is_small
 from kraal.engine.records.topics import TopicsCancelled
@@ -46,6 +47,8 @@ class SourceParts:
     topics: SourceTopics | None
     """The topics seen so far; None: the broker creates topics."""
     cancelled: threading.Event
+    limits: MessageLimits = field(default_factory=MessageLimits)
+    """The limits of the topics seen so far."""
     lane: Mapping[str, str] | None = None
     """See `lane_configs`."""
     made_options: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -87,10 +90,10 @@ class SourceParts:
             self.context.lanes.leave(self.group)
 
     def lane_configs(self) -> Mapping[str, str]:
-        """Return the configs of a lane's producer, with Kafka's names."""
+        """Return the configs of a lane's producer, with Kafka's names; its batches fit the topics seen so far."""
         if self.lane is None:
             self.lane = client_options.lane_configs(self.context.worker, self.spec.connector_config)
-        return self.lane
+        return self.limits.capped(self.lane, BATCH_SIZE)
 
     def _put(self, batch: PendingBatch, put: Callable[[PendingBatch], None]) -> None:
         self.pending = batch
@@ -108,21 +111,24 @@ class SourceParts:
         )
 
     def options(self, client_id: str) -> Mapping[str, str]:
-        """Return the producer's options."""
+        """Return the producer's options; its batches fit the topics seen so far."""
         if client_id not in self.made_options:
             worker, connector = self.context.worker, self.spec.connector_config
             self.made_options[client_id] = client_options.producer_options(worker, connector, client_id)
-        return self.made_options[client_id]
+        return self.limits.capped(self.made_options[client_id], f"kafka.{BATCH_SIZE}")
 
     def with_topics(self, names: Iterable[str | None], launch: JobLauncher) -> JobLauncher:
-        """Return a launcher that first creates those of the topics that are missing, on a job thread."""
-        topics = self.topics
+        """Return a launcher that first creates missing topics, and looks up limits, on a job thread."""
+        topics, limits = self.topics, self.limits
+        names = list(names)
         unseen = [] if topics is None else topics.unseen(names)
-        if topics is None or not unseen:
+        if not unseen and not limits.unseen(names):
             return launch
 
         def ensure() -> JobResult:
-            topics.ensure(unseen)
+            if topics is not None:
+                topics.ensure(unseen)
+            limits.ensure(names, exist=topics is not None)
             if self.cancelled.is_set():
                 raise TopicsCancelled
             return None

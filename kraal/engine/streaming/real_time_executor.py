@@ -22,6 +22,7 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.failure_trace import root_cause
+from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits, reader_of
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.record_path import record_path
 from kraal.engine.session.jobs import JobGroup
@@ -181,12 +182,14 @@ class StreamExecutor:
             if self._topics is not None:
                 self._topics.ensure(sorted(stream.topics))
             client_id = client_options.producer_client_id(self._spec.task)
-            options = client_options.producer_options(
-                self._context.worker, self._spec.connector_config, client_id, _SETTINGS
-            )
+            worker, config = self._context.worker, self._spec.connector_config
+            options = client_options.producer_options(worker, config, client_id, _SETTINGS)
+            admin = client_options.admin_options(worker, config, f"connector-adminclient-{self._spec.task}")
+            limits = MessageLimits(reader_of(admin, self._cancelled))
+            limits.ensure(stream.topics)
             plan = WritePlan(
                 converters=converters,
-                options=options,
+                options=limits.capped(options, f"kafka.{BATCH_SIZE}"),
                 key_schema=stream.key_schema,
                 value_schema=stream.value_schema,
             )

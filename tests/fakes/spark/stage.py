@@ -81,16 +81,16 @@ class Stage:
         opening.run = self.engine.open(spec, offsets or {}, opening.events.put)
         return opening
 
-    def topic(self, partitions: int = 1) -> str:
+    def topic(self, partitions: int = 1, settings: Mapping[str, str] | None = None) -> str:
         """Create a topic."""
         name = f"t-{uuid.uuid4().hex[:8]}"
-        self.create(name, partitions)
+        self.create(name, partitions, settings)
         return name
 
-    def create(self, name: str, partitions: int = 1) -> None:
+    def create(self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
         """Create a topic of this name, which keeps its records however old their times are."""
         admin = AdminClient({"bootstrap.servers": self.address})  # kept: its end would end the request
-        new = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
+        new = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(settings or {})})
         admin.create_topics([new])[name].result(20)
 
     def produce(self, topic: str, values: list[str], partition: int = 0) -> None:

@@ -97,7 +97,8 @@ def test_a_record_that_is_larger_than_the_topic_takes(healthy: Pipe, tmp_path: P
     file = tmp_path / "large"
     file.write_text(secrets.token_hex(5000) + "\n")  # what is easily compressed would fit
     first, _ = failed(healthy.worker, source(file, topic))
-    assert "RecordTooLargeException" in first
+    assert "RecordTooLargeException: A record of 10000 bytes for the topic" in first
+    assert f"{topic!r} is larger than max.message.bytes=2000 of the topic" in first
 
 
 @pytest.mark.parametrize(

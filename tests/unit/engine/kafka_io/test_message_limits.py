@@ -54,6 +54,39 @@ def test_a_missing_topic_is_looked_up_again_after_the_first_write() -> None:
     assert len(brokers.lookups) == 2
 
 
+def test_a_topic_that_refuses_batches_is_looked_up_again() -> None:
+    brokers = Brokers({"t": 100_000})
+    limits = MessageLimits(brokers)
+    limits.ensure(["t"])
+    brokers.limits["t"] = 10_000  # an operator lowers it
+    assert limits.lower("t") == 25_000
+    limits.ensure(["t"])
+    assert limits.capped(OPTIONS, KEY)[KEY] == "8192"
+
+
+def test_a_limit_that_does_not_help_is_lowered_until_it_does() -> None:
+    for known in (100_000, None):
+        limits = MessageLimits(Brokers({"t": known}))
+        sizes = []
+        for _ in range(3):
+            limits.ensure(["t"])
+            limits.lower("t")
+            sizes.append(int(limits.capped(OPTIONS, KEY)[KEY]))
+        assert sizes == ([16_384, 4096, 1024] if known else [65_536, 16_384, 4096])
+
+
+def test_a_topic_that_was_just_created_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers({})
+
+    def appear(_: float) -> None:
+        brokers.limits["new"] = 1000
+
+    monkeypatch.setattr("kraal.engine.kafka_io.message_limits.time.sleep", appear)
+    limits = MessageLimits(brokers)
+    limits.ensure(["new"], exist=True)
+    assert limits.capped(OPTIONS, KEY)[KEY] == "512"
+
+
 @pytest.mark.parametrize(
     ("limit", "size"), [(0, 1), (1, 1), (1023, 512), (1024, 1024), (1_048_588, 1_048_576)]
 )

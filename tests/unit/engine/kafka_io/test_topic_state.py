@@ -43,7 +43,7 @@ def answered(answer: Any) -> Future[Any]:
 def partitions(*in_sync: int, leader: int | None = 1) -> Any:
     return SimpleNamespace(
         partitions=[
-            SimpleNamespace(id=number, leader=leader, isr=list(range(count)))
+            SimpleNamespace(id=number, leader=leader, isr=list(range(count)), replicas=[1, 2, 3])
             for number, count in enumerate(in_sync)
         ]
     )

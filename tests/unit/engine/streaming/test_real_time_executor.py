@@ -159,6 +159,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(module, "_LOOK_S", 0.01)
     monkeypatch.setattr(module, "_STORE_S", 0.0)
     monkeypatch.setattr(module, "StreamQuery", Query)
+    monkeypatch.setattr(module, "reader_of", lambda *_: dict.fromkeys)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     monkeypatch.setattr(module, "slots_of", lambda _: 4)

@@ -1,0 +1,84 @@
+"""What brokers refuse again and again: the errors that Kafka's producers repeat a request for, and otherwise hide.
+
+With Connect's settings a producer repeats a request for ever after a retriable error, for example while a partition has
+too few replicas in sync, or while a topic does not exist. It only logs a warning, which `java/Refusals.java` collects.
+Source: Sender.completeBatch, NetworkClient.DefaultMetadataUpdater.handleSuccessfulResponse (Kafka 3.9).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from kraal.engine.session.janino import loaded
+
+if TYPE_CHECKING:
+    from kraal.engine.session.session import Spark
+
+_CLASS: Final = "kraal.Refusals"
+_AGE_MS: Final = 20_000
+_RETRIED: Final = re.compile(
+    r"(?P<count>\d+) \[Producer clientId=(?P<client>[^],]*).*?\] Got error produce response (?:in|with) "
+    r"correlation id on topic-partition (?P<topic>\S+)-(?P<partition>\d+), (?:splitting and )?"
+    r"retrying\.? Error: (?P<error>.*)"
+)
+_NO_METADATA: Final = re.compile(
+    r"(?P<count>\d+) \[Producer clientId=(?P<client>[^],]*).*?\] "
+    r"(?:Error while fetching metadata|The metadata response .*?) with correlation id ?: \{(?P<topics>.*)\}"
+)
+TOO_LARGE: Final = "MESSAGE_TOO_LARGE"
+_ADVICE: Final = {
+    "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas of the topic",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "fewer replicas are in sync than min.insync.replicas of the topic",
+    "UNKNOWN_TOPIC_OR_PARTITION": "the topic does not exist, and neither Kraal (topic.creation.enable) nor the "
+    "brokers (auto.create.topics.enable) have created it",
+    "LEADER_NOT_AVAILABLE": "the partition has no leader",
+    TOO_LARGE: "batches are larger than max.message.bytes of the topic",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request for a topic that is repeated because of an error, with Kafka's name of the error."""
+
+    client: str
+    """The client id of the producer."""
+    topic: str
+    error: str
+    count: int
+    """How often it was refused since the JVM collects refusals."""
+
+    @override
+    def __str__(self) -> str:
+        """Return a sentence for people."""
+        name = self.error.split(" ", 1)[0].strip(".:,")
+        advice = f": {_ADVICE[name]}" if name in _ADVICE else ""
+        return f"The brokers refuse records for the topic {self.topic!r} with {self.error}{advice}"
+
+    @property
+    def is_size(self) -> bool:
+        """Whether a batch is too large."""
+        return self.error.startswith(TOO_LARGE)
+
+
+def read_refusals(spark: Spark) -> list[Refusal]:
+    """Return what was refused in the last seconds, since the first call. Job thread; asks the JVM."""
+    collector = loaded(spark.session.sparkContext, _CLASS).getMethod("get", None).invoke(None, None)
+    return parsed(str(collector.since(_AGE_MS)))
+
+
+def parsed(text: str) -> list[Refusal]:
+    """Parse the collector's lines; other warnings are left out."""
+    refusals: list[Refusal] = []
+    for line in text.splitlines():
+        if (retried := _RETRIED.match(line)) is not None:
+            count, error = int(retried["count"]), retried["error"].strip()
+            refusals.append(Refusal(retried["client"], retried["topic"], error, count))
+        elif (missing := _NO_METADATA.match(line)) is not None:
+            for pair in missing["topics"].split(", "):
+                topic, _, error = pair.rpartition("=")
+                refusals.append(Refusal(missing["client"], topic, error, int(missing["count"])))
+    return refusals

@@ -1,0 +1,110 @@
+"""Reports what brokers refuse while a batch is under way, because Kafka's producer repeats its requests silently.
+
+A batch waits until the brokers accept it, as in Java. Only for batches that are larger than a topic accepts waiting is
+no use: a run that does not know the topic's limit, or an old one, repeats its batch with a smaller `batch.size`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from kraal.core.ids import TaskId
+from kraal.engine.api import BatchDone
+from kraal.engine.context import ExecutorContext
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.kafka_io.message_limits import MessageLimits
+from kraal.engine.kafka_io.refusals import Refusal
+from kraal.plugins.api import RetriableError
+
+log = logging.getLogger(__name__)
+
+CHECK_INTERVAL_S: Final = 5.0
+"""A batch that is under way at two checks is looked at."""
+REPORT_INTERVAL_S: Final = 60.0
+ENDLESS: Final = 20
+"""Refusals between two checks from which on a producer splits its batches in vain."""
+
+
+class RefusalWatch:
+    """The watch of one run, which has one job at a time. Any thread."""
+
+    def __init__(
+        self,
+        task: TaskId,
+        context: ExecutorContext,
+        limits: MessageLimits,
+        client_id: str,
+        interrupt: Callable[[], None],
+    ) -> None:
+        """Create a watch; `client_id`: of the task's own producer; `interrupt`: ends the running job."""
+        self._task = task
+        self._context = context
+        self._limits = limits
+        self._client_id = client_id
+        self._interrupt = interrupt
+        self._job = 0
+        """The number of the running job; 0: none runs."""
+        self._jobs = self._checked = 0
+        self._is_checked = False
+        """Whether a check is due: one for all short batches of its interval."""
+        self._shrinks: str | None = None
+        """Why the running job was interrupted."""
+        self._counts: dict[str, int] = {}
+        """How often a refusal had occurred at the latest check; one that does not occur again is over."""
+        self._reported_s: dict[str, float] = {}
+
+    def over(self, launch: JobLauncher) -> JobLauncher:
+        """Return a launcher whose job is watched; the result of an interrupted job is a RetriableError."""
+
+        def watched(done: Callable[[JobResult], None]) -> None:
+            self._jobs += 1
+            self._job, self._shrinks, self._counts = self._jobs, None, {}
+            if not self._is_checked:
+                self._check_later()
+            launch(lambda outcome: done(self._ended(outcome)))
+
+        return watched
+
+    def _ended(self, outcome: JobResult) -> JobResult:
+        self._job = 0
+        if self._shrinks is None or isinstance(outcome, BatchDone):
+            return outcome
+        return RetriableError(self._shrinks)
+
+    def _check_later(self) -> None:
+        self._is_checked = True
+        self._context.after(CHECK_INTERVAL_S, self._check)
+
+    def _check(self) -> None:
+        self._is_checked = False
+        job, earlier, self._checked = self._job, self._checked, self._job
+        if job:
+            self._check_later()
+            if job == earlier:
+                self._context.producers.refusals(partial(self._report, job))
+
+    def _report(self, job: int, refusals: Sequence[Refusal]) -> None:
+        """Report the refusals of this run's topics, and interrupt its job if they do not end by themselves."""
+        topics = self._limits.topics
+        for refusal in refusals:
+            if job != self._job or (refusal.topic not in topics and refusal.client != self._client_id):
+                continue
+            text = str(refusal)
+            since = refusal.count - self._counts.get(text, refusal.count)
+            self._counts[text] = refusal.count
+            if since and not refusal.is_size:
+                self._warn(text)
+            elif since >= ENDLESS and self._shrinks is None:
+                limit = self._limits.lower(refusal.topic)
+                self._shrinks = f"{text}; trying batches of {limit} bytes"
+                self._interrupt()
+
+    def _warn(self, text: str) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._reported_s.get(text, -REPORT_INTERVAL_S) + REPORT_INTERVAL_S:
+            self._reported_s[text] = now_s
+            log.warning("%s: %s. Its producer tries again", self._task, text)

@@ -1,0 +1,67 @@
+"""Errors for records that Kafka's producer or the brokers refuse as too large, with topic, limits and what to change.
+
+Kafka's own errors name neither the topic nor, if brokers refuse a record, any number.
+Source: RecordTooLargeException, KafkaProducer.ensureValidRecordSize, Errors.MESSAGE_TOO_LARGE (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from kraal.config.clients.record_size import MAX_REQUEST_SIZE, refused_by_brokers, refused_by_producer
+from kraal.engine.failure_trace import root_cause
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TOO_LARGE: Final = re.compile(r"org\.apache\.kafka\.common\.errors\.RecordTooLargeException: (?P<text>.*)")
+_BY_PRODUCER: Final = re.compile(
+    r"The message is (?P<size>\d+) bytes when serialized which is larger than (?P<limit>\d+)"
+)
+
+
+class RecordTooLargeException(Exception):
+    """A record is too large for the producer or for its topic. A retry does not help."""
+
+
+def explained(
+    error: BaseException, topic: str | None, limits: Mapping[str, int], table: pa.Table | None
+) -> BaseException:
+    """Return an error that says what to change if `error` is about a record's size, else `error`.
+
+    `topic`: that of all records; None: each has its own. `limits`: `max.message.bytes` of known topics. `table`: the
+    batch, if the plugin returned its records. Thread: may ask the JVM for an error's causes.
+    """
+    refused = _TOO_LARGE.match(root_cause(error))
+    if refused is None:
+        return error
+    where = topic or ", ".join(sorted(limits)) or "?"
+    by_producer = _BY_PRODUCER.match(refused["text"])
+    if by_producer is not None:
+        key = f"producer.override.{MAX_REQUEST_SIZE}"
+        text = refused_by_producer(where, int(by_producer["size"]), by_producer["limit"], key)
+    else:
+        limit = min(limits.values(), default=None) if topic is None else limits.get(topic)
+        text = refused_by_brokers(where, None if table is None else largest(table), limit)
+    explanation = RecordTooLargeException(text)
+    explanation.__context__ = error
+    return explanation
+
+
+def largest(table: pa.Table) -> int | None:
+    """Return the size of the largest record's key and value in bytes; None: they are not texts or bytes."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
+    from pyarrow import compute  # noqa: PLC0415 - as above
+
+    sizes = []
+    for name in {"key", "value"} & set(table.column_names):
+        kind = table.schema.field(name).type
+        if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+            return None
+        sizes.append(compute.fill_null(compute.binary_length(table[name]), 0))
+    if not sizes or not table.num_rows:
+        return None
+    total = sizes[0] if len(sizes) == 1 else compute.add(*sizes)
+    return int(compute.max(total).as_py())

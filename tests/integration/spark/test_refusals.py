@@ -1,0 +1,90 @@
+"""Topics that accept small batches only (`max.message.bytes`), in each way of writing without transactions."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Opened, Stopped, Waiting
+from kraal.engine.kafka_io.message_limits import read_limits
+from kraal.engine.source import executor as executor_module
+from kraal.engine.source import refused
+from kraal.plugins.api import SourceBatch
+from kraal.plugins.model.schema import STRING
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage
+
+PLACE = SourcePartition.of({"list": "a"})
+STRINGS = "org.apache.kafka.connect.storage.StringConverter"
+TEXT = {"key.converter": STRINGS, "value.converter": STRINGS}
+HEADER = {**TEXT, "transforms": "a", "transforms.a.type": "InsertHeader", "transforms.a.header": "h"}
+HEADER |= {"transforms.a.value.literal": "x"}
+LIMIT = 20_000
+
+
+def batch_of(values: list[str], topic: str) -> SourceBatch:
+    offsets = {PLACE: {"position": len(values)}}
+    return SourceBatch(offsets=offsets, table=pa.table({"value": values}), topic=topic, value_schema=STRING)
+
+
+def small_topic(stage: Stage) -> str:
+    """Create a topic, and wait until the brokers know it."""
+    topic = stage.topic(settings={"max.message.bytes": str(LIMIT)})
+    for _ in range(100):
+        if read_limits({"bootstrap.servers": stage.address}, [topic]):
+            return topic
+    raise AssertionError("the topic does not appear")
+
+
+def opened(stage: Stage, config: Mapping[str, str]) -> tuple[str, Opening]:
+    name = f"limit-{uuid.uuid4().hex[:8]}"
+    opening = stage.open(name, config=config)
+    opening.expect(Opened)
+    return name, opening
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        pytest.param(TEXT, 300, id="the lane, or a shared job while it starts"),
+        pytest.param(TEXT, 3000, id="by columns"),
+        pytest.param(HEADER, 900, id="record by record in the worker"),
+        pytest.param(HEADER, 6000, id="a job of its own"),
+    ],
+)
+def test_batches_fit_a_topic_with_a_small_limit(stage: Stage, config: Mapping[str, str], count: int) -> None:
+    topic = small_topic(stage)
+    name, opening = opened(stage, config)
+    values = [secrets.token_hex(75) for _ in range(count)]  # what compresses well would fit
+    plugins.BATCHES[name].append(batch_of(values, topic))
+    opening.run.next()
+    assert opening.expect(BatchDone).records == count
+    assert stage.values(topic, count) == values
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+
+
+@pytest.mark.ci
+def test_batches_become_smaller_for_a_topic_whose_limit_cannot_be_read(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 300
+    monkeypatch.setattr(executor_module, "reader_of", lambda *_: dict.fromkeys)
+    monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
+    monkeypatch.setattr(refused, "ENDLESS", 1)
+    topic = small_topic(stage)
+    name, opening = opened(stage, TEXT)
+    values = [secrets.token_hex(75) for _ in range(count)]
+    plugins.BATCHES[name].append(batch_of(values, topic))
+    opening.run.next()
+    assert opening.expect(BatchDone).records == count
+    reasons = [event.reason for event in opening.seen if isinstance(event, Waiting)]
+    assert any(f"records for the topic {topic!r} with MESSAGE_TOO_LARGE" in reason for reason in reasons)
+    assert set(stage.values(topic, count)) == set(values)
+    opening.run.stop()
+    assert opening.expect(Stopped).clean

@@ -1,0 +1,58 @@
+"""The warnings of Kafka's producers, as `java/Refusals.java` returns them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.engine.kafka_io.refusals import Refusal, parsed
+
+CLIENT = "[Producer clientId=connector-producer-c-0]"
+
+
+@pytest.mark.parametrize(
+    ("line", "refusals"),
+    [
+        pytest.param(
+            f"7 {CLIENT} Got error produce response with correlation id on topic-partition a-b-12, retrying. "
+            "Error: NOT_ENOUGH_REPLICAS",
+            [Refusal("connector-producer-c-0", "a-b", "NOT_ENOUGH_REPLICAS", 7)],
+            id="a retried batch",
+        ),
+        pytest.param(
+            f"40 {CLIENT} Got error produce response in correlation id on topic-partition t-0, splitting and "
+            "retrying. Error: MESSAGE_TOO_LARGE",
+            [Refusal("connector-producer-c-0", "t", "MESSAGE_TOO_LARGE", 40)],
+            id="a split batch",
+        ),
+        pytest.param(
+            f"3 {CLIENT} Error while fetching metadata with correlation id : "
+            "{a=UNKNOWN_TOPIC_OR_PARTITION, b=LEADER_NOT_AVAILABLE}",
+            [
+                Refusal("connector-producer-c-0", "a", "UNKNOWN_TOPIC_OR_PARTITION", 3),
+                Refusal("connector-producer-c-0", "b", "LEADER_NOT_AVAILABLE", 3),
+            ],
+            id="metadata before Kafka 3.8",
+        ),
+        pytest.param(
+            f"1 {CLIENT} The metadata response from the cluster reported a recoverable issue with correlation id : "
+            "{a=UNKNOWN_TOPIC_OR_PARTITION}",
+            [Refusal("connector-producer-c-0", "a", "UNKNOWN_TOPIC_OR_PARTITION", 1)],
+            id="metadata",
+        ),
+        pytest.param(f"9 {CLIENT} Connection to node 1 could not be established.", [], id="another warning"),
+        pytest.param("", [], id="nothing"),
+    ],
+)
+def test_refusals_are_read_from_a_producer_s_warnings(line: str, refusals: list[Refusal]) -> None:
+    assert parsed(line) == refusals
+
+
+def test_a_refusal_says_what_is_wrong() -> None:
+    refusal = Refusal("c", "t", "NOT_ENOUGH_REPLICAS", 1)
+    assert str(refusal) == (
+        "The brokers refuse records for the topic 't' with NOT_ENOUGH_REPLICAS: fewer replicas are in sync than "
+        "min.insync.replicas of the topic"
+    )
+    assert str(Refusal("c", "t", "CORRUPT_MESSAGE. Error Message: x", 1)) == (
+        "The brokers refuse records for the topic 't' with CORRUPT_MESSAGE. Error Message: x"
+    )

@@ -1,0 +1,119 @@
+"""What a source task reports, and does, while brokers refuse its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.executor import JobResult
+from kraal.engine.kafka_io.message_limits import MessageLimits
+from kraal.engine.kafka_io.refusals import Refusal
+from kraal.engine.source.refused import RefusalWatch
+from kraal.plugins.api import RetriableError
+
+OWN = "connector-producer-c-0"
+OPTIONS = {"batch.size": "262144"}
+
+
+class Stage:
+    """A run whose time and refusals a test gives."""
+
+    def __init__(self) -> None:
+        self.timers: list[Callable[[], None]] = []
+        self.refusals: Sequence[Refusal] = []
+        self.limits = MessageLimits(dict.fromkeys)
+        self.limits.ensure(["t"])
+        self.outcomes: list[JobResult] = []
+        self.finish: Callable[[JobResult], None] = self.outcomes.append
+        self.interrupted = 0
+        producers = SimpleNamespace(refusals=lambda report: report(self.refusals))
+        context: Any = SimpleNamespace(after=lambda _, call: self.timers.append(call), producers=producers)
+        task = TaskId(ConnectorName("c"), 0)
+        self.watch = RefusalWatch(task, context, self.limits, OWN, self._interrupt)
+
+    def start(self) -> None:
+        """Launch a job."""
+
+        def launch(done: Callable[[JobResult], None]) -> None:
+            self.finish = done
+
+        self.watch.over(launch)(self.outcomes.append)
+
+    def check(self, *refusals: Refusal) -> None:
+        """Let the time of the next check come, and that of the one before if it is the job's first."""
+        self.refusals = refusals
+        for _ in range(2):
+            timers, self.timers = self.timers, []
+            for each in timers:
+                each()
+
+    def _interrupt(self) -> None:
+        self.interrupted += 1
+        self.finish(None)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "warned"),
+    [
+        (Refusal("shared", "t", "NOT_ENOUGH_REPLICAS", 1), True),
+        (Refusal(OWN, "chosen by a transform", "NOT_ENOUGH_REPLICAS", 1), True),
+        (Refusal("shared", "of another task", "NOT_ENOUGH_REPLICAS", 1), False),
+        (Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1), False),
+    ],
+)
+def test_a_refusal_is_logged_for_the_tasks_that_it_stops(
+    stage: Stage, caplog: pytest.LogCaptureFixture, refusal: Refusal, *, warned: bool
+) -> None:
+    stage.start()
+    stage.check(refusal)
+    assert not caplog.records, "it may have been the only one"
+    for count in (2, 3):
+        stage.check(replace(refusal, count=count))
+    expected = f"c-0: The brokers refuse records for the topic '{refusal.topic}' with NOT_ENOUGH_REPLICAS"
+    assert [record.message.startswith(expected) for record in caplog.records] == [True] * warned
+    assert stage.interrupted == 0
+
+
+def test_a_batch_that_is_split_in_vain_is_repeated_in_smaller_batches(stage: Stage) -> None:
+    sizes = []
+    for number in range(1, 4):
+        stage.start()
+        stage.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", number * 1000))
+        stage.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", number * 1000 + 500))
+        error = stage.outcomes.pop()
+        assert isinstance(error, RetriableError)
+        assert "batches are larger than max.message.bytes of the topic; trying batches of" in str(error)
+        sizes.append(stage.limits.capped(OPTIONS, "batch.size")["batch.size"])
+    assert sizes == ["65536", "16384", "4096"]
+    assert stage.interrupted == 3
+
+
+def test_short_batches_share_a_check_and_are_not_looked_at(stage: Stage) -> None:
+    for _ in range(3):
+        stage.start()
+        stage.finish(None)
+    stage.start()
+    assert len(stage.timers) == 1
+    stage.refusals = [Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1000)]
+    stage.timers.pop()()
+    stage.finish(None)
+    stage.start()
+    stage.timers.pop()()
+    assert stage.interrupted == 0
+
+
+def test_a_batch_that_has_ended_is_watched_no_longer(stage: Stage) -> None:
+    stage.start()
+    stage.finish(None)
+    stage.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1000))
+    assert (stage.outcomes, stage.interrupted, stage.timers) == ([None], 0, [])

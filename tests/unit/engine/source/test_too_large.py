@@ -1,0 +1,75 @@
+"""Errors for records that are too large, as Spark's Kafka writer and the brokers report them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kraal.engine.failure_trace import failure_trace
+from kraal.engine.source.too_large import explained, largest
+
+OF_BROKERS = (
+    "org.apache.kafka.common.errors.RecordTooLargeException: The request included a message larger than the max "
+    "message size the server will accept."
+)
+OF_PRODUCER = (
+    "org.apache.kafka.common.errors.RecordTooLargeException: The message is 1200086 bytes when serialized which is "
+    "larger than 1048576, which is the value of the max.request.size configuration."
+)
+LIMITS = {"small": 2000, "t": 1_048_588}
+
+
+class Py4JJavaError(Exception):
+    """Has the text of a failed job."""
+
+    def __init__(self, cause: str) -> None:
+        text = f"Job aborted due to stage failure: most recent failure: Lost task 0.0 in stage 1.0 (TID 1): {cause}\n"
+        super().__init__(text)
+
+
+@pytest.mark.parametrize(
+    ("cause", "topic", "first"),
+    [
+        pytest.param(
+            OF_BROKERS,
+            "small",
+            "RecordTooLargeException: A record of 5001 bytes for the topic 'small' is larger than "
+            "max.message.bytes=2000 of the topic. Make records smaller, or raise max.message.bytes of the topic",
+            id="the topic's limit",
+        ),
+        pytest.param(
+            OF_PRODUCER,
+            "t",
+            "RecordTooLargeException: A record of 1200086 bytes for the topic 't' is larger than "
+            "max.request.size=1048576 of the producer. Make records smaller, or raise "
+            "producer.override.max.request.size, and max.message.bytes of the topic with it",
+            id="the producer's limit",
+        ),
+        pytest.param(
+            OF_BROKERS,
+            None,
+            "RecordTooLargeException: A record of 5001 bytes for the topic 'small, t' is larger than "
+            "max.message.bytes=2000 of the topic. Make records smaller, or raise max.message.bytes of the topic",
+            id="one of several topics",
+        ),
+    ],
+)
+def test_a_record_that_is_too_large_is_reported_with_topic_and_setting(
+    cause: str, topic: str | None, first: str
+) -> None:
+    table = pa.table({"key": [None, b"k"], "value": ["short", "x" * 5000]})
+    error = explained(Py4JJavaError(cause), topic, LIMITS, table)
+    trace = failure_trace(error, "task c-0, batch 1")
+    assert trace.splitlines()[0] == first
+    assert "Lost task 0.0 in stage 1.0" in trace
+
+
+def test_other_errors_stay_as_they_are() -> None:
+    error = Py4JJavaError("org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized")
+    assert explained(error, "small", LIMITS, None) is error
+
+
+def test_the_size_of_structured_records_is_not_known() -> None:
+    assert largest(pa.table({"value": [{"a": 1}]})) is None
+    assert largest(pa.table({"value": pa.array([], pa.string())})) is None
+    assert largest(pa.table({"value": [None, "ä"]})) == 2
