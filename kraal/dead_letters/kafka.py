@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
@@ -20,9 +20,13 @@ from kraal.config.clients.record_size import (
     refused_by_brokers,
     refused_by_producer,
 )
+from kraal.core.errors import StoreError
 from kraal.dead_letters.api import KafkaUnavailable, Span
 from kraal.dead_letters.records import DeadLetter, Target
 from kraal.kafka.settings import LastClientError, client, code
+
+if TYPE_CHECKING:
+    from kraal.dead_letters.malformed_headers import HeaderReader
 
 ASK_S: Final = 20.0
 WRITE_S: Final = 60.0
@@ -55,6 +59,7 @@ class Kafka:
             write_s: time until written records are acknowledged. Default: 60 s.
         """
         self.address = settings["bootstrap.servers"]
+        self._settings = settings
         self._of_consumer = _options(settings)
         self._of_producer = self._of_consumer if producer is None else _options(producer)
         self._of_admin = self._of_consumer if admin is None else _options(admin)
@@ -70,6 +75,8 @@ class Kafka:
         """Close open connections."""
         if "_consumer" in vars(self):
             self._consumer.close()
+        if "_header_reader" in vars(self):
+            self._header_reader.close()
 
     @cached_property
     def partitions(self) -> Mapping[str, int]:
@@ -144,9 +151,31 @@ class Kafka:
                 raise self._to_error(f"failed to read {topic}-{number}", error)
             if message.offset() >= span.end:
                 return
-            yield _letter(message)
+            yield self._letter(message)
             if message.offset() + 1 >= span.end:
                 return
+
+    def _letter(self, message: Any) -> DeadLetter:
+        kind, stamp_ms = message.timestamp()
+        return DeadLetter(
+            topic=message.topic(),
+            partition=message.partition(),
+            offset=message.offset(),
+            timestamp_ms=None if kind == ck.TIMESTAMP_NOT_AVAILABLE else stamp_ms,
+            key=message.key(),
+            value=message.value(),
+            headers=tuple(self._headers(message)),
+        )
+
+    def _headers(self, message: Any) -> Sequence[tuple[str, bytes | None]]:
+        """Return a record's headers; names that are not UTF-8 need another client."""
+        try:
+            return message.headers() or ()
+        except (UnicodeDecodeError, SystemError):  # the latter with the former as its cause
+            try:
+                return self._header_reader.read(message.topic(), message.partition(), message.offset())
+            except StoreError as exc:
+                raise KafkaUnavailable(f"Kafka at {self.address} {exc}") from exc
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Write letters back without the error headers and wait until all are acknowledged.
@@ -215,6 +244,13 @@ class Kafka:
         )
 
     @cached_property
+    def _header_reader(self) -> HeaderReader:
+        from kraal.dead_letters.malformed_headers import HeaderReader  # noqa: PLC0415 - rarely used
+
+        own = {key: value for key, value in self._settings.items() if key not in _OURS}
+        return HeaderReader({**own, "client.id": _CLIENT_ID}, self._ask_s)
+
+    @cached_property
     def _admin(self) -> Any:
         return self._make_client(AdminClient, client(self._of_admin, _CLIENT_ID, self._last_error))
 
@@ -237,16 +273,3 @@ def _reason(error: Any, message: Any) -> object:
     if error.code() != ck.KafkaError.MSG_SIZE_TOO_LARGE:
         return error
     return refused_by_brokers(message.topic(), len(message.key() or b"") + len(message.value() or b""), None)
-
-
-def _letter(message: Any) -> DeadLetter:
-    kind, stamp_ms = message.timestamp()
-    return DeadLetter(
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp_ms=None if kind == ck.TIMESTAMP_NOT_AVAILABLE else stamp_ms,
-        key=message.key(),
-        value=message.value(),
-        headers=tuple(message.headers() or ()),
-    )

@@ -31,8 +31,9 @@ from kraal.engine.sink.backlog_report import BacklogReport
 from kraal.engine.sink.batch_size import Sizes
 from kraal.engine.sink.direct import Direct, takes_passed_tables, takes_tables
 from kraal.engine.sink.frame import tail_table
-from kraal.engine.sink.group_member import Member, Record
+from kraal.engine.sink.group_member import Member
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
+from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.plain import Plain
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import Bounds, Ranges, ends_of, next_ranges, offsets_of, start_of
@@ -256,8 +257,7 @@ class SinkExecutor:
     def _tail(self, records: Sequence[Record]) -> JobResult:
         """Write the records that the member has read."""
         self._sizes.observe(records)
-        table = tail_table(records)
-        return self._write(ReadBatch(ranges=_ranges_of(records), records=len(records), table=table))
+        return self._write(ReadBatch(_ranges_of(records), len(records), tail_table(records), is_tail=True))
 
     def _bulk(self) -> JobResult:
         """Have Spark read a range; when no range is left, the member continues to read."""
@@ -276,7 +276,7 @@ class SinkExecutor:
             self._backlog = False
             member.start(self._positions)
             return None
-        return self._write(ReadBatch(ranges=ranges, records=records))
+        return self._write(ReadBatch(ranges, records))
 
     def _write(self, batch: ReadBatch) -> JobResult:
         """Have the plugin write a batch in the chosen way."""

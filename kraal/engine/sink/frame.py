@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kraal.engine.sink.group_member import Record
+from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.ranges import Ranges
 from kraal.engine.sink.ways import Put
 from kraal.engine.task_plugins import Converters
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 def tail_table(records: Sequence[Record]) -> Any:
     """Return the records as an Arrow table with the columns and types of Spark's Kafka reader.
 
-    Records of one partition stay in order and adjacent.
+    Records of one partition stay in order and adjacent. None if only Spark can read a record's headers.
     """
+    if any(record.headers is None for record in records):
+        return None
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
     rows = sorted(records, key=lambda r: (r.topic, r.partition, r.offset))
@@ -32,7 +34,7 @@ def tail_table(records: Sequence[Record]) -> Any:
             "timestamp": pa.array([r.timestamp_ms * 1000 for r in rows], pa.timestamp("us", tz="UTC")),
             "timestampType": pa.array([r.timestamp_type for r in rows], pa.int32()),
             "headers": pa.array(
-                [[{"key": k, "value": v} for k, v in r.headers] or None for r in rows], pa.list_(header)
+                [[{"key": k, "value": v} for k, v in r.headers or ()] or None for r in rows], pa.list_(header)
             ),
             "key": pa.array([r.key for r in rows], pa.binary()),
             "value": pa.array([r.value for r in rows], pa.binary()),

@@ -13,7 +13,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import confluent_kafka as ck
@@ -22,6 +21,7 @@ from kraal.config.patterns import why_refused_for_group
 from kraal.config.values import invalid
 from kraal.core.errors import BadRequest
 from kraal.core.kafka_errors import NOT_AUTHENTICATED
+from kraal.engine.sink.member_record import Record, record_of
 from kraal.engine.sink.ranges import Bounds
 from kraal.plugins.api import RetriableError, TopicPartition
 
@@ -74,21 +74,6 @@ def _at_once(*, lost: bool) -> None:
 
 class MemberFailed(Exception):
     """The group or the broker rejects this member permanently."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record as the member read it."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    headers: Sequence[tuple[str, bytes | None]]
-    key: bytes | None
-    value: bytes | None
-    timestamp_type: int = 0
-    """Kafka's number: 0 set by the producer, 1 by the broker, -1 none."""
 
 
 class Member:
@@ -155,7 +140,7 @@ class Member:
         found, self._waited = self._waited, []
         found += self._consumer.consume(limit - len(found), 0) if limit > len(found) else []
         with self._lock:  # not during `start`, whose first records are not those of the former assignment
-            for record in (_record(message) for message in found if message.error() is None):
+            for record in (record_of(message) for message in found if message.error() is None):
                 place = TopicPartition(record.topic, record.partition)
                 if place in self.assigned and not self.changed:
                     records.append(record)
@@ -381,17 +366,3 @@ def _as_error(error: Any) -> Exception:
     if cause.code() in _FATAL or cause.fatal():
         return MemberFailed(cause.str())
     return RetriableError(cause.str())
-
-
-def _record(message: Any) -> Record:
-    kind, timestamp = message.timestamp()
-    return Record(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        timestamp,
-        message.headers() or (),
-        message.key(),
-        message.value(),
-        kind - 1,  # librdkafka counts from "none"
-    )

@@ -28,7 +28,8 @@ from kraal.core.ids import TaskId
 from kraal.core.logging import carried
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.sink.group_member import Record, Release
+from kraal.engine.sink.group_member import Release
+from kraal.engine.sink.member_record import Record
 from kraal.plugins.api import PartitionsLost, RetriableError
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,7 @@
 """The ways to have a sink write a batch, and the choice between them. The choice is pure.
 
-A *tail* is what the consumer has fetched already; a *backlog* is a range of offsets that Spark reads.
+A *tail* is what the consumer has fetched already; a *backlog* is a range of offsets that Spark reads. A tail with a
+header whose name is not UTF-8 passes as a backlog, because librdkafka's Python client cannot return such names.
 
 | way | class | transforms and converters run |
 |---|---|---|
@@ -104,7 +105,7 @@ class TaskFacts:
     """Whether to wait for records in place of polls: few need no job, and the connector sets no poll interval."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReadBatch:
     """The records of a batch."""
 
@@ -113,6 +114,8 @@ class ReadBatch:
     """The number of records; of a backlog at most, because a range may have gaps."""
     table: pa.Table | None = None
     """The records of a tail; None: Spark reads the ranges."""
+    is_tail: bool = False
+    """Whether the consumer has fetched the records. Without a table, Spark has to read them again."""
 
 
 class SinkWay(Protocol):
@@ -132,7 +135,7 @@ def choose(task: TaskFacts, batch: ReadBatch, *, differs: bool = False) -> Choic
         if task.by_records is None:
             return Choice(Way.DIRECT if task.direct else Way.TAIL, found)
         return Choice(Way.TAIL_BY_RECORDS, f"{found}, {task.by_records}")
-    found = "many records wait"
+    found = "a header's name is not UTF-8" if batch.is_tail else "many records wait"
     if task.by_records is None:
         return Choice(Way.BACKLOG, found)
     if task.column_form and not differs:

@@ -36,6 +36,7 @@ from kraal.engine.source.parts import CHANGED, SourceParts, found_by, frame_of
 from kraal.engine.source.placed_records import OFFSET, PlacedRecords
 from kraal.engine.source.ways import PolledBatch, TaskFacts, Way
 from kraal.plugins.api import RetriableError, SourceBatch
+from kraal.plugins.model.records import DataException
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -281,7 +282,10 @@ def slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
-    """Return columns as lists; columns without values are left out, except `value`."""
+    """Return columns as lists; columns without values are left out, except `value`.
+
+    Raises DataException for a header that librdkafka cannot write.
+    """
     columns: dict[str, list[Any]] = {}
     for name in _COLUMNS:
         at = part.schema.get_field_index(name)
@@ -292,4 +296,11 @@ def python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
             [(each["key"], each["value"]) for each in headers] if headers else None
             for headers in columns["headers"]
         ]
+        if cut := next(
+            (name for pairs in columns["headers"] for name, _ in pairs or () if "\0" in name), None
+        ):
+            raise DataException(
+                f"The header name {cut!r} contains NUL, which cannot be written with exactly-once support; "
+                "use a name without it"
+            )
     return columns

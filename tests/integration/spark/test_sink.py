@@ -12,6 +12,7 @@ import pytest
 from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped
 from kraal.engine.sink.executor import TAIL
 from kraal.plugins.api import RetriableError
+from tests.fakes.kafka.raw_headers import produce_with_header
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
 
@@ -72,6 +73,18 @@ def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None
     first = [value for _, partition, _, value in written if partition == 0]
     assert first == [*(f"a{number}" for number in range(3000)), "after"]
     assert len({(p, o) for _, p, o, _ in written}) == len(written) == 5002
+
+
+@pytest.mark.parametrize("tolerance", ["none", "all"])
+def test_a_header_name_that_is_not_utf8_stops_no_sink(stage: Stage, tolerance: str) -> None:
+    task, topic = name(), stage.topic()
+    stage.produce(topic, ["before"])
+    produce_with_header(stage.address, topic, b"malformed", b"\xff", b"1")
+    opening = opened(stage, task, topic, errors_tolerance=tolerance)
+    take(opening, 2)
+    opening.run.stop()
+    opening.expect(Stopped)
+    assert [str(value).strip('"') for *_, value in plugins.WRITTEN[task]] == ["before", "malformed"]
 
 
 def test_a_stop_after_a_batch_waits_for_its_commit(stage: Stage) -> None:

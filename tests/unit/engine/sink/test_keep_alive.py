@@ -14,8 +14,9 @@ import pytest
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobResult
-from kraal.engine.sink.group_member import MemberFailed, Record, Release
+from kraal.engine.sink.group_member import MemberFailed, Release
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
+from kraal.engine.sink.member_record import Record
 from kraal.engine.timer import TimerThread
 from kraal.plugins.api import PartitionsLost, RetriableError
 

@@ -18,7 +18,7 @@ from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink import executor as module
 from kraal.engine.sink.executor import SinkExecutor
-from kraal.engine.sink.group_member import Record
+from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.ranges import Bounds
 from kraal.plugins.api import TopicPartition
 

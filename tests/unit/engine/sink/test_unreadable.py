@@ -12,7 +12,7 @@ from kraal.converters.json.converter import JsonConverter
 from kraal.engine.records.fault import Fault, ToleranceExceeded
 from kraal.engine.records.steps import Steps
 from kraal.engine.sink.frame import tail_table
-from kraal.engine.sink.group_member import Record
+from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.unreadable import Unreadable
 from kraal.plugins.api import TopicPartition
 from tests.fakes.spark.passes import steps

@@ -14,6 +14,7 @@ TRANSFORMED = TaskFacts(by_records=WHY, column_form=True)
 NO_COLUMNS = TaskFacts(by_records=WHY)
 TAIL = ReadBatch(ranges={}, records=1, table=pa.table({"value": [b"a"]}))
 BACKLOG = ReadBatch(ranges={}, records=1000)
+MALFORMED = ReadBatch(ranges={}, records=2, is_tail=True)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,8 @@ BACKLOG = ReadBatch(ranges={}, records=1000)
         ),
         (TRANSFORMED, BACKLOG, True, Way.BACKLOG_BY_RECORDS, "some have another form than the first one"),
         (NO_COLUMNS, BACKLOG, False, Way.BACKLOG_BY_RECORDS, f"many records wait, {WHY}"),
+        (DIRECT, MALFORMED, False, Way.BACKLOG, "a header's name is not UTF-8"),
+        (NO_COLUMNS, MALFORMED, False, Way.BACKLOG_BY_RECORDS, f"a header's name is not UTF-8, {WHY}"),
     ],
 )
 def test_chooses_a_way_from_the_tasks_facts_and_the_batch(

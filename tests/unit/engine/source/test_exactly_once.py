@@ -31,6 +31,7 @@ from kraal.engine.source.exactly_once import (
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.ways import Way
 from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
+from kraal.plugins.model.records import DataException
 
 PART = SourcePartition.of({"list": "a"})
 INTERVAL = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "1000"}
@@ -268,3 +269,11 @@ def test_columns_without_values_are_left_out_and_headers_become_pairs() -> None:
         "headers": [[("h", b"v")], None],
         "partition": [None, 3],
     }
+
+
+def test_a_nul_in_a_header_name_is_an_error_that_names_it() -> None:
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = pa.array([None, [{"key": "a\0b", "value": b"v"}]], header)
+    (part,) = slices(pa.table({"value": pa.nulls(2, pa.binary()), "headers": headers}).to_batches())
+    with pytest.raises(DataException, match=r"header name 'a\\x00b' contains NUL"):
+        python_columns(part)

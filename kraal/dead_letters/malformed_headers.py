@@ -1,0 +1,116 @@
+"""Reads the headers that librdkafka's Python client refuses because a name is not valid UTF-8.
+
+Such names become those that Java's consumer returns: U+FFFD replaces each malformed part. kafka-python reads the
+record once more, over a connection of its own, because confluent-kafka returns no bytes of a name.
+Source: DefaultRecord.readHeaders, Utils.utf8 (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, SupportsIndex
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+from typing_extensions import override
+
+from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.core.errors import StoreError
+from kraal.kafka.sockets import DIRECT
+from kraal.kafka.tokens import TokenProvider
+
+Headers = list[tuple[str, bytes | None]]
+
+_POLL_MS: Final = 200
+
+
+class HeaderReader:
+    """Reads headers of single records. One thread; connects on first use."""
+
+    def __init__(self, settings: Mapping[str, str], timeout_s: float) -> None:
+        """Prepare; `settings` are a consumer's with Connect's names, including `bootstrap.servers`."""
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._consumer: Any = None
+
+    def read(self, topic: str, partition: int, offset: int) -> Headers:
+        """Return the headers of the record at an offset. Blocks. Raises StoreError, ConfigInvalid."""
+        place, until_s = TopicPartition(topic, partition), time.monotonic() + self._timeout_s
+        try:
+            if self._consumer is None:
+                self._consumer = self._connect()
+            self._consumer.assign([place])
+            self._consumer.seek(place, offset)
+            while time.monotonic() < until_s:
+                for record in self._consumer.poll(_POLL_MS, max_records=1).get(place, ()):
+                    if record.offset == offset:
+                        return list(record.headers)
+                    raise StoreError(f"the record {topic}-{partition}@{offset} no longer exists")
+        except (KafkaError, OSError, ValueError) as exc:
+            raise StoreError(f"failed to read the headers of {topic}-{partition}@{offset}: {exc!r}") from exc
+        raise StoreError(f"received no headers of {topic}-{partition}@{offset} for {self._timeout_s:.0f} s")
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _connect(self) -> Any:
+        with TemporaryDirectory(prefix="kraal-headers-") as scratch:
+            options = kafka_python_options(self._settings, scratch=Path(scratch), tokens=TokenProvider)
+        consumer = KafkaConsumer(
+            **{name: value for name, value in options.items() if name in KafkaConsumer.DEFAULT_CONFIG},
+            bootstrap_timeout_ms=round(self._timeout_s * 1000),
+            proxy_url=DIRECT,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            check_crcs=False,  # librdkafka has checked the record; here the batch has another buffer
+        )
+        fetcher = consumer._fetcher  # noqa: SLF001 - the only place to change how records are parsed (3.0.12, pinned)
+        fetcher.PartitionRecords = _with_malformed_names(fetcher.PartitionRecords)
+        return consumer
+
+
+def _with_malformed_names(parser: type) -> type:
+    """Return kafka-python's class that parses fetched records, changed to accept malformed names."""
+
+    class Parser(parser):  # type: ignore[misc] # kafka-python is untyped
+        def __init__(self, fetch_offset: int, place: Any, records: Any, **options: Any) -> None:
+            super().__init__(fetch_offset, place, _Batches(records), **options)
+
+    return Parser
+
+
+class _Batches:
+    """kafka-python's `MemoryRecords`, with batches that accept malformed names."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    def next_batch(self) -> Any:
+        batch = self._records.next_batch()
+        if batch is not None and batch.magic >= 2:  # noqa: PLR2004 - the first format with headers
+            batch._maybe_uncompress()  # noqa: SLF001 - as above
+            batch._buffer = _Bytes(batch._buffer)  # noqa: SLF001
+        return batch
+
+
+class _Bytes(bytes):
+    """Bytes whose slices replace malformed UTF-8 when they are decoded."""
+
+    @override
+    def __getitem__(self, at: SupportsIndex | slice) -> Any:
+        part = super().__getitem__(at)
+        return _Bytes(part) if isinstance(part, bytes) else part
+
+    @override
+    def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:
+        return super().decode(encoding, "replace")

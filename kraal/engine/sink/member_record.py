@@ -1,0 +1,47 @@
+"""One record as a sink's group member has read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as the member read it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    headers: Headers | None
+    """None: only Spark can read them, because a name is not valid UTF-8."""
+    key: bytes | None
+    value: bytes | None
+    timestamp_type: int = 0
+    """Kafka's number: 0 set by the producer, 1 by the broker, -1 none."""
+
+
+def record_of(message: Any) -> Record:
+    """Return the record of librdkafka's message. Call once: its headers can be taken once."""
+    kind, timestamp = message.timestamp()
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        timestamp,
+        _headers(message),
+        message.key(),
+        message.value(),
+        kind - 1,  # librdkafka counts from "none"
+    )
+
+
+def _headers(message: Any) -> Headers | None:
+    try:
+        return message.headers() or ()
+    except (UnicodeDecodeError, SystemError):  # the latter with the former as its cause
+        return None

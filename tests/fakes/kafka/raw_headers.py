@@ -1,0 +1,28 @@
+"""Records with header names that are not valid UTF-8, which no client writes on purpose."""
+
+from __future__ import annotations
+
+from kafka import KafkaProducer
+from typing_extensions import override
+
+
+class _RawName(str):
+    """A name that kafka-python encodes to given bytes."""
+
+    __slots__ = ("data",)
+    data: bytes
+
+    @override
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return self.data
+
+
+def produce_with_header(bootstrap: str, topic: str, value: bytes, name: bytes, data: bytes) -> None:
+    """Write one record to partition 0, with one header, and wait until it is acknowledged."""
+    raw = _RawName("x")
+    raw.data = name
+    producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type="gzip")
+    try:
+        producer.send(topic, value, partition=0, headers=[(raw, data)]).get(30)
+    finally:
+        producer.close()

@@ -1,0 +1,59 @@
+"""Records of librdkafka's messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from kraal.engine.sink.frame import tail_table
+from kraal.engine.sink.member_record import Headers, record_of
+
+
+@dataclass
+class Message:
+    """A message of confluent-kafka, which refuses some headers."""
+
+    given: Headers | None = None
+    refusal: type[Exception] | None = None
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return 7
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return b"v"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 5
+
+    def headers(self) -> Headers | None:
+        if self.refusal is UnicodeDecodeError:
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+        if self.refusal is not None:
+            raise self.refusal
+        return self.given
+
+
+@pytest.mark.parametrize(("given", "headers"), [(None, ()), ([("a", b"1")], [("a", b"1")])])
+def test_a_message_becomes_a_record_with_its_headers(given: Headers | None, headers: Headers) -> None:
+    record = record_of(Message(given))
+    assert (record.offset, record.timestamp_type, record.headers) == (7, 0, headers)
+    assert tail_table([record])["headers"].to_pylist() == [
+        [{"key": name, "value": value} for name, value in headers] or None
+    ]
+
+
+@pytest.mark.parametrize("refusal", [UnicodeDecodeError, SystemError])
+def test_a_header_name_that_is_not_utf8_leaves_the_tail_to_spark(refusal: type[Exception]) -> None:
+    record = record_of(Message(refusal=refusal))
+    assert (record.value, record.headers) == (b"v", None)
+    assert tail_table([record_of(Message()), record]) is None
