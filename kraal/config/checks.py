@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kraal.config.patterns import why_refused_for_group
 from kraal.config.values import as_strings, invalid
 
 Check = Callable[[str, object], str | None]
@@ -167,12 +166,3 @@ def distinct_entries(name: str, value: object) -> str | None:
     if len(set(entries)) < len(entries):
         return f"Configuration '{name}' values must not be duplicated."
     return f"Configuration '{name}' values must not be empty." if "" in entries else None
-
-
-@rule("a regular expression")
-def regex(name: str, value: object) -> str | None:
-    """Require a valid value for a sink's `topics.regex`. Source: SinkConnectorConfig (RegexValidator)."""
-    if value is None:
-        return invalid(name, value, "Invalid regex: it is empty")
-    reason = why_refused_for_group(str(value))
-    return None if reason is None else invalid(name, value, f"Invalid regex: {reason}")

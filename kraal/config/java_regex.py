@@ -1,14 +1,16 @@
 r"""Translation of Java's regular expressions, for `kraal.config.patterns`.
 
 Topic names are short and have few kinds of characters, so other differences (lines, Unicode) have no effect. Constructs
-with another syntax in Java are rewritten: `(?<name>…)`, `\k<name>`, `\Q…\E`, `\p{Alpha}`, `\z`, `\h`. Nested sets
-(`[a-z&&[^b]]`, `[a[bc]]`), `\G`, `\R` and `\X` are rejected.
+with another syntax in Java are rewritten: `(?<name>…)`, `\k<name>`, `\Q…\E`, `\p{Alpha}`, `\z`, `\h`, `\0101`,
+`\x{41}`. Nested sets (`[a-z&&[^b]]`, `[a[bc]]`), flags after the beginning (`a(?i)b`), `\G`, `\R` and `\X` are
+rejected.
 Source: java.util.regex.Pattern (Java 17).
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from typing import Final
 
 from kraal.config import patterns
@@ -42,6 +44,8 @@ _CLASSES: Final = {
 
 _COUNT: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\}")
 _SPELLINGS: Final = {"z": r"\Z", "Z": r"(?=\n?\Z)", "e": r"\x1B"}
+_NUMBERED: Final = re.compile(r"\\(?:0([0-3]?[0-7]{1,2})|x\{([0-9a-fA-F]{1,8})\})")
+"""`\\0n` in octal and `\\x{h…h}` in hexadecimal, as Java writes characters."""
 _HORIZONTAL: Final = " \\t\\xA0"
 _REFUSED: Final = "GRXNV"
 
@@ -122,11 +126,21 @@ def _escape(text: str, at: int, *, in_set: bool) -> tuple[str, int]:
         return f"(?P={found[1]})", found.end()
     if kind == "h":
         return (_HORIZONTAL if in_set else f"[{_HORIZONTAL}]"), at + 2
+    if number := _NUMBERED.match(text, at):
+        return _numbered(number, text), number.end()
     if kind and kind in _REFUSED:
         raise re.error(f"\\{kind} is not supported", text, at)
     if not in_set and kind in _SPELLINGS:
         return _SPELLINGS[kind], at + 2
     return text[at : at + 2], at + 2
+
+
+def _numbered(number: re.Match[str], text: str) -> str:
+    """Return the translation of a character that is written as a number."""
+    code = int(number[1], 8) if number[1] else int(number[2], 16)
+    if code > sys.maxunicode:
+        raise re.error("Hexadecimal codepoint is too big", text, number.start())
+    return f"\\U{code:08x}"
 
 
 def _named_set(text: str, at: int, *, in_set: bool) -> tuple[str, int]:

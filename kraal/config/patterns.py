@@ -7,10 +7,6 @@ expressions in configs and requests are checked and matched here:
 - An expression has at most 10,000 characters, and its counted repetitions have at most 1,000 when expanded.
 - The package `regex` matches it, lets other threads run, and stops after 0.5 s of CPU time. The syntax is that of
   Python's `re`, which checks it first; `kraal.config.java_regex` translates from Java's.
-
-librdkafka matches `topics.regex` of sinks with the C library. This is fast, but must be protected from expanding
-repetitions (1 GB for `((a{1,255}){1,255})`), from repeating expressions that match the empty text (`(a?){1,100}`), for
-which it tries all combinations at compile time, and from back-references, for which it tries them at match time.
 """
 
 from __future__ import annotations
@@ -27,15 +23,12 @@ LONGEST: Final = 10_000
 """Maximum length of an expression; compiling a longer one takes Python seconds."""
 MOST_REPEATED: Final = 1_000
 """Maximum number of characters and sets in all counted repetitions of an expression when expanded."""
-MOST_EMPTY: Final = 5
-"""Maximum number of repetitions that can match the empty text, in an expression for the C library."""
 LONGEST_TEXT: Final = 10_000
 """Maximum length of a text to match; topic names have up to 249 characters."""
 LIMIT_S: Final = 0.5
 
 _QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]*)(,?)([0-9]*)\}")
 _SET: Final = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
-_C_SET: Final = re.compile(r"\[\^?\]?(?:\[([:.=]).*?\1\]|[^\]])*\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +71,7 @@ def why_refused(text: str) -> str | None:
     """Return why a text is not a valid or allowed expression in Python's syntax; None if it is."""
     if (reason := _why_not_python(text)) is not None:
         return reason
-    if (repeated := _weighed(text, c_library=False).repeated) > MOST_REPEATED:
+    if (repeated := _weighed(text).repeated) > MOST_REPEATED:
         return _too_much(repeated)
     try:
         regex.compile(text, _flags())
@@ -87,18 +80,6 @@ def why_refused(text: str) -> str | None:
     except RecursionError:
         return "it is nested too deeply"
     return None
-
-
-def why_refused_for_group(text: str) -> str | None:
-    """Return why a text is invalid as `topics.regex` of a sink, also in the C library's syntax; None if it is valid."""
-    if (reason := _why_not_python(text)) is not None:
-        return reason
-    weight = _weighed(text, c_library=True)
-    if weight.repeated > MOST_REPEATED:
-        return _too_much(weight.repeated)
-    if weight.empty > MOST_EMPTY:
-        return f"it repeats {weight.empty} times what may be empty, and {MOST_EMPTY} times at most is allowed"
-    return "references to groups are not supported" if weight.refers else None
 
 
 def _why_not_python(text: str) -> str | None:
@@ -128,52 +109,29 @@ class _Weight:
 
     size: int = 0
     repeated: int = 0
-    empty: int = 0
-    nullable: bool = True
-    """Whether the expression can match the empty text."""
-    or_nullable: bool = False
-    """Whether an earlier alternative can match the empty text."""
-    refers: bool = False
 
-    def times(self, count: int, *, optional: bool) -> _Weight:
+    def times(self, count: int) -> _Weight:
         """Return the weight of `count` repetitions."""
         size = self.size * count
-        return _Weight(
-            size=size,
-            repeated=size if count > 1 else self.repeated,
-            empty=(self.empty + self.nullable) * count,
-            nullable=self.nullable or optional,
-            refers=self.refers,
-        )
+        return _Weight(size, size if count > 1 else self.repeated)
 
     def then(self, other: _Weight) -> None:
         """Add the weight of the next part."""
         self.size += other.size
         self.repeated += other.repeated
-        self.empty += other.empty
-        self.nullable = self.nullable and other.nullable
-        self.refers = self.refers or other.refers
-
-    def closed(self) -> _Weight:
-        """Return the weight of a closed group, which can be repeated."""
-        return _Weight(
-            self.size, self.repeated, self.empty, self.nullable or self.or_nullable, refers=self.refers
-        )
 
 
-def _weighed(text: str, *, c_library: bool) -> _Weight:
+def _weighed(text: str) -> _Weight:
     """Return an upper bound for the weight of an expression that Python can compile."""
     groups = [_Weight()]
     at = 0
     while at < len(text):
         letter = text[at]
-        part = _Weight(size=1, nullable=letter in "^$")
+        part = _Weight(size=1)
         if letter == "\\":
-            kind = text[at + 1 : at + 2]
-            part.nullable, part.refers = kind in "bBAZ<>`'", kind in "123456789"
             at += 2
         elif letter == "[":
-            found = (_C_SET if c_library else _SET).match(text, at)
+            found = _SET.match(text, at)
             at = len(text) if found is None else found.end()
         else:
             at += 1
@@ -182,20 +140,16 @@ def _weighed(text: str, *, c_library: bool) -> _Weight:
                 at += text.startswith("?", at)
                 continue
             if letter == "|":
-                groups[-1].or_nullable, groups[-1].nullable = groups[-1].closed().nullable, True
                 continue
             if letter == ")" and len(groups) > 1:
-                part = groups.pop().closed()
+                part = groups.pop()
         while found := _QUANTIFIER.match(text, at):
             least, comma, most = found.groups()
-            if least is None:
-                count = 2 if found[0] == "+" and part.nullable else 1  # the C library expands a+ to (aa*)
-            else:
-                count = int(most or least or 0) + (1 if comma and not most else 0)
-            part = part.times(max(1, count), optional=found[0] in "*?" or not int(least or 0))
+            count = 1 if least is None else int(most or least or 0) + (1 if comma and not most else 0)
+            part = part.times(max(1, count))
             at = found.end()
         groups[-1].then(part)
     while len(groups) > 1:
-        part = groups.pop().closed()
+        part = groups.pop()
         groups[-1].then(part)
     return groups[0]

@@ -32,10 +32,10 @@ from kraal.config.checks import (
     non_null,
     one_of,
     one_of_ignoring_case,
-    regex,
     rule,
     unless_null,
 )
+from kraal.config.java_regex import java_regex as regex
 from kraal.config.key import (
     REQUIRED,
     ConfigDef,

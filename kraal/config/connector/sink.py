@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kraal.config.checks import distinct_entries, regex
+from kraal.config.checks import distinct_entries
 from kraal.config.connector.keys import (
     ADMIN_OVERRIDE,
     COMMON,
@@ -14,10 +14,11 @@ from kraal.config.connector.keys import (
     ERRORS,
     PRODUCER_OVERRIDE,
 )
+from kraal.config.java_regex import compiled, java_regex
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
 from kraal.config.key_families import Family
-from kraal.config.patterns import why_refused_for_group
 from kraal.config.values import is_blank, java_text, split_list, trim
+from kraal.core.errors import PatternTooSlow
 
 TOPICS: Final = "topics"
 TOPICS_REGEX: Final = "topics.regex"
@@ -83,7 +84,7 @@ SINK: Final[ConfigDef] = CONNECTOR.merge(
             name=TOPICS_REGEX,
             type=ConfigType.STRING,
             default="",
-            validator=regex,
+            validator=java_regex,
             importance=Importance.HIGH,
             doc="Regular expression; topics whose whole name matches are read, including topics created later.",
             group=COMMON,
@@ -134,10 +135,8 @@ def check_topics(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
         errors.append(
             (TOPICS, _dead_letters(dlq, "included in the list of topics", TOPICS, java_text(listed)))
         )
-    if dlq and pattern is not None and not is_blank(pattern) and _matches(pattern, dlq):
-        errors.append(
-            (TOPICS_REGEX, _dead_letters(dlq, "matched by the regex for the topics", TOPICS_REGEX, pattern))
-        )
+    if dlq and pattern is not None and not is_blank(pattern):
+        errors += _check_pattern(pattern, dlq)
     return errors
 
 
@@ -145,19 +144,15 @@ def _dead_letters(topic: str, how: str, key: str, value: str) -> str:
     return f"The DLQ topic '{topic}' may not be {how} ('{key}={value}') consumed by the connector"
 
 
-def _matches(pattern: str, topic: str) -> bool:
-    """Match a whole name as the group's member will: in linear time, and without what only Perl's syntax has.
-
-    Python's own matching of `(a+)+b` can take for ever, and holds up the whole worker meanwhile.
-    """
-    if len(topic) > _LONGEST_TOPIC or why_refused_for_group(pattern) is not None:
-        return False
-    import pyarrow as pa  # noqa: PLC0415 - a third of a second that REST's start need not wait for
-    import pyarrow.compute as pc  # noqa: PLC0415
-
+def _check_pattern(pattern: str, dlq: str) -> list[tuple[str, str]]:
+    """Check that the topics of a pattern do not include the one of dead letters."""
+    if len(dlq) > _LONGEST_TOPIC:
+        return []
     try:
-        found = pc.match_substring_regex(pa.array([topic]), pattern=rf"\A(?:{pattern})\z")
-    except pa.ArrowInvalid:
-        return False
-    matched: bool = found[0].as_py()
-    return matched
+        if compiled(pattern).fullmatch(dlq) is None:
+            return []
+    except ValueError:
+        return []
+    except PatternTooSlow as exc:
+        return [(TOPICS_REGEX, str(exc))]
+    return [(TOPICS_REGEX, _dead_letters(dlq, "matched by the regex for the topics", TOPICS_REGEX, pattern))]

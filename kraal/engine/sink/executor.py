@@ -38,6 +38,7 @@ from kraal.engine.sink.plain import Plain
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import Bounds, Ranges, ends_of, next_ranges, offsets_of, start_of
 from kraal.engine.sink.record_batches import SinkRecords, settle_written
+from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
 from kraal.engine.sink.ways import (
     GetSpark,
@@ -147,6 +148,8 @@ class SinkExecutor:
         dead = None if self._records is None else self._records.dead
         if dead is not None and not dead.ready:
             return self._context.launch(dead.prepare)
+        if member.pattern is not None and member.pattern.is_due:
+            return self._context.launch(member.find_topics)
         if not member.changed and time.monotonic() >= self._look_s:
             return self._context.launch(self._look_again)
         if not member.changed and not self._backlog:
@@ -386,10 +389,8 @@ def _joined(context: ExecutorContext, spec: TaskSpec, settings: Mapping[str, str
     """Return a member that joins the connector's group."""
     config = spec.connector_config
     topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
+    consumer = client_options.consumer_settings(context.worker, config)
+    pattern = TopicPattern(config.get("topics.regex", ""), str(settings["group.id"]), consumer)
     return Member(
-        settings,
-        topics,
-        None if topics else config.get("topics.regex", ""),
-        partial(context.leave, client_options.consumer_settings(context.worker, config)),
-        spec.assigned,
+        settings, topics, None if topics else pattern, partial(context.leave, consumer), spec.assigned
     )

@@ -17,12 +17,10 @@ from typing import Any, Protocol
 
 import confluent_kafka as ck
 
-from kraal.config.patterns import why_refused_for_group
-from kraal.config.values import invalid
-from kraal.core.errors import BadRequest
 from kraal.core.kafka_errors import NOT_AUTHENTICATED
 from kraal.engine.sink.member_record import Record, record_of
 from kraal.engine.sink.ranges import Bounds
+from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.plugins.api import RetriableError, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -79,26 +77,23 @@ class MemberFailed(Exception):
 class Member:
     """One group member.
 
-    One thread at a time, except that `poll` and `pause` may be called while another thread is in `committed`, `bounds`
-    or `start`.
+    One thread at a time, except that `poll` and `pause` may be called while another thread is in `committed`, `bounds`,
+    `start` or `find_topics`.
     """
 
     def __init__(
         self,
         config: Mapping[str, str | int | bool],
         topics: Sequence[str],
-        pattern: str | None,
+        pattern: TopicPattern | None,
         leave: Callable[[str, str], None],
         report_partitions: Callable[[int], None] = _ignore,
     ) -> None:
-        """Join the group in the background, for `topics` or those that match `pattern`.
+        """Join the group in the background, for `topics`, or once `find_topics` has some that match `pattern`.
 
         `leave(group, member id)` removes this member from the group over another connection.
-        `report_partitions` is called with the number of partitions whenever it changes. Raises BadRequest for a
-        pattern that librdkafka should not get.
+        `report_partitions` is called with the number of partitions whenever it changes.
         """
-        if pattern is not None and (reason := why_refused_for_group(pattern)) is not None:
-            raise BadRequest(invalid("topics.regex", pattern, f"Invalid regex: {reason}"))
         self.group = str(config["group.id"])
         self._leave = leave
         self._report_partitions = report_partitions
@@ -125,17 +120,39 @@ class Member:
         self._logged: set[int] = set()
         """Codes of errors already logged: while brokers are away, librdkafka repeats them several times a second."""
         self._consumer: Any = ck.Consumer(settings, logger=log)
-        # Java matches the whole name, librdkafka any part of it.
-        wanted = [f"^({pattern})$"] if pattern is not None else list(topics)
-        self._consumer.subscribe(
-            wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        self.pattern = pattern
+        self._topics = tuple(topics)
+        self._subscribed: tuple[str, ...] = ()
+        self._subscribe()
+
+    def find_topics(self) -> None:
+        """Find the topics that match the pattern; the next `poll` subscribes to them. Blocks. Raises RetriableError."""
+        if self.pattern is None:
+            return
+        try:
+            known = self._consumer.list_topics(timeout=_TIMEOUT_S).topics
+        except ck.KafkaException as error:
+            raise _as_error(error) from error
+        self._topics = self.pattern.matching(known)
+
+    def _subscribe(self) -> None:
+        """Subscribe to the topics, if they have changed."""
+        if (topics := self._topics) == self._subscribed:
+            return
+        self._subscribed = topics
+        if topics:
+            self._consumer.subscribe(
+                list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
+        else:
+            self._consumer.unsubscribe()
 
     def poll(self, limit: int) -> list[Record]:
         """Serve the group and return at most `limit` records that are fetched already. Does not wait.
 
         Raises MemberFailed for permanent errors.
         """
+        self._subscribe()
         records: list[Record] = []
         found, self._waited = self._waited, []
         found += self._consumer.consume(limit - len(found), 0) if limit > len(found) else []
@@ -203,7 +220,8 @@ class Member:
         if not self.assigned:
             return {}
         try:
-            found = self._consumer.committed(self._parts(), timeout=_TIMEOUT_S)
+            parts = [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
+            found = self._consumer.committed(parts, timeout=_TIMEOUT_S)
         except ck.KafkaException as error:
             raise _as_error(error) from error
         for part in found:
@@ -304,7 +322,7 @@ class Member:
 
     def _id(self) -> str:
         """Return the member's id; waits briefly for an id that the broker is about to assign."""
-        until_s = time.monotonic() + _ID_S
+        until_s = time.monotonic() + (_ID_S if self._subscribed else 0)
         while not (member_id := self._consumer.memberid()) and time.monotonic() < until_s:
             time.sleep(_LOOK_S)
         return member_id or ""
@@ -318,9 +336,6 @@ class Member:
         self._waited = [message for message in self._waited if message.error() is not None]
         self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
         self._paused = paused
-
-    def _parts(self) -> list[Any]:
-        return [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
 
     def _on_assign(self, consumer: Any, parts: Sequence[Any]) -> None:
         with self._lock:

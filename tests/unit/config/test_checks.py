@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.checks import regex
+from kraal.plugins.api import regex
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import pickle
 import re
 import threading
@@ -12,15 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kraal.config.checks import regex
 from kraal.config.connector.topic_creation import read_rules
 from kraal.config.java_regex import compiled, java_regex, why_refused
-from kraal.config.patterns import LONGEST_TEXT, why_refused_for_group
+from kraal.config.patterns import LONGEST_TEXT
 from kraal.config.providers import EnvVarConfigProvider
 from kraal.connectors.mirror.config import MIRROR
 from kraal.connectors.mirror.topics import choice_of
-from kraal.core.errors import BadRequest, PatternTooSlow
-from kraal.engine.sink.group_member import Member
+from kraal.core.errors import PatternTooSlow
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
 from kraal.transforms.predicates.topic_name_matches import TopicNameMatches
@@ -132,8 +129,6 @@ def test_patterns_and_what_transforms_remember_can_be_pickled() -> None:
 def test_expressions_have_limits(text: str, reason: str) -> None:
     for found in (
         why_refused(text),
-        why_refused_for_group(text),
-        regex("k", text),
         java_regex("k", text),
     ):
         assert found is not None
@@ -147,51 +142,6 @@ def test_expressions_have_limits(text: str, reason: str) -> None:
 )
 def test_patterns_that_users_write_are_allowed(text: str) -> None:
     assert why_refused(text) is None
-    assert why_refused_for_group(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("(a?){1,100}", "it repeats 100 times what may be empty, and 5 times at most is allowed"),
-        ("(a?(b?(c?(d?(e?(f?)?)?)?)?)?)?", "it repeats 6 times what may be empty"),
-        ("(((((a*)+)+)+)+)+", "it repeats 62 times what may be empty"),
-        (r"[\](a?){1,100}]", "it repeats 100 times what may be empty"),
-        (r"(.*)(.*)\1\2", "references to groups are not supported"),
-    ],
-)
-def test_librdkafka_gets_no_catastrophic_expression(text: str, reason: str) -> None:
-    found = why_refused_for_group(text)
-    assert found is not None
-    assert found.startswith(reason)
-    with pytest.raises(
-        BadRequest, match=r"^Invalid value .* for configuration topics\.regex: Invalid regex: "
-    ):
-        Member({}, [], text, lambda *_: None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(a{1,10}){1,100}",
-        "(((((a*)*)*)*)*)*",
-        "(a?(b?(c?(d?(e?)?)?)?)?)?",
-        "((a*)+)*",
-        "(a?){5}",
-        ".*?x.*?y.*?",
-        "(a|aa)+X",
-        r"[\](a?){1,5}]",
-        "x" * 9_000 + "a?" * 500,
-    ],
-)
-def test_the_c_library_is_quick_with_what_it_may_get(text: str) -> None:
-    assert why_refused_for_group(text) is None
-    library, made = ctypes.CDLL(None), ctypes.create_string_buffer(512)
-    began = time.thread_time()
-    assert library.regcomp(made, f"^({text})$".encode(), 1) == 0
-    library.regexec(made, b"a" * 249, 0, None, 0)
-    library.regfree(made)
-    assert time.thread_time() - began < 2.0
 
 
 # -- the same as before --------------------------------------------------------------------------------------
@@ -210,6 +160,29 @@ def test_the_engine_finds_what_python_finds(text: str, topic: str) -> None:
         assert (found is None) == (expected is None)
         if found and expected:
             assert found.groups() == expected.groups()
+
+
+@pytest.mark.parametrize(
+    ("text", "match", "other"),
+    [
+        (r"\d+", "12", "a"),
+        (r"[\d]{2}", "12", "1"),
+        (r"a\x2Eb", "a.b", "axb"),
+        (r"\0101\x{62}", "Ab", "ab"),
+        (r"[\0101\x{62}]+", "bA", "01"),
+        ("(?:a|b)", "a", "c"),
+        ("(?i)abc", "ABC", "x"),
+        ("(?!_).*", "ab", "_a"),
+        (r"\Qa.b\E", "a.b", "axb"),
+        (r"\p{Alpha}+", "ab", "1"),
+        (r"(?<n>a|b)\k<n>", "bb", "ab"),
+        ("a++b", "aab", "a"),
+        (r"\Aab\z", "ab", "abc"),
+    ],
+)
+def test_expressions_in_javas_syntax_match_as_in_java(text: str, match: str, other: str) -> None:
+    assert compiled(text).fullmatch(match)
+    assert not compiled(text).fullmatch(other)
 
 
 @pytest.mark.parametrize("text", ["a{e<=1}", "a{i}", "{a}", "a{", "x{,}", "[{]"])

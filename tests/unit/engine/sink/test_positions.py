@@ -30,6 +30,7 @@ class Member:
 
     polled_s = 0.0
     takes = True
+    pattern: Any = None
 
     def __init__(self) -> None:
         self.assigned = frozenset({A, B})
@@ -37,6 +38,7 @@ class Member:
         self.release: Any = None
         self.ends = {A: 100, B: 200}
         self.fetched: list[Record] = []
+        self.finds = 0
         self.started: list[Mapping[TopicPartition, int]] = []
 
     def committed(self) -> dict[TopicPartition, int | None]:
@@ -51,6 +53,10 @@ class Member:
         """Take the positions."""
         self.started.append(dict(positions))
         self.changed = False
+
+    def find_topics(self) -> None:
+        """Count the calls."""
+        self.finds += 1
 
     def known_ends(self) -> dict[TopicPartition, int]:
         """Return nothing."""
@@ -154,3 +160,12 @@ def test_partitions_that_brokers_know_are_not_looked_up_again(
     latest.poll()
     monkeypatch.setattr(latest.member, "bounds", None)
     latest.poll()
+
+
+def test_due_topics_of_a_pattern_are_found_before_records_are_read(latest: Bench) -> None:
+    latest.member.pattern = SimpleNamespace(is_due=True)
+    latest.poll()
+    assert (latest.member.finds, latest.member.started) == (1, [])
+    latest.member.pattern.is_due = False
+    latest.poll()
+    assert (latest.member.finds, latest.member.started) == (1, [{A: 100, B: 200}])

@@ -1,0 +1,77 @@
+"""The topics of a sink with `topics.regex`: names are matched here, and the group member subscribes to names.
+
+Source: KafkaConsumer.subscribe(Pattern), ConsumerCoordinator.updatePatternSubscription, Topic.isInternal (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+
+from kraal.config.java_regex import compiled
+from kraal.config.values import invalid
+from kraal.core.errors import BadRequest
+
+log = logging.getLogger(__name__)
+
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kafka's own topics: a sink that read its own commits would commit for ever."""
+_INTERVAL_S = 5.0
+
+
+class TopicPattern:
+    """The pattern of one task, and when to match the topics again."""
+
+    def __init__(self, text: str, group: str, settings: Mapping[str, str]) -> None:
+        """Compile the pattern, as Java reads it. Raises BadRequest.
+
+        Args:
+            text: the value of `topics.regex`.
+            group: the consumer group, for log lines.
+            settings: the consumer's, with Connect's names. `exclude.internal.topics` decides about Kafka's own topics;
+                `metadata.max.age.ms` is the interval, 5 s unless it is set (Java: 5 min).
+        """
+        try:
+            self._pattern = compiled(text)
+        except ValueError as exc:
+            raise BadRequest(invalid("topics.regex", text, f"Invalid regex: {exc}")) from exc
+        self._group = group
+        self._excluded = _INTERNAL if _excludes_internal(settings) else frozenset()
+        self._interval_s = _interval_s(settings)
+        self._due_s = 0.0
+        self._names: tuple[str, ...] | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to match the topics of the cluster again."""
+        return time.monotonic() >= self._due_s
+
+    def matching(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the topics that match, sorted, which are due again after the interval. Raises PatternTooSlow."""
+        self._due_s = time.monotonic() + self._interval_s
+        matches = self._pattern.fullmatch
+        topics = tuple(sorted(name for name in names if name not in self._excluded and matches(name)))
+        if topics != self._names:
+            self._names = topics
+            if topics:
+                log.info(
+                    "%s: Subscribing to the topics that match topics.regex: %s",
+                    self._group,
+                    ", ".join(topics),
+                )
+            else:
+                log.warning(
+                    "%s: Reading nothing, because no topic matches topics.regex='%s'; matching again every %g s",
+                    *(self._group, self._pattern.text, self._interval_s),
+                )  # fmt: skip
+        return topics
+
+
+def _excludes_internal(settings: Mapping[str, str]) -> bool:
+    return settings.get("exclude.internal.topics", "true").strip().lower() != "false"
+
+
+def _interval_s(settings: Mapping[str, str]) -> float:
+    age_ms = settings.get("metadata.max.age.ms")
+    return _INTERVAL_S if age_ms is None else max(1, int(age_ms)) / 1000

@@ -1,0 +1,77 @@
+"""The topics that a group member subscribes to."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+
+from kraal.engine.sink.group_member import Member
+from kraal.engine.sink.topic_pattern import TopicPattern
+from kraal.plugins.api import RetriableError
+
+
+class Consumer:
+    """A client of librdkafka that has no records."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, None] = {"__consumer_offsets": None}
+        self.subscriptions: list[list[str]] = []
+
+    def list_topics(self, timeout: float) -> Any:
+        assert timeout > 0
+        if not self.topics:
+            raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TRANSPORT))
+        return SimpleNamespace(topics=self.topics)
+
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        assert callbacks.keys() == {"on_assign", "on_revoke", "on_lost"}
+        self.subscriptions.append(topics)
+
+    def unsubscribe(self) -> None:
+        self.subscriptions.append([])
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        del count, timeout
+        return []
+
+
+@pytest.fixture
+def consumer(monkeypatch: pytest.MonkeyPatch) -> Consumer:
+    made = Consumer()
+    monkeypatch.setattr(ck, "Consumer", lambda *_, **__: made)
+    return made
+
+
+def member(*topics: str, pattern: str | None = None) -> Member:
+    made = None if pattern is None else TopicPattern(pattern, "g", {})
+    return Member({"group.id": "g"}, topics, made, lambda *_: None)
+
+
+def test_topics_of_a_list_are_subscribed_to_at_once(consumer: Consumer) -> None:
+    member("b", "a").poll(1)
+    assert consumer.subscriptions == [["b", "a"]]
+
+
+def test_topics_of_a_pattern_are_subscribed_to_by_name_whenever_they_change(consumer: Consumer) -> None:
+    made = member(pattern=r"\w+")
+    for name in (None, "a", "b", "b"):
+        consumer.topics |= {} if name is None else {name: None}
+        made.find_topics()
+        made.poll(1)
+    assert consumer.subscriptions == [["a"], ["a", "b"]]
+    del consumer.topics["a"], consumer.topics["b"]
+    made.find_topics()
+    made.poll(1)
+    assert consumer.subscriptions[2:] == [[]], "internal topics do not match"
+
+
+def test_topics_that_no_broker_lists_are_listed_again(consumer: Consumer) -> None:
+    consumer.topics.clear()
+    made = member(pattern=".*")
+    with pytest.raises(RetriableError):
+        made.find_topics()
+    assert made.pattern is not None
+    assert made.pattern.is_due
