@@ -14,6 +14,7 @@ from kraal.config.clients.java import java_options
 from kraal.config.clients.keys import Client
 from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, layered
 from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
+from kraal.config.clients.offset_reset import OffsetReset, read_offset_reset
 from kraal.core.ids import TaskId
 
 log = logging.getLogger(__name__)
@@ -153,9 +154,10 @@ def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
     return options
 
 
-def reset_policy(worker: Mapping[str, str], connector: Mapping[str, str]) -> str:
-    """Return `earliest`, `latest` or `none`. Connect's default is earliest."""
-    return layered(worker, connector, "consumer").get("auto.offset.reset", "earliest").lower()
+def offset_reset(worker: Mapping[str, str], connector: Mapping[str, str]) -> OffsetReset:
+    """Return where a connector's consumers start; Connect's default is `earliest`. Raises ConfigInvalid."""
+    text = layered(worker, connector, "consumer").get("auto.offset.reset", "earliest")
+    return read_offset_reset(_named(worker, connector, "consumer")("auto.offset.reset"), text)
 
 
 def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, Literal
 
+from kraal.config.clients.offset_reset import offset_reset
 from kraal.config.clients.texts import client_texts, why_nothing
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import parse_value
@@ -167,6 +168,8 @@ value.deserializer CLASS HIGH C REQUIRED
 value.serializer CLASS HIGH P REQUIRED
 """
 
+_VALIDATORS: Final = {"auto.offset.reset": offset_reset}
+
 
 @cache
 def client_def(client: Client) -> ConfigDef:
@@ -184,6 +187,7 @@ def client_def(client: Client) -> ConfigDef:
             doc=texts[name],
             source=f"{client.capitalize()}Config",
             no_effect=why_nothing(letter, name),
+            validator=_VALIDATORS.get(name),
         )
         for name, kind, importance, owners, text in rows
         if letter in owners

@@ -84,7 +84,7 @@ _SAME: Final = frozenset(
 )  # fmt: skip
 """Texts that both know under one name."""
 
-_IN_LOWER_CASE: Final = frozenset({"auto.offset.reset", "isolation.level", "metadata.recovery.strategy"})
+_IN_LOWER_CASE: Final = frozenset({"isolation.level", "metadata.recovery.strategy"})
 
 _SECURITY: Final = frozenset(
     {

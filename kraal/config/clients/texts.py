@@ -16,7 +16,7 @@ sync (all).
 allow.auto.create.topics Whether the broker may create a topic that the client asks for.
 auto.commit.interval.ms Interval of the consumer's automatic commits, in milliseconds.
 auto.offset.reset Where to start if a partition has no committed offset, or its offset no longer exists: earliest, \
-latest, or none, which fails.
+latest, by_duration:PT1H (the records of the last hour; any ISO-8601 duration), or none, which fails.
 batch.size Maximum size of a batch of records for one partition, in bytes.
 bootstrap.controllers Addresses HOST:PORT of controllers to connect to instead of brokers.
 bootstrap.servers Addresses HOST:PORT of brokers for the initial connection; default: the worker's.

@@ -7,6 +7,7 @@ the broker, so an idle task costs almost nothing and still learns of new records
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
@@ -63,22 +64,25 @@ class SourceClient:
         highs = self._offsets(partitions, _LATEST)
         return {place: Bounds(low, highs[place]) for place, low in lows.items() if place in highs}
 
+    def first_since(self, partition: TopicPartition, age_ms: int) -> int | None:
+        """Return the offset of the first record that is at most this old; None if there is none.
+
+        Raises RetriableError, MirrorRefused.
+        """
+        since_ms = max(0, int(time.time() * 1000) - age_ms)
+        place = ck.TopicPartition(partition.topic, partition.partition, since_ms)
+        try:
+            (found,) = self._connected().offsets_for_times([place], timeout=_TIMEOUT_S)
+        except ck.KafkaException as exc:
+            raise _refusal(exc) from exc
+        if found.error is not None:
+            raise _refusal(ck.KafkaException(found.error))
+        offset: int = found.offset
+        return offset if offset >= 0 else None
+
     def watch(self, positions: Mapping[TopicPartition, int]) -> None:
         """Watch for records at these positions."""
-        if self._consumer is None:
-            self._consumer = ck.Consumer(
-                {
-                    "group.id": "kraal-mirror",  # never joined; librdkafka requires one
-                    **self._options,
-                    "enable.auto.commit": False,
-                    "enable.auto.offset.store": False,
-                    "auto.offset.reset": "error",
-                    "queued.min.messages": 1,
-                    "fetch.message.max.bytes": 1024,
-                },
-                logger=log,
-            )
-        self._consumer.assign(
+        self._connected().assign(
             [ck.TopicPartition(each.topic, each.partition, offset) for each, offset in positions.items()]
         )
 
@@ -100,6 +104,22 @@ class SourceClient:
         consumer, self._consumer, self._admin = self._consumer, None, None
         if consumer is not None:
             consumer.close()
+
+    def _connected(self) -> Any:
+        if self._consumer is None:
+            self._consumer = ck.Consumer(
+                {
+                    "group.id": "kraal-mirror",  # never joined; librdkafka requires one
+                    **self._options,
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "auto.offset.reset": "error",
+                    "queued.min.messages": 1,
+                    "fetch.message.max.bytes": 1024,
+                },
+                logger=log,
+            )
+        return self._consumer
 
     def _offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         if self._admin is None:

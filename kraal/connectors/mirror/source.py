@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from kraal import __version__
+from kraal.config.clients.offset_reset import read_offset_reset
 from kraal.connectors.mirror.clients import MirrorRefused, SourceClient
 from kraal.connectors.mirror.clusters import Clusters
 from kraal.connectors.mirror.config import (
@@ -107,6 +108,9 @@ class MirrorSourceTask(SourceTask):
         self._name = f"{context.connector}-{context.task}"
         self._most = context.max_records
         self._settings = source_consumer(config)
+        self._reset = read_offset_reset(
+            "source.consumer.auto.offset.reset", self._settings["auto.offset.reset"]
+        )
         self._partitions = assigned_of(config.get(ASSIGNED, ""))
         alias = self._naming.alias
         self._stored = {
@@ -140,7 +144,7 @@ class MirrorSourceTask(SourceTask):
             place: next_offset(offsets.get(source_partition(alias, place))) for place in self._partitions
         }
         self._positions = {p: at for p, at in self._positions.items() if self._stored[p] is None}
-        self._locate(client.bounds(self._partitions))
+        self._locate(client, client.bounds(self._partitions))
         starts = dict(self._positions)
         if not starts:
             raise RetriableError("the source has none of the task's partitions")
@@ -180,7 +184,7 @@ class MirrorSourceTask(SourceTask):
         if client is None:
             return None
         bounds = client.bounds(self._partitions)
-        self._locate(bounds)
+        self._locate(client, bounds)
         self._found = next_ranges(self._positions, bounds, most=self._most)
         if not self._found:
             client.watch({place: self._positions[place] for place in bounds})
@@ -199,12 +203,12 @@ class MirrorSourceTask(SourceTask):
             tracking=self._tracking,
         )
 
-    def _locate(self, bounds: Mapping[TopicPartition, Bounds]) -> None:
+    def _locate(self, client: SourceClient, bounds: Mapping[TopicPartition, Bounds]) -> None:
         """Determine the position in each existing partition. Raises OffsetOutOfRange."""
         self._note_absent({place for place in self._partitions if place not in bounds})
         for place, known in bounds.items():
             at = self._positions.get(place, self._stored[place])
-            start = start_of(place, at, known, self._settings["auto.offset.reset"].lower())
+            start = start_of(place, at, known, self._reset, client.first_since)
             if start.gap is not None:
                 log.warning("%s: %s", self._name, start.gap)
             self._positions[place] = start.offset
@@ -232,7 +236,7 @@ class MirrorSourceTask(SourceTask):
         options: Callable[[Mapping[str, str], str], dict[str, str]],
     ) -> dict[str, str]:
         """Return the options of Spark's reader, including the starting offsets."""
-        lost = self._settings["auto.offset.reset"].lower() == "none"
+        lost = self._reset.policy == "none"
         return {
             **options(self._settings, f"kraal-mirror-{self._name}"),
             "assign": partitions_json(starts),

@@ -81,9 +81,9 @@ class SinkExecutor:
         self._class = task_class
         self._version = version
         self._context, self._group = context, group
-        self._policy = client_options.reset_policy(context.worker, spec.connector_config)
+        self._reset = client_options.offset_reset(context.worker, spec.connector_config)
         options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
-        self._reader = RangeReader(options, loses=self._policy != "none")
+        self._reader = RangeReader(options, loses=self._reset.policy != "none")
         self._task: SinkTask | None = None
         self._member: Member | None = None
         self._records: SinkRecords | None = None
@@ -215,13 +215,13 @@ class SinkExecutor:
             return
         committed = member.committed()
         bounds = member.bounds(sorted(committed))
-        # Before the first commit, `latest` would pass over records that have come since.
-        kept = self._positions if self._policy == "latest" else {}
+        # Before the first commit, `latest` would pass over records that have come since; `earliest` would not.
+        kept = self._positions if self._reset.policy in {"latest", "by_duration"} else {}
         positions: dict[TopicPartition, int] = {}
         for partition, offset in committed.items():
             if partition in bounds:
                 known = kept.get(partition) if offset is None else offset
-                positions[partition] = self._start(partition, known, bounds[partition])
+                positions[partition] = self._start(member, partition, known, bounds[partition])
         if self._is_lost():
             return
         self._look_s = math.inf if len(positions) == len(committed) else time.monotonic() + LOOK_S
@@ -251,8 +251,8 @@ class SinkExecutor:
             task.open(positions.keys())
         self._positions = positions
 
-    def _start(self, place: TopicPartition, offset: int | None, bounds: Bounds) -> int:
-        start = start_of(place, offset, bounds, self._policy)
+    def _start(self, member: Member, place: TopicPartition, offset: int | None, bounds: Bounds) -> int:
+        start = start_of(place, offset, bounds, self._reset, member.first_since)
         if start.gap is not None:
             log.warning("%s: %s", self._spec.task, start.gap)
         return start.offset
@@ -270,7 +270,7 @@ class SinkExecutor:
         bounds = member.bounds(sorted(self._positions))
         self._behind.found(bounds)
         for place, known in bounds.items():
-            self._positions[place] = self._start(place, self._positions[place], known)
+            self._positions[place] = self._start(member, place, self._positions[place], known)
         ranges = next_ranges(
             self._positions, bounds, record_bytes=self._sizes.record_bytes, most=self._sizes.most
         )

@@ -17,15 +17,13 @@ from typing import Any, Protocol
 
 import confluent_kafka as ck
 
-from kraal.core.kafka_errors import NOT_AUTHENTICATED
+from kraal.engine.sink.broker_queries import FATAL, TIMEOUT_S, BrokerQueries, MemberFailed, as_error
 from kraal.engine.sink.member_record import Record, record_of
-from kraal.engine.sink.ranges import Bounds
 from kraal.engine.sink.topic_pattern import TopicPattern
-from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.plugins.api import TopicPartition
 
 log = logging.getLogger(__name__)
 
-_TIMEOUT_S = 10.0
 _ID_S = 0.5
 _LOOK_S = 0.005
 _MANY = 500
@@ -40,18 +38,6 @@ _GONE = frozenset(
         ck.KafkaError.FENCED_INSTANCE_ID,
         ck.KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's local errors are spelled with it
     }
-)
-_FATAL = NOT_AUTHENTICATED | {
-    ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
-    ck.KafkaError.TOPIC_EXCEPTION,
-    ck.KafkaError.INCONSISTENT_GROUP_PROTOCOL,
-    ck.KafkaError._FATAL,  # noqa: SLF001 - as above
-}
-
-
-_MISSING = frozenset(
-    {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - as above
 )
 
 
@@ -70,11 +56,7 @@ def _at_once(*, lost: bool) -> None:
     del lost
 
 
-class MemberFailed(Exception):
-    """The group or the broker rejects this member permanently."""
-
-
-class Member:
+class Member(BrokerQueries):
     """One group member.
 
     One thread at a time, except that `poll` and `pause` may be called while another thread is in `committed`, `bounds`,
@@ -94,11 +76,9 @@ class Member:
         `leave(group, member id)` removes this member from the group over another connection.
         `report_partitions` is called with the number of partitions whenever it changes.
         """
-        self.group = str(config["group.id"])
         self._leave = leave
         self._report_partitions = report_partitions
         self._joined = False
-        self.assigned: frozenset[TopicPartition] = frozenset()
         self.changed = False
         """The assignment is new: positions must be determined and passed to `start`."""
         self.release: Release = _at_once
@@ -119,7 +99,7 @@ class Member:
         self._fatal: str | None = None
         self._logged: set[int] = set()
         """Codes of errors already logged: while brokers are away, librdkafka repeats them several times a second."""
-        self._consumer: Any = ck.Consumer(settings, logger=log)
+        super().__init__(str(config["group.id"]), ck.Consumer(settings, logger=log))
         self.pattern = pattern
         self._topics = tuple(topics)
         self._subscribed: tuple[str, ...] = ()
@@ -127,13 +107,8 @@ class Member:
 
     def find_topics(self) -> None:
         """Find the topics that match the pattern; the next `poll` subscribes to them. Blocks. Raises RetriableError."""
-        if self.pattern is None:
-            return
-        try:
-            known = self._consumer.list_topics(timeout=_TIMEOUT_S).topics
-        except ck.KafkaException as error:
-            raise _as_error(error) from error
-        self._topics = self.pattern.matching(known)
+        if self.pattern is not None:
+            self._topics = self.pattern.matching(self.topics())
 
     def _subscribe(self) -> None:
         """Subscribe to the topics, if they have changed."""
@@ -173,7 +148,7 @@ class Member:
                     self.group,
                     error.str(),
                 )
-            elif error.code() in _FATAL or error.fatal():
+            elif error.code() in FATAL or error.fatal():
                 self._fatal = error.str()
         self.polled_s = time.monotonic()
         if self._fatal is not None:
@@ -221,42 +196,13 @@ class Member:
             return {}
         try:
             parts = [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
-            found = self._consumer.committed(parts, timeout=_TIMEOUT_S)
+            found = self._consumer.committed(parts, timeout=TIMEOUT_S)
         except ck.KafkaException as error:
-            raise _as_error(error) from error
+            raise as_error(error) from error
         for part in found:
             if part.error is not None:
-                raise _as_error(ck.KafkaException(part.error))
+                raise as_error(ck.KafkaException(part.error))
         return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in found}
-
-    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Return each partition's offset range; missing partitions are left out. Blocks. Raises RetriableError."""
-        found: dict[TopicPartition, Bounds] = {}
-        for partition in partitions:
-            try:
-                low, high = self._consumer.get_watermark_offsets(
-                    ck.TopicPartition(partition.topic, partition.partition), timeout=_TIMEOUT_S
-                )
-            except ck.KafkaException as error:
-                code = error.args[0].code()
-                if code in _MISSING:
-                    log.warning("%s: %s no longer exists", self.group, partition)
-                    continue
-                raise _as_error(error) from error
-            found[partition] = Bounds(low, high)
-        return found
-
-    def known_ends(self) -> dict[TopicPartition, int]:
-        """Return the ends of the assigned partitions that fetches have told; asks no broker.
-
-        Blocks while another thread is in a callback of the client.
-        """
-        found: dict[TopicPartition, int] = {}
-        for place in self.assigned:
-            part = ck.TopicPartition(place.topic, place.partition)
-            with contextlib.suppress(ck.KafkaException, RuntimeError):  # unknown; closed meanwhile
-                found[place] = self._consumer.get_watermark_offsets(part, cached=True)[1]
-        return {place: end for place, end in found.items() if end >= 0}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit. Partitions no longer owned are left out and logged. Blocks. Raises RetriableError."""
@@ -278,10 +224,10 @@ class Member:
                 )
                 self.changed = True
                 return
-            raise _as_error(error) from error
+            raise as_error(error) from error
         for part in done or ():
             if part.error is not None:
-                raise _as_error(ck.KafkaException(part.error))
+                raise as_error(ck.KafkaException(part.error))
 
     def close(self) -> None:
         """Leave the group, also in the middle of a join. Blocks.
@@ -368,16 +314,8 @@ class Member:
         self._report_partitions(0)
 
     def _error(self, error: Any) -> None:
-        if error.code() in _FATAL or error.fatal():
+        if error.code() in FATAL or error.fatal():
             self._fatal = error.str()
         elif error.code() not in self._logged:
             self._logged.add(error.code())
             log.info("%s: %s", self.group, error.str())
-
-
-def _as_error(error: Any) -> Exception:
-    """Return the exception for a client's error: retriable or not."""
-    cause = error.args[0]
-    if cause.code() in _FATAL or cause.fatal():
-        return MemberFailed(cause.str())
-    return RetriableError(cause.str())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kraal.config.clients.offset_reset import OffsetReset
 from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.plugins.api import TopicPartition
@@ -38,7 +39,17 @@ class Start:
     gap: str | None = None
 
 
-def start_of(partition: TopicPartition, committed: int | None, bounds: Bounds, policy: str) -> Start:
+FirstSince = Callable[[TopicPartition, int], int | None]
+"""Returns the offset of the first record of a partition of at most an age in milliseconds; None: there is none."""
+
+
+def start_of(
+    partition: TopicPartition,
+    committed: int | None,
+    bounds: Bounds,
+    reset: OffsetReset,
+    first_since: FirstSince,
+) -> Start:
     """Determine the start offset. Raises OffsetOutOfRange if there is no valid offset and the policy is `none`.
 
     Source: consumer's `auto.offset.reset`; KafkaConsumer treats missing and out-of-range offsets alike.
@@ -46,12 +57,14 @@ def start_of(partition: TopicPartition, committed: int | None, bounds: Bounds, p
     if committed is not None and bounds.low <= committed <= bounds.high:
         return Start(committed)
     where = f"{partition.topic}-{partition.partition}"
-    if policy not in {"earliest", "latest"}:
+    if reset.policy == "none":
         has = "no committed offset" if committed is None else f"the committed offset {committed}"
         raise OffsetOutOfRange(
-            f"{where}: {has} is not in [{bounds.low}, {bounds.high}] and auto.offset.reset is {policy}"
+            f"{where}: {has} is not in [{bounds.low}, {bounds.high}] and auto.offset.reset is none"
         )
-    offset = bounds.low if policy == "earliest" else bounds.high
+    offset = bounds.low if reset.policy == "earliest" else bounds.high
+    if reset.policy == "by_duration" and (first := first_since(partition, reset.age_ms)) is not None:
+        offset = min(max(first, bounds.low), bounds.high)
     if committed is None:
         return Start(offset)
     return Start(

@@ -14,7 +14,7 @@ from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librd
 from kraal.config.key import ConfigType, Key
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.engine.client_options import consumer_options, member_config, producer_options, reset_policy
+from kraal.engine.client_options import consumer_options, member_config, offset_reset, producer_options
 
 WORKER = {"bootstrap.servers": "127.0.0.1:9092"}
 TASK = TaskId(ConnectorName("c"), 0)
@@ -33,7 +33,7 @@ def values(key: Key) -> tuple[str, ...]:
 def tell_consumers(settings: Mapping[str, str], _scratch: Path) -> object:
     override = {f"consumer.override.{name}": value for name, value in settings.items()}
     told = consumer_options(WORKER, override, "c"), member_config(WORKER, override, TASK)
-    return told, reset_policy(WORKER, override)
+    return told, offset_reset(WORKER, override)
 
 
 def tell_producers(settings: Mapping[str, str], _scratch: Path) -> object:

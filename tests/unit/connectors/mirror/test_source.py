@@ -44,6 +44,10 @@ class Source:
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Bounds]:
         return {place: bounds for place, bounds in self.reach.items() if place in partitions}
 
+    def first_since(self, partition: TopicPartition, age_ms: int) -> int | None:
+        assert age_ms == 3_600_000
+        return {A: 4}.get(partition)
+
     def watch(self, positions: Mapping[TopicPartition, int]) -> None:
         self.watched.append(dict(positions))
 
@@ -147,7 +151,7 @@ def test_the_task_polls_later_after_a_consumer_error(monkeypatch: pytest.MonkeyP
 
 def test_an_offset_that_is_gone_is_reset_or_fails(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        task = started("t-0", {A: 99}, source_consumer_auto_offset_reset="LATEST")
+        task = started("t-0", {A: 99}, source_consumer_auto_offset_reset="latest")
         Source.made.reach = {A: Bounds(3, 5)}
         assert found(task) is None
     assert "m-0: t-0: offset 100 is not in [3, 5]; goes on at 5" in caplog.text
@@ -328,3 +332,12 @@ def test_exactly_once_wants_committed_records(level: str, *, exact: bool) -> Non
     config = CONFIG | {"source.consumer.isolation.level": level}
     assert MirrorSourceConnector().exactly_once_support(config) is exact
     assert MirrorSourceConnector().exactly_once_support(config | {"trigger": "realtime"}) is False
+
+
+def test_a_duration_starts_at_its_records() -> None:
+    task = started("t-0,u-1", {}, source_consumer_auto_offset_reset="by_duration:PT1H")
+    Source.made.reach = {A: Bounds(0, 7), B: Bounds(2, 9)}
+    batch = found(task)
+    assert batch is not None
+    assert batch.offsets == {source_partition("west", A): {"offset": 6}}
+    task.stop()

@@ -14,7 +14,8 @@ import pytest
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobResult
-from kraal.engine.sink.group_member import MemberFailed, Release
+from kraal.engine.sink.broker_queries import MemberFailed
+from kraal.engine.sink.group_member import Release
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
 from kraal.engine.sink.member_record import Record
 from kraal.engine.timer import TimerThread

@@ -11,6 +11,7 @@ import pytest
 
 from kraal.config.connector.batches import Batches
 from kraal.connectors.file.sink import FileStreamSinkTask
+from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import TaskSpec
 from kraal.engine.executor import result_of
@@ -53,6 +54,11 @@ class Member:
         """Take the positions."""
         self.started.append(dict(positions))
         self.changed = False
+
+    def first_since(self, partition: TopicPartition, age_ms: int) -> int | None:
+        """Return an offset near the end."""
+        assert age_ms == 60_000
+        return self.ends[partition] - 10
 
     def find_topics(self) -> None:
         """Count the calls."""
@@ -169,3 +175,23 @@ def test_due_topics_of_a_pattern_are_found_before_records_are_read(latest: Bench
     latest.member.pattern.is_due = False
     latest.poll()
     assert (latest.member.finds, latest.member.started) == (1, [{A: 100, B: 200}])
+
+
+def test_a_duration_starts_at_its_records_and_keeps_the_position_in_rebalances(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, "by_duration:PT1M")
+    bench.poll()
+    bench.member.ends[A] = 103
+    bench.member.changed = True
+    bench.poll()
+    bench.executor.close()
+    assert bench.member.started == [{A: 90, B: 190}] * 2
+
+
+@pytest.mark.parametrize("policy", ["LATEST", "by_duration", "by_duration:1H", ""])
+def test_an_unknown_policy_is_an_error_of_its_key(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    with pytest.raises(
+        ConfigInvalid, match=r"^Invalid value .* for configuration consumer\.auto\.offset\.reset: "
+    ):
+        Bench(monkeypatch, policy)

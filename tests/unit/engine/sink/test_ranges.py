@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kraal.config.clients.offset_reset import OffsetReset
 from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.engine.sink import ranges
 from kraal.engine.sink.ranges import Bounds, OffsetOutOfRange, Start, next_ranges, pieces, start_of
@@ -22,15 +23,27 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
             Start(5, "t-0: offset 2 is not in [5, 9]; goes on at 5"),
             id="expired: the gap is told",
         ),
+        pytest.param(None, "by_duration:PT1H", Start(7), id="no offset, from an hour ago"),
+        pytest.param(None, "by_duration:PT1S", Start(9), id="no record is so new"),
+        pytest.param(None, "by_duration:P9D", Start(5), id="the first one is deleted meanwhile"),
+        pytest.param(6, "by_duration:PT1H", Start(6), id="where the group left off, whatever its age"),
+        pytest.param(
+            2,
+            "by_duration:PT1H",
+            Start(7, "t-0: offset 2 is not in [5, 9]; goes on at 7"),
+            id="expired, from an hour ago",
+        ),
     ],
 )
 def test_start(committed: int | None, policy: str, expected: Start) -> None:
-    assert start_of(P0, committed, Bounds(5, 9), policy) == expected
+    since = {3_600_000: 7, 1000: None, 9 * 86_400_000: 3}
+    reset = OffsetReset.parse(policy)
+    assert start_of(P0, committed, Bounds(5, 9), reset, lambda _, age_ms: since[age_ms]) == expected
 
 
 def test_policy_none_fails_with_the_key() -> None:
     with pytest.raises(OffsetOutOfRange, match="t-0: no committed offset"):
-        start_of(P0, None, Bounds(5, 9), "none")
+        start_of(P0, None, Bounds(5, 9), OffsetReset("none"), lambda *_: None)
 
 
 def test_ranges_are_capped_and_shared() -> None:

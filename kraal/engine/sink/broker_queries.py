@@ -1,0 +1,100 @@
+"""What a sink's group member asks brokers about topics and offsets, apart from its group."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import confluent_kafka as ck
+
+from kraal.core.kafka_errors import NOT_AUTHENTICATED
+from kraal.engine.sink.ranges import Bounds
+from kraal.plugins.api import RetriableError, TopicPartition
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 10.0
+FATAL = NOT_AUTHENTICATED | {
+    ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
+    ck.KafkaError.TOPIC_EXCEPTION,
+    ck.KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+    ck.KafkaError._FATAL,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+}
+"""Errors that no retry resolves."""
+_MISSING = frozenset(
+    {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - as above
+)
+
+
+class MemberFailed(Exception):
+    """The group or the broker rejects this member permanently."""
+
+
+def as_error(error: Any) -> Exception:
+    """Return the exception for a client's error: retriable or not."""
+    cause = error.args[0]
+    if cause.code() in FATAL or cause.fatal():
+        return MemberFailed(cause.str())
+    return RetriableError(cause.str())
+
+
+class BrokerQueries:
+    """Queries of one client. They block, and raise RetriableError and MemberFailed."""
+
+    def __init__(self, group: str, consumer: Any) -> None:
+        self.group = group
+        self.assigned: frozenset[TopicPartition] = frozenset()
+        self._consumer = consumer
+
+    def topics(self) -> Collection[str]:
+        """Return the names of all topics that the client may see."""
+        try:
+            known: dict[str, Any] = self._consumer.list_topics(timeout=TIMEOUT_S).topics
+        except ck.KafkaException as error:
+            raise as_error(error) from error
+        return known
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Return each partition's offset range; missing partitions are left out."""
+        ranges: dict[TopicPartition, Bounds] = {}
+        for partition in partitions:
+            try:
+                low, high = self._consumer.get_watermark_offsets(
+                    ck.TopicPartition(partition.topic, partition.partition), timeout=TIMEOUT_S
+                )
+            except ck.KafkaException as error:
+                if error.args[0].code() in _MISSING:
+                    log.warning("%s: %s no longer exists", self.group, partition)
+                    continue
+                raise as_error(error) from error
+            ranges[partition] = Bounds(low, high)
+        return ranges
+
+    def first_since(self, partition: TopicPartition, age_ms: int) -> int | None:
+        """Return the offset of the first record that is at most this old; None if there is none."""
+        since_ms = max(0, int(time.time() * 1000) - age_ms)
+        place = ck.TopicPartition(partition.topic, partition.partition, since_ms)
+        try:
+            (found,) = self._consumer.offsets_for_times([place], timeout=TIMEOUT_S)
+        except ck.KafkaException as error:
+            raise as_error(error) from error
+        if found.error is not None:
+            raise as_error(ck.KafkaException(found.error))
+        offset: int = found.offset
+        return offset if offset >= 0 else None
+
+    def known_ends(self) -> dict[TopicPartition, int]:
+        """Return the ends of the assigned partitions that fetches have returned; sends no request.
+
+        Blocks while another thread is in a callback of the client.
+        """
+        ends: dict[TopicPartition, int] = {}
+        for place in self.assigned:
+            part = ck.TopicPartition(place.topic, place.partition)
+            with contextlib.suppress(ck.KafkaException, RuntimeError):  # unknown; closed meanwhile
+                ends[place] = self._consumer.get_watermark_offsets(part, cached=True)[1]
+        return {place: end for place, end in ends.items() if end >= 0}
