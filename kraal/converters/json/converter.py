@@ -8,8 +8,9 @@ as null. `to_json` returns the JSON. JSON's `null` and absent bytes are null.
 VARIANT or a column of a plain type, and is written as its JSON.
 
 Differences from Java: an object's fields are sorted by name (Java: hash map order); integers over 64 bits keep their
-value (Java: cut to 64 bits); `100.0` prints as `100`; `007` is an error (Java: 7). The last of repeated names counts,
-as in Java, because the engine sets `spark.sql.variant.allowDuplicateKeys`.
+value (Java: cut to 64 bits); `100.0` prints as `100`. Spark's parser refuses some JSON that Jackson accepts, such as
+`007`, which `for_columns` rewrites. The last of repeated names counts, as in Java, because the engine sets
+`spark.sql.variant.allowDuplicateKeys`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kraal.converters.json.config import JSON_CONVERTER
 from kraal.converters.json.envelope import opened
 from kraal.converters.json.parse import NOT_JSON
 from kraal.converters.json.records import JsonRecords
+from kraal.converters.json.strict import strict
 from kraal.converters.json.write import JsonWriter
 from kraal.converters.parsing import parse
 from kraal.engine.columns.functions import F
@@ -102,6 +104,10 @@ class JsonConverter(Converter):
         return self._records.decode(data)
 
     @override
+    def for_columns(self, data: bytes) -> bytes:
+        return strict(data)
+
+    @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         """Return JSON bytes. Without a schema null stays a tombstone; with one it becomes JSON `null`, as in Java."""
         del topic
@@ -120,7 +126,9 @@ class JsonConverter(Converter):
     @override
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
         del topic
-        parsed = F.try_parse_json(value.cast("string"))
+        # Spark would replace malformed UTF-8, which Jackson refuses.
+        text = F.when(F.is_valid_utf8(value.cast("string")), value.cast("string"))
+        parsed = F.try_parse_json(text)
         if self._schemas:
             payload, error = opened(value, parsed, replace_null=self._replace_null, content=self._content)
         else:

@@ -255,13 +255,16 @@ def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[Raw]:
 
 
 def _text(schema: Schema | None, value: Any) -> bytes | None:
-    """Print a value as Java does; bytes stay unchanged, because Java would print an address."""
+    """Print a value as Java does; bytes stay unchanged, because Java would print an address.
+
+    Half a surrogate pair becomes `?`, as when Java encodes a String.
+    """
     del schema
     if value is None or isinstance(value, bytes):
         return value
-    return (value if isinstance(value, str) else java_text(value)).encode("utf-8", "surrogatepass")
+    return (value if isinstance(value, str) else java_text(value)).encode("utf-8", "replace")
 
 
 def _json(schema: Schema | None, value: Any) -> bytes | None:
-    """Write a value as JSON; a lone UTF-16 surrogate, which is not valid text, becomes a JSON escape."""
-    return None if value is None else json_text(value, schema).encode("utf-8", "backslashreplace")
+    """Write a value as JSON; half a surrogate pair becomes `?`, as above."""
+    return None if value is None else json_text(value, schema).encode("utf-8", "replace")

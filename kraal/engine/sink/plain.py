@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kraal.engine.failure_trace import root_cause
 from kraal.engine.records.fault import ToleranceExceeded
 from kraal.engine.records.sink_pass import COLUMNS
 from kraal.engine.records.steps import Steps
 from kraal.engine.sink.frame import as_whole_frame, connect_frame
 from kraal.engine.sink.range_reader import RangeReader
+from kraal.engine.sink.rewritten import Rewrite
 from kraal.engine.sink.unreadable import Unreadable
 from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
@@ -20,6 +23,8 @@ from kraal.plugins.api import SinkTask, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +38,42 @@ class Plain:
     """Converts a single record to find out why it cannot be read; the check of a column only names the record."""
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
-        """Have the plugin write the decoded frame. Raises ToleranceExceeded for a record that cannot be read."""
+        """Have the plugin write the decoded frame. Raises ToleranceExceeded for a record that cannot be read.
+
+        If only the column form refuses a record, the batch is repeated with records that were rewritten one by one.
+        """
+        rewrite = Rewrite(self.steps.key, self.steps.value)
+        for attempt in (None, rewrite):
+            try:
+                self._write(batch, spark, put, attempt)
+            except Exception as exc:
+                if not self._converts_alone(exc, batch, spark) or attempt is rewrite or not rewrite.changes:
+                    raise
+                log.info("Repeating a batch, rewritten record by record: %s", root_cause(exc))
+            else:
+                return
+
+    def _write(self, batch: ReadBatch, spark: GetSpark, put: Put, rewrite: Rewrite | None) -> None:
         if batch.table is None:
             raw = self.reader.read(spark().session, batch.ranges)
+            raw = raw if rewrite is None else rewrite.frame(raw)
             put = as_whole_frame(put, self.task, batch.ranges)
         else:
-            raw = spark().tiny.createDataFrame(batch.table).coalesce(1)
+            table = batch.table if rewrite is None else rewrite.table(batch.table)
+            raw = spark().tiny.createDataFrame(table).coalesce(1)
             put = partial(put, records=batch.records)
-        try:
-            put(*connect_frame(raw, self.converters))
-        except Exception as exc:
-            found = Unreadable.of(exc)
-            fault = None if found is None else found.fault(self.steps, partial(self._read, batch, spark))
-            if fault is None:
-                raise
+        put(*connect_frame(raw, self.converters))
+
+    def _converts_alone(self, error: Exception, batch: ReadBatch, spark: GetSpark) -> bool:
+        """Whether a job's error names a record that its converter can read. Raises ToleranceExceeded if it cannot."""
+        found = Unreadable.of(error)
+        if found is None:
+            return False
+        fault = found.fault(self.steps, partial(self._read, batch, spark))
+        if fault is not None:
             counts = ErrorCounts(failures=1, errors=1, last_error_ms=int(time.time() * 1000))
-            raise ToleranceExceeded(fault, counts) from exc
+            raise ToleranceExceeded(fault, counts) from error
+        return True
 
     def _read(self, batch: ReadBatch, spark: GetSpark, place: TopicPartition, offset: int) -> pa.Table:
         """Return the records with the one at an offset."""

@@ -82,6 +82,13 @@ class Converter(HeaderConverter):
         del schema
         return False
 
+    def for_columns(self, data: bytes) -> bytes:
+        """Return bytes that `to_connect` reads as `decode` reads `data`. Raises nothing.
+
+        Called for all records of a batch of a sink if `to_connect` refuses one that `decode` accepts.
+        """
+        return data
+
     @abstractmethod
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes of a value as `kraal.plugins.model.records` defines it; None is a tombstone.

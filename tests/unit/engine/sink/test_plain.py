@@ -1,0 +1,83 @@
+"""Batches that are converted by columns, and repeated if only the columns refuse a record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kraal.converters.json.converter import JsonConverter
+from kraal.engine.records.fault import ToleranceExceeded
+from kraal.engine.records.steps import Steps
+from kraal.engine.sink import plain
+from kraal.engine.sink.frame import tail_table
+from kraal.engine.sink.member_record import Record
+from kraal.engine.sink.plain import Plain
+from kraal.engine.sink.ways import ReadBatch
+from tests.fakes.spark.passes import steps
+
+HALF = b'{"a":"x\\ud83d"}'
+WRITTEN = b'{"a":"x?"}'
+
+
+class Bench:
+    """A way whose frames are lists of values; its columns refuse escaped halves of surrogate pairs and bad JSON."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, given: Steps) -> None:
+        monkeypatch.setattr(plain, "connect_frame", lambda raw, _: (raw, None, None))
+        self.attempts = 0
+        self.values: list[Any] = []
+        nothing: Any = None
+        self.way = Plain(nothing, nothing, nothing, given)
+
+    def write(self, *values: bytes) -> None:
+        """Have a tail written."""
+        records = [Record("t", 0, at, 0, (), b"{}", value) for at, value in enumerate(values)]
+        batch = ReadBatch({}, len(values), tail_table(records), is_tail=True)
+        tiny = SimpleNamespace(createDataFrame=lambda table: SimpleNamespace(coalesce=lambda _: table))
+        spark: Any = SimpleNamespace(tiny=tiny)
+        self.way.write(batch, lambda: spark, self._put)
+
+    def _put(self, table: Any, *_: Any, records: int) -> None:
+        self.attempts += 1
+        rows = table.to_pylist()
+        assert len(rows) == records
+        for row in rows:
+            if b"\\ud83d" in row["value"] or b"!" in row["value"]:
+                what = f"The value of t-0@{row['offset']} cannot be converted: not JSON"
+                raise ValueError(f"[USER_RAISED_EXCEPTION] {what} SQLSTATE: P0001")
+        self.values = [row["value"] for row in rows]
+
+
+def of_json() -> Steps:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, is_key=False)
+    return replace(steps(), key=converter, value=converter)
+
+
+def test_a_record_that_only_the_columns_refuse_has_its_batch_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, of_json())
+    bench.write(b'{"n": 1.50}', HALF, b"[1]")
+    assert (bench.attempts, bench.values) == (2, [b'{"n":1.50}', WRITTEN, b"[1]"])
+    bench.write(b'{"n": 1.50}')
+    assert (bench.attempts, bench.values) == (3, [b'{"n": 1.50}']), "unchanged where nothing is refused"
+
+
+def test_a_record_that_its_converter_refuses_is_named_whatever_precedes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for values in ((b"!",), (HALF, b"!"), (b"!", HALF)):
+        with pytest.raises(ToleranceExceeded) as raised:
+            Bench(monkeypatch, of_json()).write(*values)
+        assert raised.value.fault.offset == values.index(b"!")
+
+
+def test_a_converter_that_rewrites_nothing_has_no_batch_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, steps())
+    with pytest.raises(ValueError, match="cannot be converted"):
+        bench.write(HALF)
+    assert bench.attempts == 1
