@@ -5,90 +5,27 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kraal.cli.dlq_kafka import find_box_of, find_connector, on_kafka, targets_of
 from kraal.client import dead_letters as over_rest
-from kraal.client.command import ClientGroup, NameType, asking, output_option
+from kraal.client.command import ClientGroup, NameType, output_option
 from kraal.client.output import emit, emit_table, say
-from kraal.client.rest import Refused, Rest
-from kraal.config.properties_file import read_properties
+from kraal.client.rest import Rest
 from kraal.core.progress import Progress
-from kraal.dead_letters.api import KafkaUnavailable
 from kraal.dead_letters.reading import latest, read_letters
 from kraal.dead_letters.records import DeadLetter, Target, as_json, as_text, from_json
 from kraal.dead_letters.replay import replay as replayed
-from kraal.dead_letters.selection import Box, find_box, from_offset, not_yet, topics_of
+from kraal.dead_letters.selection import Box, from_offset, not_yet, topics_of
 
 if TYPE_CHECKING:
     from kraal.dead_letters.kafka import Kafka
 
 SHOWN: Final = 10
-
-_BOOTSTRAP: Final = "bootstrap.servers"
-_CHECK_KAFKA: Final = (
-    "Check --bootstrap-servers; settings for TLS and SASL belong into the file of --command-config."
-)
-
-
-def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the Kafka options to a command and pass it a `Kafka` after its `Rest`; None if no brokers are named."""
-
-    @click.option(
-        "--bootstrap-servers",
-        envvar="KRAAL_BOOTSTRAP_SERVERS",
-        show_envvar=True,
-        metavar="HOST:PORT,...",
-        help=f"Kafka bootstrap servers (default: {_BOOTSTRAP} in --command-config, or else the worker's REST API).",
-    )
-    @click.option(
-        "--command-config",
-        "path",
-        envvar="KRAAL_COMMAND_CONFIG",
-        show_envvar=True,
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Properties file with Kafka client configs, such as security and timeouts.",
-    )
-    @functools.wraps(function)
-    def run(rest: Rest, *, bootstrap_servers: str | None, path: Path | None, **options: Any) -> None:
-        settings = {} if path is None else read_properties(path, "client's properties file")
-        if bootstrap_servers:
-            settings[_BOOTSTRAP] = bootstrap_servers
-        if not settings.get(_BOOTSTRAP, "").strip():
-            if path is not None:
-                raise click.UsageError(
-                    f"Specify --bootstrap-servers, or {_BOOTSTRAP} in the file of --command-config."
-                )
-            function(rest, None, **options)
-            return
-        from kraal.dead_letters.kafka import Kafka  # noqa: PLC0415 - late: it needs Kafka's client
-
-        with Kafka(settings) as kafka:
-            try:
-                function(rest, kafka, **options)
-            except KafkaUnavailable as exc:
-                exc.hint = exc.hint or _CHECK_KAFKA
-                raise
-
-    return asking(run)
-
-
-def _box(rest: Rest, kafka: Kafka, name: str, *, is_topic: bool) -> Box:
-    """Find the box of a connector or topic. Raises what `find_box` and `Rest.ask` raise."""
-    if is_topic:
-        return find_box(kafka, name, None)
-    try:
-        config = rest.get("connectors", name, "config")
-    except Refused as exc:
-        if not exc.not_found:
-            raise
-        config = None
-    return find_box(kafka, name, config, "Connector or topic")
 
 
 class _BoxName(NameType):
@@ -132,7 +69,7 @@ def dlq() -> None:
     examples=("kraal dlq ls --bootstrap-servers localhost:9092", "kraal dlq ls -o json"),
 )
 @output_option
-@_on_kafka
+@on_kafka
 def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
     """List the connectors with a dead letter queue topic and the number of letters in it.
 
@@ -206,7 +143,7 @@ def _needs_kafka(**given: bool) -> None:
 @click.option("--stack", is_flag=True, help="Also print stack traces.")
 @click.option("--json", "is_json", is_flag=True, help="Print one JSON object per line with all details.")
 @output_option
-@_on_kafka
+@on_kafka
 def show(
     rest: Rest,
     kafka: Kafka | None,
@@ -232,7 +169,7 @@ def show(
         _needs_kafka(topic=is_topic, partition=place is not None, limit=limit > over_rest.MOST_SHOWN)
         letters = [from_json(each) for each in reversed(over_rest.shown(rest, name, limit)["shown"])]
     else:
-        box = _box(rest, kafka, name, is_topic=is_topic)
+        box = find_box_of(kafka, name, find_connector(rest, name, is_topic=is_topic), is_topic=is_topic)
         spans = kafka.spans(box.topic)
         if place:
             letters = islice(read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit)
@@ -274,13 +211,20 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
         "kraal dlq replay orders-sink --dry-run",
         "kraal dlq replay orders-sink",
         "kraal dlq replay orders-sink --limit 10 --to orders-retry",
-        "kraal dlq replay orders-dead --topic --partition 0 --offset 17",
+        "kraal dlq replay orders-dead --topic --allow-topic orders --partition 0 --offset 17",
     ),
 )
 @_box_argument
 @_topic_flag
 @click.option(
     "--to", metavar="TOPIC", help="Write to this topic, partitioned by key, instead of the original topics."
+)
+@click.option(
+    "--allow-topic",
+    "allowed",
+    multiple=True,
+    metavar="TOPIC",
+    help="Accept this topic as the original topic of a letter, as well as the topics of the sink; repeatable.",
 )
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records (default: all)."
@@ -290,7 +234,7 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
 @click.option("--from-beginning", is_flag=True, help="Include letters that were replayed before.")
 @click.option("--dry-run", is_flag=True, help="Print the target of each record without writing anything.")
 @output_option
-@_on_kafka
+@on_kafka
 def replay(
     rest: Rest,
     kafka: Kafka | None,
@@ -298,6 +242,7 @@ def replay(
     name: str,
     is_topic: bool,
     to: str | None,
+    allowed: tuple[str, ...],
     limit: int | None,
     partition: int | None,
     offset: int | None,
@@ -306,6 +251,9 @@ def replay(
     style: str,
 ) -> None:
     """Write dead letters back to their original topic and partition, without the error headers.
+
+    The original topic is a header, which whoever writes records can forge: it must be a topic of the sink, or one of
+    --allow-topic. A topic's letters always need --allow-topic or --to. Internal topics are never written to.
 
     The progress is stored as offsets of a consumer group, and the next replay continues there. With --partition and
     --offset, this letter (or --limit letters from there) is replayed and the progress is not stored. Letters that
@@ -316,11 +264,17 @@ def replay(
         raise click.UsageError("Specify either --from-beginning, or --partition and --offset.")
     if kafka is None:
         _needs_kafka(
-            topic=is_topic, to=to is not None, partition=place is not None, from_beginning=from_beginning
+            topic=is_topic,
+            to=to is not None,
+            allow_topic=bool(allowed),
+            partition=place is not None,
+            from_beginning=from_beginning,
         )
         _replay_over_rest(rest, name, limit, dry_run=dry_run, style=style)
         return
-    box = _box(rest, kafka, name, is_topic=is_topic)
+    connector = find_connector(rest, name, is_topic=is_topic)
+    box = find_box_of(kafka, name, connector, is_topic=is_topic)
+    targets = targets_of(rest, kafka, connector, to, allowed)
     spans = kafka.spans(box.topic)
     if place:
         spans, limit = from_offset(spans, box.topic, *place), limit or 1
@@ -328,7 +282,7 @@ def replay(
         spans = not_yet(spans, kafka.committed(box.group, box.topic))
     remembers = place is None and not dry_run
     report = _Report(box.topic, dry_run=dry_run, style=style)
-    pieces = replayed(kafka, box, spans, to=to, limit=limit, write=not dry_run, remember=remembers)
+    pieces = replayed(kafka, box, spans, targets, limit=limit, write=not dry_run, remember=remembers)
     most = sum(span.count for span in spans.values())
     with Progress("Replaying dead letters", min(most, limit or most)) as progress:
         for piece in pieces:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +33,13 @@ class LettersKafka(Protocol):
     @property
     def partitions(self) -> Mapping[str, int]:
         """Number of partitions by topic."""
+
+    @property
+    def internal(self) -> frozenset[str] | None:
+        """Internal topics of the Connect cluster; None if they are not known."""
+
+    def compacted(self, topics: Collection[str]) -> set[str]:
+        """Return the compacted ones of these topics; internal topics of a Connect cluster are compacted."""
 
     def spans(self, topic: str) -> dict[int, Span]:
         """Return the offsets of each partition of a topic; empty if there is no topic."""

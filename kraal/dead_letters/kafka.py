@@ -6,12 +6,16 @@ All calls block. Every failure raises a KafkaUnavailable with a message.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import confluent_kafka as ck
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
 
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.clients.record_size import (
@@ -48,6 +52,7 @@ class Kafka:
         admin: Mapping[str, str] | None = None,
         ask_s: float | None = None,
         write_s: float | None = None,
+        internal: frozenset[str] | None = None,
     ) -> None:
         """Create clients from Kafka client configs, which include `bootstrap.servers`. Raises ConfigInvalid.
 
@@ -57,9 +62,11 @@ class Kafka:
             admin: of the admin client.
             ask_s: time for each response, and for the next record of a partition. Default: 20 s.
             write_s: time until written records are acknowledged. Default: 60 s.
+            internal: internal topics of the Connect cluster; None if they are not known.
         """
         self.address = settings["bootstrap.servers"]
         self._settings = settings
+        self.internal = internal
         self._of_consumer = _options(settings)
         self._of_producer = self._of_consumer if producer is None else _options(producer)
         self._of_admin = self._of_consumer if admin is None else _options(admin)
@@ -86,6 +93,21 @@ class Kafka:
         except ck.KafkaException as exc:
             raise self._to_error("failed to list topics", exc) from exc
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+    def compacted(self, topics: Collection[str]) -> set[str]:
+        """Return the compacted ones of these topics. Raises KafkaUnavailable."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        try:
+            answers = (
+                self._admin.describe_configs(resources, request_timeout=self._ask_s) if resources else {}
+            )
+            return {
+                resource.name
+                for resource, answer in answers.items()
+                if "compact" in answer.result(self._ask_s + 5)["cleanup.policy"].value
+            }
+        except (ck.KafkaException, TimeoutError) as exc:
+            raise self._to_error("failed to describe topics", exc) from exc
 
     def spans(self, topic: str) -> dict[int, Span]:
         """Return the offsets of each partition of a topic; empty if there is no topic. Raises KafkaUnavailable."""

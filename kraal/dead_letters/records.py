@@ -1,4 +1,4 @@
-"""Dead letters: their headers, their text and JSON forms, and the target of a replay.
+"""Dead letters: their headers, and their text and JSON forms.
 
 Source: DeadLetterQueueReporter.populateContextHeaders (Kafka 4.3.0); KIP-298.
 """
@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from kraal.core.errors import KraalError
 from kraal.core.printable import one_line, printable
 from kraal.core.traces import last_cause
 
@@ -34,10 +33,6 @@ _FACTS: Final = (
 )
 """Headers without prefix, and their names in JSON."""
 _NUMBERS: Final = ("partition", "offset", "task")
-
-
-class CannotReplay(KraalError):
-    """The target of a letter is unknown or does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,32 +92,6 @@ class Target:
     def __str__(self) -> str:
         """Return `topic` or `topic-partition`."""
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
-
-
-def target_of(letter: DeadLetter, to: str | None, partitions: Mapping[str, int]) -> Target:
-    """Return the target of a replay: the original partition, or the topic `to`.
-
-    `partitions` contains the number of partitions by topic. The original partition keeps the record with other records
-    of its key. Records of sources have no partition; they and records whose partition no longer exists are partitioned
-    by key. Raises CannotReplay.
-    """
-    facts = letter.facts
-    topic = facts.get("topic") if to is None else to
-    if not isinstance(topic, str) or not topic:
-        raise CannotReplay(
-            f"The original topic of {letter.place} is unknown because it has no header {PREFIX}topic"
-            " (errors.deadletterqueue.context.headers.enable was false); specify --to TOPIC"
-        )
-    if topic not in partitions:
-        why = f"The original topic {topic} of {letter.place}" if to is None else f"The topic {topic}"
-        raise CannotReplay(f"{why} does not exist")
-    if topic == letter.topic:
-        raise CannotReplay(
-            f"{letter.place} would be replayed into the dead letter queue topic itself; specify --to TOPIC"
-        )
-    partition = facts.get("partition") if to is None else None
-    there = isinstance(partition, int) and partition < partitions[topic]
-    return Target(topic, partition if there and isinstance(partition, int) else None)
 
 
 def shortened(letter: DeadLetter, most: int) -> DeadLetter:

@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Final
 
 from kraal.dead_letters.api import LettersKafka, Span
-from kraal.dead_letters.records import DeadLetter, Target, target_of
+from kraal.dead_letters.records import DeadLetter, Target
 from kraal.dead_letters.selection import Box
+from kraal.dead_letters.targets import Targets
 
 AT_ONCE: Final = 500
 """Number of letters that are written and then remembered at a time."""
@@ -24,8 +25,8 @@ def replay(
     kafka: LettersKafka,
     box: Box,
     spans: Mapping[int, Span],
+    targets: Targets,
     *,
-    to: str | None = None,
     limit: int | None = None,
     write: bool = True,
     remember: bool = True,
@@ -38,10 +39,10 @@ def replay(
     Without `write` it only yields; without `remember` it commits nothing.
 
     Raises KafkaUnavailable; some letters of the current piece may be written then. Raises CannotReplay for a letter
-    without a target, before anything of its piece is written.
+    without an allowed target, before anything of its piece is written.
     """
     scan = _Scan(kafka, box, spans, until_s)
-    letters = ((letter, target_of(letter, to, kafka.partitions)) for letter in scan.letters())
+    letters = ((letter, targets.target(letter, kafka.partitions)) for letter in scan.letters())
     chosen = islice(letters, limit)
     committed: Mapping[int, int] = {}
     while piece := list(_piece(chosen)):

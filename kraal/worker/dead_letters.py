@@ -13,6 +13,7 @@ from kraal.dead_letters.selection import NoDeadLetters
 _ASK_S: Final = 5.0
 _WRITE_S: Final = 20.0
 _CLIENTS: Final[tuple[Client, ...]] = ("producer", "consumer")
+_INTERNAL_TOPICS: Final = ("config.storage.topic", "offset.storage.topic", "status.storage.topic")
 _OVERRIDE: Final = "{}.override.bootstrap.servers"
 
 
@@ -24,6 +25,7 @@ def letters_kafka(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | Non
     or writes elsewhere.
     """
     servers = bootstrap(worker, {}, "producer")
+    internal = frozenset(topic for key in _INTERNAL_TOPICS if (topic := worker.get(key, "").strip()))
 
     def settings(client: Client) -> dict[str, str]:
         return {**layered(worker, {}, client), "bootstrap.servers": servers}
@@ -43,6 +45,7 @@ def letters_kafka(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | Non
             admin=settings("admin"),
             ask_s=_ASK_S,
             write_s=_WRITE_S,
+            internal=internal,
         )
 
     return connect

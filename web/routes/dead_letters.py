@@ -9,19 +9,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.cluster.views import rest as view
+from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.errors import BadRequest, Conflict, Momentary, NotFound, Unavailable
-from kraal.core.ids import Config
+from kraal.core.ids import Config, ConnectorName
 from kraal.core.secrets import secrets
 from kraal.dead_letters.api import KafkaUnavailable, LettersKafka, Span
 from kraal.dead_letters.reading import Found, OutOfBounds, latest
-from kraal.dead_letters.records import CannotReplay, DeadLetter, as_json, shortened
+from kraal.dead_letters.records import DeadLetter, as_json, shortened
 from kraal.dead_letters.replay import replay
 from kraal.dead_letters.selection import Box, NoDeadLetters, not_yet, topic_of
+from kraal.dead_letters.targets import CannotReplay, Targets, find_targets
 from web.middleware.admission import Scarce
 from web.openapi.dead_letters import MOST_REPLAYED, MOST_SHOWN, REPLAY, REPLAYED, SHOWN
 from web.openapi.operation import Operation, Query
@@ -88,8 +91,8 @@ def _show(calls: BlockingCalls, letters: _Letters) -> Endpoint:
     async def get(services: Services, request: Request) -> Response:
         limit = _limit(request.query_params.get("limit"))
         name = connector_of(request)
-        config = view.connector_config(await live_snapshot(services), name)
-        return json_answer(await calls.run(lambda: letters.show(name, _texts(config), limit)))
+        connector = _connector(await live_snapshot(services), name)
+        return json_answer(await calls.run(lambda: letters.show(connector, limit)))
 
     return get
 
@@ -115,8 +118,8 @@ def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
     async def post(services: Services, request: Request) -> Response:
         name = connector_of(request)
         wanted = parse_replay(await read_body(services, request), most=MOST_REPLAYED)
-        config = view.connector_config(await live_snapshot(services), name)
-        return json_answer(await calls.run(lambda: letters.replay(name, _texts(config), wanted)))
+        connector = _connector(await live_snapshot(services), name)
+        return json_answer(await calls.run(lambda: letters.replay(connector, wanted)))
 
     return post
 
@@ -134,8 +137,32 @@ def _limit(text: str | None) -> int:
     raise BadRequest(f"Invalid limit '{text}'; allowed are whole numbers from 1 to {MOST_SHOWN}.")
 
 
-def _texts(config: Mapping[str, Any]) -> dict[str, str]:
-    return {key: value for key, value in config.items() if isinstance(value, str)}
+@dataclass(frozen=True, slots=True)
+class _Connector:
+    """Connector whose letters are requested."""
+
+    name: ConnectorName
+    config: Config
+    is_source: bool
+    active: Collection[str]
+    """Active topics (KIP-558)."""
+
+    @property
+    def box(self) -> Box:
+        """Its dead letters. Raises NoDeadLetters."""
+        return Box(topic_of(self.name, self.config), self.name)
+
+    def targets(self, kafka: LettersKafka) -> Targets:
+        """Find the topics that a replay may write to. Raises KafkaUnavailable."""
+        return find_targets(kafka, self.config, is_source=self.is_source, active=self.active)
+
+
+def _connector(snapshot: Snapshot, name: ConnectorName) -> _Connector:
+    """Raise NotFound for an unknown connector."""
+    config = view.connector_config(snapshot, name)
+    texts = {key: value for key, value in config.items() if isinstance(value, str)}
+    active = snapshot.status.topics.get(name, ())
+    return _Connector(name, texts, view.type_of(snapshot, name) == "source", active)
 
 
 class _Letters:
@@ -147,10 +174,10 @@ class _Letters:
         self._replaying: set[str] = set()
         """Groups whose letters are being replayed."""
 
-    def show(self, name: str, config: Config, limit: int) -> dict[str, Any]:
+    def show(self, connector: _Connector, limit: int) -> dict[str, Any]:
         """Return the answer to GET. Raises NotFound, Unavailable."""
-        with _answered(), self._open(config) as kafka:
-            box = Box(topic_of(name, config), name)
+        with _answered(), self._open(connector.config) as kafka:
+            box = connector.box
             spans, left = _spans(kafka, box)
             bounds = _Bounds()
             found = latest(lambda window: bounds.read(kafka, box, window), spans, limit, most=_SEARCHED)
@@ -162,20 +189,27 @@ class _Letters:
             "shown": list(_fitting(found)),
         }
 
-    def replay(self, name: str, config: Config, wanted: ReplayRequest) -> dict[str, Any]:
+    def replay(self, connector: _Connector, wanted: ReplayRequest) -> dict[str, Any]:
         """Return the answer to POST. Raises NotFound, Unavailable, Conflict."""
         until_s = time.monotonic() + _REPLAY_S
         written: Counter[str] = Counter()
         targets: list[dict[str, Any]] = []
-        with _answered(), self._open(config) as kafka:
-            box = Box(topic_of(name, config), name)
+        with _answered(), self._open(connector.config) as kafka:
+            box = connector.box
             with self._alone(box, dry_run=wanted.dry_run):
                 _, left = _spans(kafka, box)
                 start = {number: span.first for number, span in left.items() if span.count}
-                _refuse_another(wanted, start, name)
+                _refuse_another(wanted, start, connector.name)
                 writes = not wanted.dry_run
                 pieces = replay(
-                    kafka, box, left, limit=wanted.limit, write=writes, remember=writes, until_s=until_s
+                    kafka,
+                    box,
+                    left,
+                    connector.targets(kafka),
+                    limit=wanted.limit,
+                    write=writes,
+                    remember=writes,
+                    until_s=until_s,
                 )
                 for piece in pieces:
                     for letter, target in piece:

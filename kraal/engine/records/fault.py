@@ -6,7 +6,7 @@ Source: Stage, ProcessingContext, LogReporter, DeadLetterQueueReporter (Kafka 4.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
@@ -102,12 +102,20 @@ def log_text(fault: Fault, task: str, *, shows_record: bool) -> str:
     return f"Error encountered in task {task}. Executing stage '{fault.stage}' with class '{fault.class_name}'{record}."
 
 
-def headers_of(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, bytes | None]]:
-    """Return a dead letter's error headers, in Java's order.
+def dead_letter_headers(
+    own: Iterable[tuple[str, bytes | None]], fault: Fault, connector: str, task: int, *, with_context: bool
+) -> list[tuple[str, bytes | None]]:
+    """Return a dead letter's headers: the record's own ones, and with context the error headers, in Java's order.
 
-    A source's record has no partition or offset yet; those headers are left out.
+    Error headers of the record itself are dropped, because whoever writes records could forge the place that a replay
+    writes to. Java keeps them. A source's record has no partition or offset yet; those headers are left out.
     Source: DeadLetterQueueReporter.populateContextHeaders.
     """
+    headers = [(name, value) for name, value in own if not name.startswith(PREFIX)]
+    return [*headers, *_context(fault, connector, task)] if with_context else headers
+
+
+def _context(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, bytes | None]]:
     place = [("topic", fault.topic)]
     if fault.offset is not None:
         place += [("partition", str(fault.partition)), ("offset", str(fault.offset))]

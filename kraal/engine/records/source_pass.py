@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kraal.engine.records.fault import Fault, Stage, headers_of
+from kraal.engine.records.fault import Fault, Stage, dead_letter_headers
 from kraal.engine.records.steps import Faulty, PassResult, Steps, sliced, with_record
 from kraal.engine.records.topics import Gate, trouble_of
 from kraal.engine.records.values import json_text, times_of, values_of
@@ -193,11 +193,11 @@ class _Running:
         self.result.give_up(shown, dead_letter=dead is not None)
         if dead is None:
             return 0
-        context = headers_of(fault, dead.connector, dead.task) if dead.with_context else ()
-        own = [(header.key, header.value) for header in record.headers]
+        own = ((header.key, header.value) for header in record.headers)
+        headers = dead_letter_headers(own, fault, dead.connector, dead.task, with_context=dead.with_context)
         key = _as_it_was(self._steps.key.encode, record.topic, record.key_schema, record.key)
         value = _as_it_was(self._steps.value.encode, record.topic, record.value_schema, record.value)
-        rows.add(dead.name, None, [*own, *context] or None, key, value)
+        rows.add(dead.name, None, headers or None, key, value)
         return 1
 
     def _headers(self, out: Record, record: Record) -> Pairs:

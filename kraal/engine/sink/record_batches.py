@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kraal.core.ids import TaskId
 from kraal.engine.api import TaskSpec
 from kraal.engine.kafka_io.dead_letters import DeadLetter, DeadLetters
-from kraal.engine.records.fault import Fault, headers_of
+from kraal.engine.records.fault import Fault, dead_letter_headers
 from kraal.engine.records.outcomes import settle_outcomes
 from kraal.engine.records.reports import Reports, settle_reports
 from kraal.engine.records.sink_pass import COLUMNS, DDL, OUT, Raw, SinkPass
@@ -80,7 +80,7 @@ class SinkRecords:
         """Write dead letters for records that the sink has reported, if enabled. Raises as `few`."""
         if self.dead is not None:
             letters = [
-                DeadLetter([*raw.headers, *self._error_headers(fault)], raw.key, raw.value, raw.timestamp_ms)
+                DeadLetter(self._headers(raw.headers, fault), raw.key, raw.value, raw.timestamp_ms)
                 for raw, fault in found
             ]
             self._write_dead_letters(self.dead, letters)
@@ -121,15 +121,18 @@ class SinkRecords:
             raise
 
     def _letter(self, row: Mapping[str, Any], fault: Fault) -> DeadLetter:
-        own = [(header["key"], header["value"]) for header in row["headers"] or ()]
+        own = ((header["key"], header["value"]) for header in row["headers"] or ())
         stamp = row["timestamp"]
         stamp_ms = None if stamp is None else round(stamp.timestamp() * 1000)
-        return DeadLetter([*own, *self._error_headers(fault)], row["key"], row["value"], stamp_ms)
+        return DeadLetter(self._headers(own, fault), row["key"], row["value"], stamp_ms)
 
-    def _error_headers(self, fault: Fault) -> Sequence[tuple[str, bytes | None]]:
+    def _headers(
+        self, own: Iterable[tuple[str, bytes | None]], fault: Fault
+    ) -> Sequence[tuple[str, bytes | None]]:
         task = self.spec.task
         assert self.dead is not None  # noqa: S101 - otherwise dead letters are disabled
-        return headers_of(fault, task.connector, task.task) if self.dead.topic.with_context else ()
+        with_context = self.dead.topic.with_context
+        return dead_letter_headers(own, fault, task.connector, task.task, with_context=with_context)
 
     def _frame(self, rows: DataFrame) -> DataFrame:
         """Return the rows in the form that the sink expects."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraal.engine.records.fault import Fault, headers_of
+from kraal.engine.records.fault import Fault, dead_letter_headers
 from kraal.engine.records.source_pass import COLUMNS, OUT, DeadTopic, SourcePass, headers_array
 from kraal.engine.records.steps import PassResult
 from kraal.engine.records.topics import trouble_of
@@ -87,10 +87,13 @@ def _fault(said: Mapping[str, Any]) -> Fault:
 
 def _dead_letters(dead: DeadTopic, faults: list[Fault], failed: pa.RecordBatch) -> pa.RecordBatch:
     headers = [
-        [
-            *((each["key"], each["value"]) for each in own or ()),
-            *(headers_of(fault, dead.connector, dead.task) if dead.with_context else ()),
-        ]
+        dead_letter_headers(
+            ((each["key"], each["value"]) for each in own or ()),
+            fault,
+            dead.connector,
+            dead.task,
+            with_context=dead.with_context,
+        )
         or None
         for own, fault in zip(failed["headers"].to_pylist(), faults, strict=True)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Self
 
 from kraal.dead_letters.api import KafkaUnavailable, Span
@@ -44,6 +44,8 @@ class MemoryKafka:
         self.written: list[tuple[DeadLetter, Target]] = []
         self.settings: Mapping[str, str | None] = {}
         self.refuses = False
+        self.internal: frozenset[str] | None = None
+        self.compact: set[str] = set()
 
     def __call__(self, settings: Mapping[str, str | None]) -> Self:
         """Be made, as the real one is."""
@@ -54,6 +56,10 @@ class MemoryKafka:
         return self
 
     def __exit__(self, *_: object) -> None: ...
+
+    def compacted(self, topics: Collection[str]) -> set[str]:
+        """Return those of `compact`."""
+        return self.compact.intersection(topics)
 
     def spans(self, topic: str) -> dict[int, Span]:
         """Return what there is; offsets start at 0."""

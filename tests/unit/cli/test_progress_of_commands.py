@@ -127,7 +127,7 @@ def test_a_replay_counts_letters(shown: Shown, monkeypatch: pytest.MonkeyPatch) 
     found = MemoryKafka()
     found.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2)]
     monkeypatch.setattr(dead_letters, "Kafka", found)
-    config = {"name": "orders-sink", "connector.class": FAKE_SINK, "topics": "t"}
+    config = {"name": "orders-sink", "connector.class": FAKE_SINK, "topics": "orders"}
     with connect() as worker:
         worker.create("orders-sink", {**config, "errors.deadletterqueue.topic.name": "dead"})
         replay = ("dlq", "replay", "orders-sink", "--url", worker.url, "--bootstrap-servers", "k:9092")

@@ -8,7 +8,8 @@ import pytest
 
 from kraal.cli.main import CLIENT
 from kraal.dead_letters import kafka
-from kraal.dead_letters.records import CannotReplay, DeadLetter, as_json, as_text, target_of
+from kraal.dead_letters.records import DeadLetter, as_json, as_text
+from kraal.dead_letters.targets import CannotReplay, Targets
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
 from tests.fakes.workers.connect import Connect
@@ -172,7 +173,20 @@ def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKaf
     ],
 )
 def test_a_partition_that_is_not_there_is_left_to_the_key(said: dict[str, str | None], expected: str) -> None:
-    assert str(target_of(letter(0, said), None, {"orders": 2})) == expected
+    assert str(Targets().target(letter(0, said), {"orders": 2})) == expected
+
+
+def test_a_forged_topic_is_refused_unless_the_operator_allows_it(
+    kraal: Kraal, cluster: MemoryKafka, sink: str
+) -> None:
+    cluster.partitions["secrets"] = 1
+    cluster.letters["dead"] = [letter(0, {"topic": "secrets"})]
+    assert "specify --allow-topic secrets" in kraal.error("dlq", "replay", sink)
+    assert "specify --allow-topic secrets" in kraal.error("dlq", "replay", "dead", "--topic")
+    assert cluster.written == []
+    kraal.out("dlq", "replay", sink, "--allow-topic", "secrets")
+    kraal.out("dlq", "replay", "dead", "--topic", "--allow-topic", "secrets")
+    assert [target.topic for _, target in cluster.written] == ["secrets", "secrets"]
 
 
 def test_unwritten_letters_are_not_remembered(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
@@ -206,7 +220,7 @@ def test_unwritten_letters_are_not_remembered(kraal: Kraal, cluster: MemoryKafka
 )
 def test_a_failed_replay_is_one_sentence(found: DeadLetter, to: str | None, said: str) -> None:
     with pytest.raises(CannotReplay) as raised:
-        target_of(found, to, {"orders": 2, "dead": 1})
+        Targets(to).target(found, {"orders": 2, "dead": 1})
     assert str(raised.value) == said
 
 

@@ -13,9 +13,10 @@ from typing_extensions import override
 
 from kraal.dead_letters import replay as module
 from kraal.dead_letters.api import KafkaUnavailable
-from kraal.dead_letters.records import CannotReplay, DeadLetter, Target
+from kraal.dead_letters.records import DeadLetter, Target
 from kraal.dead_letters.replay import replay
 from kraal.dead_letters.selection import Box, not_yet
+from kraal.dead_letters.targets import CannotReplay, Targets
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
 
 BOX = Box("dead", "orders-sink")
@@ -43,7 +44,7 @@ class Kafka(MemoryKafka):
     def replay(self, limit: int | None = None, *, until_s: float = math.inf, only_look: bool = False) -> int:
         left = not_yet(self.spans("dead"), self.committed(BOX.group, "dead"))
         does = not only_look
-        pieces = replay(self, BOX, left, limit=limit, until_s=until_s, write=does, remember=does)
+        pieces = replay(self, BOX, left, Targets(), limit=limit, until_s=until_s, write=does, remember=does)
         return sum(len(piece) for piece in pieces)
 
 

@@ -20,6 +20,9 @@ WORKER = {
     "admin.request.timeout.ms": "9",
     "admin.listeners": "",
     "group.id": "workers",
+    "config.storage.topic": "workers-configs",
+    "offset.storage.topic": "workers-offsets",
+    "status.storage.topic": " workers-status ",
 }
 SECURITY = {"security.protocol": "SSL", "ssl.truststore.location": "/trust.pem"}
 
@@ -42,6 +45,7 @@ def test_each_client_has_the_workers_settings_for_its_kind(made: list[Any]) -> N
             "admin": {**SECURITY, "bootstrap.servers": "here:1", "request.timeout.ms": "9"},
             "ask_s": 5.0,
             "write_s": 20.0,
+            "internal": frozenset({"workers-configs", "workers-offsets", "workers-status"}),
         }
     ]
 

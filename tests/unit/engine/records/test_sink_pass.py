@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from kraal.engine.records.fault import ToleranceExceeded, headers_of, log_text
+from kraal.engine.records.fault import ToleranceExceeded, dead_letter_headers, log_text
 from kraal.engine.records.sink_pass import SinkPass, _json, _text
 from kraal.engine.records.tolerance import Tolerance
 from kraal.plugins.model.records import Struct
@@ -50,7 +50,12 @@ def test_good_records_pass_and_a_bad_one_becomes_a_dead_letter_with_its_own_byte
 
 def test_a_dead_letters_headers_are_connects() -> None:
     _, faults, _ = sink([kafka_row(b"bad", 41)], TOLERANT)
-    pairs = headers_of(faults[0], "con", 2)
+    own = [("own", b"1"), ("__connect.errors.topic", b"connect-configs")]
+    assert dead_letter_headers(own, faults[0], "con", 2, with_context=False) == own[:1], (
+        "a forged one is dropped"
+    )
+    first, *pairs = dead_letter_headers(own, faults[0], "con", 2, with_context=True)
+    assert first == own[0]
     assert [(name, value) for name, value in pairs[:-1]] == [
         ("__connect.errors.topic", b"t"),
         ("__connect.errors.partition", b"0"),

@@ -57,7 +57,8 @@ def test_a_bad_record_among_good_ones_is_left_out_where_errors_are_tolerated() -
 
 
 def test_a_dead_letter_is_the_record_as_it_was_and_tells_why() -> None:
-    headers = pa.array([[{"key": "own", "value": b"\x00"}]], HEADERS)
+    forged = {"key": "__connect.errors.topic", "value": b"connect-configs"}
+    headers = pa.array([[{"key": "own", "value": b"\x00"}, forged]], HEADERS)
     rows, summary = source(["bad one"], given(ALL, DEAD), headers=headers, key=pa.array(["k"]))
     assert (summary.written, summary.topics, summary.counts.dead_letters) == (0, frozenset(), 1)
     letter = rows[0]

@@ -34,6 +34,7 @@ CONFIG = {"topics": "orders", "errors.deadletterqueue.topic.name": "dead"}
 def sink(api: Api) -> Api:
     """An API with a connector with three dead letters, and one of another connector between them."""
     api.herder.put("orders-sink", CONFIG)
+    api.herder.publish(types={"orders-sink": "sink"})
     api.kafka.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
     return api
 
@@ -166,6 +167,17 @@ def test_letters_that_cannot_be_replayed_are_a_conflict(sink: Api) -> None:
     )
     sink.kafka.letters["dead"] = [letter(0, {"topic": "gone"})]
     assert replay(sink, dry_run=True)[1]["message"] == "The original topic gone of dead-0@0 does not exist"
+
+
+@pytest.mark.parametrize("topic", ["connect-configs", "__consumer_offsets", "secrets"])
+def test_a_replay_into_a_topic_that_is_not_the_sinks_is_a_conflict(sink: Api, topic: str) -> None:
+    sink.kafka.internal = frozenset({"connect-configs"})
+    sink.kafka.partitions[topic] = 1
+    sink.kafka.letters["dead"] = [letter(0), letter(1, {"topic": topic})]
+    for dry_run in (True, False):
+        status, error = replay(sink, dry_run=dry_run)
+        assert (status, f"The original topic {topic} of dead-0@1 is " in error["message"]) == (409, True)
+    assert sink.kafka.written == []
 
 
 def test_a_connector_without_a_topic_is_not_found(api: Api) -> None:

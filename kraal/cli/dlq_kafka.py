@@ -1,0 +1,109 @@
+"""Kafka options of `kraal dlq`, and the box and the targets that its arguments name."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kraal.client.command import asking
+from kraal.client.rest import Refused, Rest
+from kraal.config.properties_file import read_properties
+from kraal.dead_letters.api import KafkaUnavailable
+from kraal.dead_letters.selection import Box, find_box
+from kraal.dead_letters.targets import Targets, find_targets
+
+if TYPE_CHECKING:
+    from kraal.dead_letters.kafka import Kafka
+
+_BOOTSTRAP: Final = "bootstrap.servers"
+_CHECK_KAFKA: Final = (
+    "Check --bootstrap-servers; settings for TLS and SASL belong into the file of --command-config."
+)
+
+
+def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the Kafka options to a command and pass it a `Kafka` after its `Rest`; None if no brokers are named."""
+
+    @click.option(
+        "--bootstrap-servers",
+        envvar="KRAAL_BOOTSTRAP_SERVERS",
+        show_envvar=True,
+        metavar="HOST:PORT,...",
+        help=f"Kafka bootstrap servers (default: {_BOOTSTRAP} in --command-config, or else the worker's REST API).",
+    )
+    @click.option(
+        "--command-config",
+        "path",
+        envvar="KRAAL_COMMAND_CONFIG",
+        show_envvar=True,
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Properties file with Kafka client configs, such as security and timeouts.",
+    )
+    @functools.wraps(function)
+    def run(rest: Rest, *, bootstrap_servers: str | None, path: Path | None, **options: Any) -> None:
+        settings = {} if path is None else read_properties(path, "client's properties file")
+        if bootstrap_servers:
+            settings[_BOOTSTRAP] = bootstrap_servers
+        if not settings.get(_BOOTSTRAP, "").strip():
+            if path is not None:
+                raise click.UsageError(
+                    f"Specify --bootstrap-servers, or {_BOOTSTRAP} in the file of --command-config."
+                )
+            function(rest, None, **options)
+            return
+        from kraal.dead_letters.kafka import Kafka  # noqa: PLC0415 - late: it needs Kafka's client
+
+        with Kafka(settings) as kafka:
+            try:
+                function(rest, kafka, **options)
+            except KafkaUnavailable as exc:
+                exc.hint = exc.hint or _CHECK_KAFKA
+                raise
+
+    return asking(run)
+
+
+def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] | None:
+    """Return the worker's description of a connector; None if it does not exist, or the name is a topic's.
+
+    Raises what `Rest.ask` raises.
+    """
+    if is_topic:
+        return None
+    try:
+        return dict(rest.get("connectors", name))
+    except Refused as exc:
+        if not exc.not_found:
+            raise
+        return None
+
+
+def find_box_of(kafka: Kafka, name: str, connector: Mapping[str, Any] | None, *, is_topic: bool) -> Box:
+    """Find the box of a connector or topic. Raises what `find_box` raises."""
+    what = "Topic" if is_topic else "Connector or topic"
+    return find_box(kafka, name, None if connector is None else connector["config"], what)
+
+
+def targets_of(
+    rest: Rest,
+    kafka: Kafka,
+    connector: Mapping[str, Any] | None,
+    to: str | None,
+    allowed: Collection[str],
+) -> Targets:
+    """Find the targets of a replay. Raises what `find_targets` and `Rest.ask` raise."""
+    if connector is None:
+        return find_targets(kafka, None, allowed=allowed, to=to)
+    name, active = connector["name"], ()
+    with suppress(Refused):  # topic.tracking.enable=false
+        active = rest.get("connectors", name, "topics")[name]["topics"]
+    is_source = connector.get("type") == "source"
+    return find_targets(
+        kafka, connector["config"], is_source=is_source, active=active, allowed=allowed, to=to
+    )

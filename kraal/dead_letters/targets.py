@@ -1,0 +1,132 @@
+"""Topics that a replay may write to.
+
+The headers that name the original topic are part of the record, so whoever can write records can forge them: a replay
+into the config topic of a Connect cluster would create connectors. A replay of a sink's letters therefore writes to
+topics of the sink only, and no replay writes to an internal topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kraal.config.connector.sink import TOPICS, TOPICS_REGEX
+from kraal.config.java_regex import compiled
+from kraal.config.values import split_list
+from kraal.core.errors import KraalError, PatternTooSlow
+from kraal.dead_letters.api import LettersKafka
+from kraal.dead_letters.records import PREFIX, DeadLetter, Target
+
+_INTERNAL_PREFIX: Final = "__"
+_LISTED: Final = 10
+
+
+class CannotReplay(KraalError):
+    """The target of a letter is unknown, does not exist, or is not allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Topics that a replay may write to."""
+
+    to: str | None = None
+    """Topic for all letters; None: the topics that their headers name."""
+    topics: frozenset[str] | None = None
+    """Topics that headers may name; None: any except internal ones."""
+    internal: frozenset[str] = field(default=frozenset())
+    """Internal topics of the Connect cluster, if known."""
+
+    def target(self, letter: DeadLetter, partitions: Mapping[str, int]) -> Target:
+        """Return the target of a letter: the original partition, or the topic `to`.
+
+        `partitions` contains the number of partitions by topic. The original partition keeps the record with other
+        records of its key. Records of sources have no partition; they and records whose partition no longer exists are
+        partitioned by key. Raises CannotReplay.
+        """
+        facts = letter.facts
+        topic = facts.get("topic") if self.to is None else self.to
+        if not isinstance(topic, str) or not topic:
+            raise CannotReplay(
+                f"The original topic of {letter.place} is unknown because it has no header {PREFIX}topic"
+                " (errors.deadletterqueue.context.headers.enable was false); specify --to TOPIC"
+            )
+        self._refuse(letter, topic, partitions)
+        partition = facts.get("partition") if self.to is None else None
+        there = isinstance(partition, int) and partition < partitions[topic]
+        return Target(topic, partition if there and isinstance(partition, int) else None)
+
+    def _refuse(self, letter: DeadLetter, topic: str, partitions: Mapping[str, int]) -> None:
+        named = f"The original topic {topic} of {letter.place}" if self.to is None else f"The topic {topic}"
+        if topic.startswith(_INTERNAL_PREFIX) or topic in self.internal:
+            raise CannotReplay(
+                f"{named} is an internal topic of Kafka or Kafka Connect; a replay does not write to these"
+            )
+        if topic not in partitions:
+            raise CannotReplay(f"{named} does not exist")
+        if self.to is None and self.topics is not None and topic not in self.topics:
+            raise CannotReplay(
+                f"{named} is not one of the topics that the replay may write to: {self.listed}; its header may be"
+                f" forged. If it is right, specify --allow-topic {topic}; for another topic, specify --to TOPIC"
+            )
+        if topic == letter.topic:
+            raise CannotReplay(
+                f"{letter.place} would be replayed into the dead letter queue topic itself; specify --to TOPIC"
+            )
+
+    @property
+    def listed(self) -> str:
+        """The allowed topics as text, at most 10 of them."""
+        if self.to is not None:
+            return self.to
+        if self.topics is None:
+            return "the topics that the headers of the letters name"
+        names = sorted(self.topics)
+        more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+        return ", ".join([*names[:_LISTED], *more]) or "none"
+
+
+def find_targets(
+    kafka: LettersKafka,
+    config: Mapping[str, Any] | None,
+    *,
+    is_source: bool = False,
+    active: Collection[str] = (),
+    allowed: Collection[str] = (),
+    to: str | None = None,
+) -> Targets:
+    """Return the targets of a replay. Raises KafkaUnavailable.
+
+    Args:
+        kafka: lists the topics that `topics.regex` matches.
+        config: of the connector, as written; None: the letters are those of a topic, and only `allowed` is permitted.
+        is_source: whether the connector is a source. Its config does not name its topics, so that any is allowed.
+        active: active topics of the connector (KIP-558), among them topics of a former config.
+        allowed: topics that the operator allows.
+        to: topic for all letters.
+    """
+    internal = kafka.internal
+    if to is not None or is_source:
+        return Targets(to, None, internal or frozenset())
+    topics = frozenset(allowed)
+    if config is not None:
+        named = frozenset(split_list(str(config.get(TOPICS) or "")))
+        others = ({*active} | _matched(str(config.get(TOPICS_REGEX) or ""), kafka)) - named
+        if internal is None and others:
+            others -= kafka.compacted(others & kafka.partitions.keys())
+        topics |= named | others
+    return Targets(None, topics - (internal or frozenset()), internal or frozenset())
+
+
+def _matched(pattern: str, kafka: LettersKafka) -> set[str]:
+    if not pattern.strip():
+        return set()
+    try:
+        regex = compiled(pattern)
+        return {
+            topic
+            for topic in kafka.partitions
+            if not topic.startswith(_INTERNAL_PREFIX) and regex.fullmatch(topic)
+        }
+    except (ValueError, PatternTooSlow):
+        return set()  # a reference such as ${…}; the active topics remain
