@@ -1,8 +1,8 @@
 """Registry of secret values, which are removed from logs, traces and errors.
 
-Code that reads a secret registers it (`secrets.add`); code that writes a text for people redacts it (`secrets.scrub`).
-Each process has one registry. Secrets are values of type PASSWORD, values of keys with names such as `password`
-(`names_secret`), and every value that a config provider returned.
+Code that reads a secret registers it (`secrets.add`; `secrets.pin` for the worker's own); code that writes a text for
+people redacts it (`secrets.scrub`). Each process has one registry. Secrets are values of type PASSWORD, values of
+keys with names such as `password` (`names_secret`), and every value that a config provider returned.
 
 Short or common values must not blank the whole log, and the positions of redacted text must reveal nothing about a long
 value. Values of fewer than 4 characters are never searched; values of fewer than 8 are hidden only as separate words;
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "[hidden]"
@@ -25,7 +25,8 @@ SHORTEST = 4
 ANYWHERE = 8
 LONG_LINE = 12
 MOST = 5_000
-"""Maximum number of stored values; the oldest are dropped. Tokens that change each minute fill it in days."""
+"""Maximum number of stored values, besides pinned ones; the least recently used are dropped. Tokens that change each
+minute fill it in days."""
 
 _NAME = re.compile(
     r"password|passphrase|passwd|secret|token|credential|authorization|key|jaas|(?:^|[._-])(?:pass|pwd|user\.info)$",
@@ -69,27 +70,46 @@ class Secrets:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._pinned: set[str] = set()
         self._known: dict[str, tuple[str, ...]] = {}
-        """Each value with its written forms."""
+        """Each value with its written forms; those that are not pinned by their last use, the latest last."""
+        self._values: dict[str, str] = {}
+        """The value of each form; replaced, never mutated."""
         self._forms: tuple[str, ...] = ()
         """All written forms, longest first; replaced, never mutated."""
 
+    def pin(self, *values: str | None) -> None:
+        """Register values to hide for the life of the process, such as the worker's own."""
+        self._register(values, pinned=True)
+
     def add(self, *values: str | None) -> None:
-        """Register values to hide."""
-        new = [value for value in values if value is not None and value not in self._known and hides(value)]
-        if not new:
-            return
+        """Register values to hide. Registering a value again, and hiding it in a text, count as its use."""
+        self._register(values, pinned=False)
+
+    def _register(self, values: Iterable[str | None], *, pinned: bool) -> None:
+        wanted = [value for value in values if value is not None and hides(value)]
         with self._lock:
-            self._known.update((value, tuple(dict.fromkeys(_forms(value)))) for value in new)
-            for oldest in list(self._known)[: max(0, len(self._known) - MOST)]:
-                del self._known[oldest]
-            forms = {form for each in self._known.values() for form in each}
-            self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+            if pinned:
+                self._pinned.update(wanted)
+            new = [value for value in wanted if value not in self._known]
+            for value in wanted:
+                self._known[value] = self._known.pop(value, ()) or tuple(dict.fromkeys(_forms(value)))
+            if new:
+                self._drop_unused()
+                self._values = {form: value for value, each in self._known.items() for form in each}
+                self._forms = tuple(sorted(self._values, key=lambda form: (-len(form), form)))
+
+    def _drop_unused(self) -> None:
+        others = [value for value in self._known if value not in self._pinned]
+        for value in others[: max(0, len(others) - MOST)]:
+            del self._known[value]
 
     def forget(self) -> None:
         """Forget all values; for tests."""
         with self._lock:
+            self._pinned.clear()
             self._known.clear()
+            self._values = {}
             self._forms = ()
 
     def scrub(self, text: str) -> str:
@@ -98,7 +118,14 @@ class Secrets:
         for form in self._forms:
             if form in text:
                 text = replaced(form, HIDDEN, text)
+                self._mark_used(form)
         return text
+
+    def _mark_used(self, form: str) -> None:
+        with self._lock:
+            value = self._values.get(form)
+            if value in self._known:
+                self._known[value] = self._known.pop(value)
 
 
 secrets = Secrets()

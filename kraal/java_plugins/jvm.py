@@ -155,7 +155,7 @@ def _subject(connector: str | None, task: str | None) -> str:
 
 
 def _gateway(port: int, token: str) -> Any:
-    known_secrets.add(token)
+    known_secrets.pin(token)
     for name in ("py4j.java_gateway", "py4j.clientserver"):
         logging.getLogger(name).addFilter(_no_commands)
     gateways: Any = import_module("py4j.java_gateway")  # has no types; loaded with the first Java plugin

@@ -146,7 +146,7 @@ def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str
 
     Providers are created when a value needs them. Raises ConfigInvalid and ProviderFailed.
     """
-    secrets.add(*secret_values(raw, WORKER))
+    secrets.pin(*secret_values(raw, WORKER))
     declared = split_list(raw.get(PROVIDERS, ""))
     made: dict[str, ConfigProvider | None] = {}
 
@@ -156,11 +156,11 @@ def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str
         return made.get(name)
 
     try:
-        resolved = _resolve(_resolvable(raw), provider).config
+        resolved = _resolve(_resolvable(raw), provider, register=secrets.pin).config
     finally:
         Providers({name: each for name, each in made.items() if each is not None}).close()
     config = {**raw, **{key: text for key, text in resolved.items() if text is not None}}
-    secrets.add(*secret_values(config, WORKER))
+    secrets.pin(*secret_values(config, WORKER))
     return config
 
 
@@ -196,8 +196,13 @@ def _get_soon(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigDat
     return (provider.get_soon if isinstance(provider, RemoteProvider) else provider.get)(path, keys)
 
 
-def _resolve(config: Config, provider: Callable[[str], ConfigProvider | None], get: _Get = _get) -> Resolved:
-    """Resolve a config with one call of a provider for each path."""
+def _resolve(
+    config: Config,
+    provider: Callable[[str], ConfigProvider | None],
+    get: _Get = _get,
+    register: Callable[..., None] = secrets.add,
+) -> Resolved:
+    """Resolve a config with one call of a provider for each path, and register the values for redaction."""
     wanted: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for variable in variables_of(config):
         wanted[variable.provider, variable.path][variable.key] = None
@@ -211,7 +216,7 @@ def _resolve(config: Config, provider: Callable[[str], ConfigProvider | None], g
         values |= {Variable(name, path, key): text for key, text in found.data.items()}
         if found.ttl_ms is not None and found.ttl_ms >= 0:
             ttls.append(found.ttl_ms)
-    secrets.add(*values.values())
+    register(*values.values())
     return Resolved.of(config, values, min(ttls, default=None))
 
 

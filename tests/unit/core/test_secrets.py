@@ -115,10 +115,22 @@ def test_the_password_inside_of_a_jaas_entry_is_one_by_itself() -> None:
     assert hiding(jaas).scrub("kraal-user has hunter2") == "kraal-user has [hidden]"
 
 
-def test_the_oldest_are_forgotten_when_there_are_too_many() -> None:
+def test_the_least_recently_used_values_are_dropped() -> None:
     known = Secrets()
-    known.add("the first value", *(f"value number {n}" for n in range(MOST)))
-    assert known.scrub("the first value, value number 7;") == "the first value, [hidden];"
+    known.add("unused value", "scrubbed value", "repeated value")
+    known.add(*(f"value number {n}" for n in range(MOST - 3)))
+    assert known.scrub("a scrubbed value") == "a [hidden]"
+    known.add("repeated value")
+    known.add("one more value")
+    text = "unused value, scrubbed value, repeated value, one more value, value number 0"
+    assert known.scrub(text) == "unused value, [hidden], [hidden], [hidden], [hidden]"
+
+
+def test_pinned_values_outlast_any_number_of_others() -> None:
+    known = Secrets()
+    known.pin("the worker's password")
+    known.add(*(f"value number {n}" for n in range(MOST + 1)))
+    assert known.scrub("the worker's password, value number 7;") == "[hidden], [hidden];"
 
 
 def test_new_values_are_hidden_as_soon_as_they_are_known() -> None:

@@ -14,7 +14,7 @@ from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.providers import EnvVarConfigProvider
 from kraal.config.worker.standalone import load_worker_properties
 from kraal.core.errors import ConfigInvalid, ProviderFailed
-from kraal.core.secrets import secrets
+from kraal.core.secrets import MOST, secrets
 from kraal.plugins.config_providers import (
     ProviderClasses,
     Providers,
@@ -219,6 +219,13 @@ def test_one_provider_s_parameters_may_be_another_s_values(monkeypatch: pytest.M
 def test_secrets_that_are_written_in_a_worker_s_file_are_hidden_too() -> None:
     resolve_worker({"ssl.key.password": "written in the file", "group.id": "my group"}, CLASSES)
     assert secrets.scrub("written in the file, my group") == "[hidden], my group"
+
+
+def test_the_workers_own_secrets_outlast_any_number_of_connectors_secrets() -> None:
+    raw = worker(group__id="${vault:p:g}")
+    resolve_worker({**raw, "sasl.jaas.config": 'Login required password="written in the file";'}, CLASSES)
+    secrets.add(*(f"token number {n}" for n in range(MOST + 1)))
+    assert secrets.scrub("written in the file, g of p by t, token number 9") == "[hidden], [hidden], [hidden]"
 
 
 def own_providers(raw: Mapping[str, str]) -> Mapping[str, str]:
