@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.instances.plugin_calls import plugin_code
+from kraal.config.connector.trimmed import trimmed
 from kraal.core.errors import PluginFailed
 from kraal.engine.api import Failed
 
@@ -73,7 +74,7 @@ class ResolvingEngine:
         self._engine.close(timeout_s)
 
     def _values(self, config: Mapping[str, str]) -> dict[str, str]:
-        return {key: text for key, text in self._resolve(config).config.items() if text is not None}
+        return trimmed(self._resolve(config).config)
 
 
 class _NoRun:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import javaproperties
-
+from kraal.config.properties_text import parse
 from kraal.core.errors import BadRequest
 
 LARGEST = 10 * 1024 * 1024
@@ -36,7 +35,7 @@ def read_text(path: str | Path, what: str) -> str:
 def parse_properties(text: str, path: str | Path, what: str) -> dict[str, str]:
     """Parse the text of a properties file; later lines take precedence. Raises BadRequest with a message."""
     try:
-        return dict(javaproperties.loads(text))
+        return parse(text)
     except ValueError as exc:
         raise BadRequest(f"The {what} '{path}' is not a properties file: {exc}.") from exc
 

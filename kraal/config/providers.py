@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-import javaproperties
 from typing_extensions import override
 
 from kraal.config.java_regex import compiled, java_regex
 from kraal.config.key import ConfigDef, ConfigType, Key
+from kraal.config.properties_text import parse
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.core.errors import BadRequest, ProviderFailed
 
@@ -90,8 +90,8 @@ class FileConfigProvider(_OfFiles):
         if file is None:
             return ConfigData()
         try:
-            with open(file, encoding="utf-8") as lines:  # noqa: PTH123 - a path as it is written
-                found = javaproperties.load(lines)
+            with open(file, encoding="utf-8", newline="") as lines:  # noqa: PTH123 - a path as it is written
+                found = parse(lines.read())
         except (OSError, ValueError) as exc:
             raise ProviderFailed(f"Could not read properties from file {path}") from exc
         return ConfigData(data={key: found[key] for key in keys if key in found})

@@ -10,6 +10,7 @@ from typing import Final
 
 from kraal.config.clients.keys import Client
 from kraal.config.clients.restrictions import check_urls
+from kraal.config.values import trim
 
 _SHARED: Final = ("security.", "ssl.", "sasl.")
 _NO_CLIENTS: Final = ("admin.listeners", "ssl.client.auth")
@@ -33,7 +34,7 @@ def layered(worker: Mapping[str, str], connector: Mapping[str, str], client: Cli
     Where neither says `security.protocol`, the worker's own security holds below them. (Java would connect
     without any.) Where one does, it is Java's way: nothing of the worker's own security is mixed in.
 
-    Raises ConfigInvalid for what a connector may not name.
+    Values are trimmed, as ConfigDef does. Raises ConfigInvalid for what a connector may not name.
     """
     check_urls(worker, connector)
     own = _under(worker, f"{client}.") | _under(connector, f"{client}.override.")
@@ -50,7 +51,7 @@ def bootstrap(worker: Mapping[str, str], connector: Mapping[str, str], client: C
 
 def _under(config: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {
-        key.removeprefix(prefix): value
+        key.removeprefix(prefix): trim(value)
         for key, value in config.items()
         if key.startswith(prefix) and not key.startswith((f"{prefix}override.", *_NO_CLIENTS))
     }

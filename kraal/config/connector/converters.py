@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kraal.config.connector.keys import HEADER_CONVERTER, KEY_CONVERTER, VALUE_CONVERTER
+from kraal.config.values import trim
 from kraal.core.ids import Config
 
 BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -21,7 +22,7 @@ class ConverterSettings(NamedTuple):
     """What one converter of a connector is made from."""
 
     name: str
-    """The class or alias, as written."""
+    """The class or alias, trimmed."""
     own: dict[str, str]
     """Its own keys, without the role's prefix."""
 
@@ -38,4 +39,4 @@ def converter_settings(worker: Mapping[str, str], connector: Config, role: str) 
         for key, text in source.items()
         if key.startswith(prefix) and text is not None
     }
-    return ConverterSettings(source.get(role) or DEFAULTS[role], own)
+    return ConverterSettings(trim(source.get(role) or DEFAULTS[role]), own)

@@ -21,7 +21,7 @@ from kraal.config.clients.librdkafka import unknown_to_librdkafka
 from kraal.config.clients.overrides import Allowlist, OverridePolicy, WorkerPolicy
 from kraal.config.connector.auto_restart import STALL_TIMEOUT, AutoRestart, worker_policy
 from kraal.config.key import ConfigDef
-from kraal.config.values import Resolve, as_strings
+from kraal.config.values import Resolve, as_strings, trim
 from kraal.config.worker.basic_auth import EXTENSIONS, JAAS_FILE, BasicAuth, read_basic_auth
 from kraal.config.worker.command_line_secrets import launch_warnings
 from kraal.config.worker.keys import (
@@ -50,6 +50,9 @@ WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Replaces variables by the values of config providers."""
 
 _NEAR: Final = 0.75
+_OF_PLUGINS: Final = re.compile(
+    r"config\.providers\.[^.]+\.param\.|(?:key|value|header)\.converter\.(?!plugin\.version$)"
+)
 _MISSING: Final = re.compile(r'Missing required configuration "([^"]+)" ')
 """The similarity of two keys from which one counts as a typing error for the other."""
 
@@ -176,6 +179,19 @@ class Checked:
             errors = [_with_typing_error(each, unknown) for each in self.errors]
             text = "\n".join(errors)
             raise ConfigInvalid(f"The worker's configuration is invalid:\n{text}", errors)
+
+
+_OF_PLUGINS: Final = re.compile(
+    r"config\.providers\.[^.]+\.param\.|(?:key|value|header)\.converter\.(?!plugin\.version$)"
+)
+
+
+def trimmed_values(raw: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties with values trimmed, except those that plugins receive as written.
+
+    Source: ConfigDef.parseType (Kafka 4.3.0), which trims values of all types.
+    """
+    return {key: text if _OF_PLUGINS.match(key) else trim(text) for key, text in raw.items()}
 
 
 def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None) -> Checked:

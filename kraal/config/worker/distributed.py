@@ -20,6 +20,7 @@ from kraal.config.worker.config import (
     check_worker,
     nearest,
     own_client_keys,
+    trimmed_values,
     worker_fields,
     worker_warnings,
 )
@@ -166,6 +167,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
 
     Raises ConfigInvalid with all errors.
     """
+    raw = trimmed_values(raw)
     checked = check_worker(DISTRIBUTED, raw, resolve=resolve)
     checked.errors.extend(_cross_errors(checked.values))
     checked.refuse_errors()

@@ -13,6 +13,7 @@ from kraal.config.worker.config import (
     WithoutVariables,
     WorkerConfig,
     check_worker,
+    trimmed_values,
     worker_fields,
     worker_warnings,
 )
@@ -52,6 +53,7 @@ def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) 
 
     Raises ConfigInvalid with all errors.
     """
+    raw = trimmed_values(raw)
     checked = check_worker(STANDALONE, raw, resolve=resolve)
     checked.refuse_errors()
     offset_file = Path(checked.text(OFFSET_FILE))

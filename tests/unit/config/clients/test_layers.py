@@ -41,3 +41,8 @@ def test_the_address_is_the_nearest_that_is_given() -> None:
     worker = WORKER | {"producer.bootstrap.servers": "b:2"}
     assert bootstrap(worker, {}, "producer") == "b:2"
     assert bootstrap(worker, {"producer.override.bootstrap.servers": "c:3"}, "producer") == "c:3"
+
+
+def test_values_are_trimmed() -> None:
+    settings = layered({"producer.acks": "all\t"}, {"producer.override.linger.ms": " 5 "}, "producer")
+    assert settings == {"acks": "all", "linger.ms": "5"}

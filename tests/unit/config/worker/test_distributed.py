@@ -342,3 +342,17 @@ def test_a_group_without_signatures_is_warned_of_when_rest_asks_for_passwords(tm
     (warning,) = config.warnings
     assert "anybody who reaches this worker may write task configs without a password" in warning
     assert "String must be one of: refuse, allow" in error_of("internal.requests.unsigned", "perhaps")
+
+
+def test_values_are_trimmed_except_those_that_plugins_receive() -> None:
+    plugins = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.file.param.own": " own ",
+        "value.converter.own": "own ",
+    }
+    wanted = {**LEAST, **plugins, "key.converter": STRING, "producer.acks": "all"}
+    written = {key: text if key.endswith(".own") else f" \t{text} \t" for key, text in wanted.items()}
+    assert parse_distributed(written) == parse_distributed(wanted)
+    file = {"offset.storage.file.filename": "/o"}
+    assert parse_standalone({**written, **file}).raw == {**wanted, **file}

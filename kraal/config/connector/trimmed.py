@@ -1,0 +1,29 @@
+"""Values of Connect's own keys as ConfigDef reads them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kraal.config.connector.keys import CONNECTOR_CLASS, NAME
+from kraal.config.connector.sink import SINK
+from kraal.config.connector.source import SOURCE
+from kraal.config.values import trim
+from kraal.core.ids import Config
+
+
+def trimmed(config: Config) -> dict[str, str]:
+    """Return a resolved config without null values, and with those of Connect's own keys trimmed.
+
+    `name` and `connector.class` stay as they are: Connect looks both up as written. Plugins trim their own values.
+    Source: ConfigDef.parseType (Kafka 4.3.0).
+    """
+    own = _own_keys()
+    return {key: trim(text) if key in own else text for key, text in config.items() if text is not None}
+
+
+@cache
+def _own_keys() -> frozenset[str]:
+    return frozenset(key.name for definition in (SINK, SOURCE) for key in definition) - {
+        NAME,
+        CONNECTOR_CLASS,
+    }

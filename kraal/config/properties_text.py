@@ -1,0 +1,64 @@
+"""Parser for the text of Java properties files, which reads every text as Java does.
+
+Source: java.util.Properties.load, LineReader and loadConvert (JDK 17); `tests/golden/config` compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_LINE: Final = re.compile(r"[ \t\f]*+([^\r\n]*+)(\r\n|\r|\n|\Z)")
+_ENTRY: Final = re.compile(r"((?:[^\\=: \t\f]|\\.)*+)[ \t\f]*+[=:]?+[ \t\f]*+(.*+)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_CONTROLS: Final = {"t": "\t", "r": "\r", "n": "\n", "f": "\f"}
+_SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def parse(text: str) -> dict[str, str]:
+    r"""Return the entries; of equal keys the last one. Raises ValueError for an invalid `\u` escape."""
+    return dict(_entry(line) for line in _logical_lines(text))
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Yield lines without comments, joined where a backslash continues them."""
+    pieces: list[str] = []
+    for match in _LINE.finditer(text):
+        piece, end = match.groups()
+        if not pieces and piece[:1] in {"", "#", "!"}:
+            continue
+        continues = (len(piece) - len(piece.rstrip("\\"))) % 2 == 1
+        if content := piece[:-1] if continues else piece:
+            pieces.append(content)
+        if continues and match.end() < len(text):
+            continue
+        line = "".join(pieces)
+        if continues and end == "\r\n" and not line:
+            return
+        yield line
+        pieces.clear()
+
+
+def _entry(line: str) -> tuple[str, str]:
+    match = _ENTRY.fullmatch(line)
+    assert match is not None  # noqa: S101 - the expression matches every text
+    return _unescaped(match[1]), _unescaped(match[2])
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _SURROGATES.sub(_joined, _ESCAPE.sub(_character, text))
+
+
+def _character(escape: re.Match[str]) -> str:
+    if escape[1] is not None:
+        return chr(int(escape[1], 16))
+    if escape[2] == "u":
+        raise ValueError(f"malformed \\uxxxx encoding: {escape.string[escape.start() : escape.start() + 6]}")
+    return _CONTROLS.get(escape[2], escape[2])
+
+
+def _joined(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
