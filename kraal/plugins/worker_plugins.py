@@ -14,6 +14,7 @@ from kraal.config.connector.topic_creation import read_rules
 from kraal.config.key import Key
 from kraal.config.named_plugins import named_plugins, values_below
 from kraal.config.secret_keys import secret_keys, secret_values
+from kraal.config.values import invalid
 from kraal.config.variables import Resolved, has_variable, variables_of
 from kraal.core.errors import BadRequest, KraalError, ProviderFailed
 from kraal.core.ids import Config
@@ -24,13 +25,12 @@ from kraal.plugins.connector_parts import CONVERTERS
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.aliases import alias_keys
 from kraal.plugins.validation.framework import WorkerDefaults, without_effect
-from kraal.plugins.validation.infos import ConfigInfo, ConfigInfos
+from kraal.plugins.validation.infos import ConfigInfo, ConfigInfos, with_replaced_errors
 from kraal.plugins.validation.validate import check_plugin_matches, validate_connector, validate_for_rest
 
 log = logging.getLogger(__name__)
 
 _CLASS = "connector.class"
-_JAVA_CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,31 +107,46 @@ class ProvidedPlugins:
     def check(self, config: Config) -> ConfigInfos:
         """Validate a connector config; results and errors never show values that a provider resolved.
 
-        Raises BadRequest for an unknown class, and ProviderFailed.
+        A variable that its provider cannot resolve is an error of its key. Raises BadRequest for an unknown class.
         """
         return self._checked(config, lambda known: validate_connector(self.registry, self.defaults, known))
 
     def check_for_rest(self, plugin: str, config: Config) -> ConfigInfos:
-        """Handle `PUT /connector-plugins/{plugin}/config/validate`. Raises the same errors as `validate_for_rest`.
-
-        A failing config provider leads to status 500 with the name of Java's exception.
-        """
+        """Handle `PUT /connector-plugins/{plugin}/config/validate`. Raises the same errors as `validate_for_rest`."""
         check_plugin_matches(plugin, config)
-        try:
-            return self._checked(
-                config, lambda known: validate_for_rest(self.registry, self.defaults, plugin, known)
-            )
-        except ProviderFailed as exc:
-            raise KraalError(f"{_JAVA_CONFIG_EXCEPTION}: {exc}") from exc
+        return self._checked(
+            config, lambda known: validate_for_rest(self.registry, self.defaults, plugin, known)
+        )
 
     def _checked(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
-        resolved = self.resolve_soon(config)
+        resolved, unresolved = self._resolved_as_far_as_possible(config)
         try:
             infos = check(resolved.config)
         except KraalError as exc:
             exc.args = (secrets.scrub(str(exc)),)
             raise
-        return as_written(infos, resolved)
+        infos = as_written(infos, resolved)
+        return with_replaced_errors(infos, unresolved, config) if unresolved else infos
+
+    def _resolved_as_far_as_possible(self, config: Config) -> tuple[Resolved, dict[str, str]]:
+        """Resolve a config; return also the errors of keys whose variables fail, which keep their text.
+
+        Raises BadRequest if `connector.class` is one of these.
+        """
+        try:
+            return self.resolve_soon(config), {}
+        except ProviderFailed:
+            pass
+        errors: dict[str, str] = {}
+        for key, text in config.items():
+            try:
+                self.providers.resolve_soon({key: text})
+            except ProviderFailed as exc:
+                errors[key] = invalid(key, text, str(exc))
+        if _CLASS in errors:
+            raise BadRequest(errors[_CLASS])
+        resolved = self.resolve_soon({key: text for key, text in config.items() if key not in errors})
+        return replace(resolved, raw=config, config={**config, **resolved.config}), errors
 
     def _class_of(self, config: Config) -> type[Connector] | None:
         try:

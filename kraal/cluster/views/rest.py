@@ -72,10 +72,16 @@ def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
 
 
 def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = False) -> dict[str, Json]:
-    """GET /connectors/{c}/status: from the status topic, whatever the config topic says. Raises NotFound."""
+    """GET /connectors/{c}/status: from the status topic, whatever the config topic says. Raises NotFound.
+
+    A connector that was just created is UNASSIGNED until a worker writes its status; Java responds with 404.
+    """
     statuses = snapshot.status.statuses.get(name)
     if statuses is None or statuses.connector is None:
-        raise NotFound(f"No status found for connector {name}")
+        if name not in snapshot.config.connectors:
+            raise NotFound(f"No status found for connector {name}")
+        unassigned: Json = {"state": str(State.UNASSIGNED), "worker_id": ""}
+        return {"name": name, "connector": unassigned, "tasks": [], "type": type_of(snapshot, name)}
     tasks: list[Json] = [
         {"id": number, **_state(snapshot, TaskId(name, number), statuses.tasks[number], causes=causes)}
         for number in sorted(statuses.tasks)

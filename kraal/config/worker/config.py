@@ -50,11 +50,12 @@ WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Replaces variables by the values of config providers."""
 
 _NEAR: Final = 0.75
+_MISSING: Final = re.compile(r'Missing required configuration "([^"]+)" ')
+"""The similarity of two keys from which one counts as a typing error for the other."""
 _OF_PLUGINS: Final = re.compile(
     r"config\.providers\.[^.]+\.param\.|(?:key|value|header)\.converter\.(?!plugin\.version$)"
 )
-_MISSING: Final = re.compile(r'Missing required configuration "([^"]+)" ')
-"""The similarity of two keys from which one counts as a typing error for the other."""
+"""Keys whose values plugins receive as written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +180,6 @@ class Checked:
             errors = [_with_typing_error(each, unknown) for each in self.errors]
             text = "\n".join(errors)
             raise ConfigInvalid(f"The worker's configuration is invalid:\n{text}", errors)
-
-
-_OF_PLUGINS: Final = re.compile(
-    r"config\.providers\.[^.]+\.param\.|(?:key|value|header)\.converter\.(?!plugin\.version$)"
-)
 
 
 def trimmed_values(raw: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from kraal.config.connector.keys import (
     VERSION_SUFFIX,
 )
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, Width
-from kraal.config.values import split_list, trim
+from kraal.config.values import invalid, split_list, trim
 from kraal.core.errors import PluginFailed
 from kraal.core.ids import Config
 from kraal.plugins.entries import Plugin, PluginKind
@@ -118,8 +118,15 @@ def alias_keys(registry: Registry, config: Config) -> list[Key]:
 
 
 def alias_errors(registry: Registry, config: Config) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a key and its error, for classes of the wrong kind and for unavailable versions."""
+    """Yield pairs of a key and its error: classes of the wrong kind, unavailable versions, unlisted predicates."""
+    predicates = split_list(config.get(PREDICATES) or "")
     for named in _all_named(registry, config):
+        key = f"{named.prefix}{PREDICATE}"
+        predicate = trim(config.get(key) or "")
+        has_predicate = any(each.name == PREDICATE for each in named.own) and named.role.implicit
+        if has_predicate and predicate and predicate not in predicates:
+            listed = ", ".join(predicates) or "none"
+            yield key, invalid(key, predicate, f"not in {PREDICATES}, which names: {listed}")
         if named.wrong is not None:
             yield f"{named.prefix}type", named.wrong
         if named.wrong_version is not None:

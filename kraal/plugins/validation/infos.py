@@ -6,12 +6,12 @@ Source: ConfigInfos, ConfigInfo, ConfigKeyInfo, ConfigValueInfo (Kafka 4.3.0).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kraal.config.key import ConfigValue, Key
 from kraal.config.values import render
 from kraal.core.errors import ConfigInvalid
-from kraal.core.ids import Json
+from kraal.core.ids import Config, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,24 @@ def merged_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
         groups=tuple(dict.fromkeys(group for part in listed for group in part.groups)),
         configs=tuple(config for part in listed for config in part.configs),
     )
+
+
+def with_replaced_errors(infos: ConfigInfos, errors: Mapping[str, str], config: Config) -> ConfigInfos:
+    """Return the infos with these errors in place of all others of their keys."""
+    others = tuple(info for info in infos.configs if info.value.name not in errors)
+    definitions = {info.value.name: info.definition for info in infos.configs}
+    wrong = tuple(
+        ConfigInfo(
+            definition=definitions.get(name),
+            value=ConfigValueInfo(
+                name=name, value=config.get(name), recommended_values=(), errors=(error,), visible=True
+            ),
+        )
+        for name, error in errors.items()
+    )
+    replaced = sum(len(info.value.errors) for info in infos.configs if info.value.name in errors)
+    count = max(0, infos.error_count - replaced) + len(wrong)
+    return replace(infos, error_count=count, configs=(*wrong, *others))
 
 
 def raise_if_invalid(infos: ConfigInfos) -> None:

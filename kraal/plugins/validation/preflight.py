@@ -7,12 +7,20 @@ validateSourceConnectorTransactionBoundary (Kafka 4.3.0).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, MutableMapping
+import re
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Final
 
-from kraal.config.connector.keys import CONSUMER_OVERRIDE, NAME
-from kraal.config.connector.source import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
+from kraal.config.clients.layers import layered
+from kraal.config.connector.keys import CONSUMER_OVERRIDE, NAME, PRODUCER_OVERRIDE
+from kraal.config.connector.source import (
+    BOUNDARY_INTERVAL,
+    BY_INTERVAL,
+    EXACTLY_ONCE_SUPPORT,
+    TRANSACTION_BOUNDARY,
+)
 from kraal.config.key import ConfigValue
+from kraal.config.values import invalid
 from kraal.core.errors import Unavailable
 from kraal.core.ids import Config
 from kraal.plugins.api import Connector
@@ -32,6 +40,12 @@ _NO_BOUNDARIES: Final = (
     "The connector does not support connector-defined transaction boundaries with the given configuration. Please "
     "reconfigure it to use a different transaction boundary definition."
 )
+
+_TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
+_DEFAULT_TRANSACTION_TIMEOUT_MS: Final = "60000"
+_FLUSH_INTERVAL: Final = "offset.flush.interval.ms"
+_DEFAULT_FLUSH_MS: Final = "60000"
+_NUMBER: Final = re.compile("[0-9]{1,10}")
 
 Values = MutableMapping[str, ConfigValue]
 
@@ -68,6 +82,25 @@ def check_delivery(make: Callable[[], Connector], config: Config, values: Values
     if not boundary.errors and str(boundary.value).upper() == "CONNECTOR":
         wrong = _boundary_objection(make, {key: text for key, text in config.items() if text is not None})
         values[TRANSACTION_BOUNDARY] = boundary.with_errors(*([wrong] if wrong else []))
+
+
+def check_interval(worker: Mapping[str, str], config: Config, values: Values) -> None:
+    """Add an error if transactions of a source would last longer than the transaction timeout of its producer.
+
+    Kafka aborts such transactions. Java creates the connector, whose tasks fail.
+    """
+    boundary, interval = values[TRANSACTION_BOUNDARY], values[BOUNDARY_INTERVAL]
+    if boundary.errors or interval.errors or str(boundary.value).lower() != BY_INTERVAL:
+        return
+    producer = layered(worker, {key: text for key, text in config.items() if text is not None}, "producer")
+    timeout = producer.get(_TRANSACTION_TIMEOUT, _DEFAULT_TRANSACTION_TIMEOUT_MS)
+    text = interval.value if interval.value is not None else worker.get(_FLUSH_INTERVAL, _DEFAULT_FLUSH_MS)
+    if _NUMBER.fullmatch(timeout) and _NUMBER.fullmatch(str(text)) and int(str(text)) > int(timeout):
+        reason = (
+            f"must be at most {_TRANSACTION_TIMEOUT} of the producer, {timeout}; set a smaller interval, "
+            f"or a larger {PRODUCER_OVERRIDE}{_TRANSACTION_TIMEOUT}"
+        )
+        values[BOUNDARY_INTERVAL] = interval.with_errors(invalid(BOUNDARY_INTERVAL, text, reason))
 
 
 def _boundary_objection(make: Callable[[], Connector], config: dict[str, str]) -> str | None:

@@ -55,7 +55,7 @@ from kraal.plugins.validation.infos import (
     merged_infos,
     prefixed_infos,
 )
-from kraal.plugins.validation.preflight import check_delivery, check_sink_group
+from kraal.plugins.validation.preflight import check_delivery, check_interval, check_sink_group
 from kraal.plugins.validation.real_time import real_time_errors
 from kraal.plugins.validation.spark_cluster import add_cluster_errors
 from kraal.plugins.versions import is_invalid, mismatch, specified
@@ -92,6 +92,8 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
         check_sink_group(worker.group, config, values)
     elif worker.group is not None:
         check_delivery(connector, config, values, enabled=worker.exactly_once_sources)
+        if worker.exactly_once_sources:
+            check_interval(worker.raw, config, values)
     _refuse_nulls(config, values)
     values.update((value.name, value) for value in connector.validate(config))
     add_cluster_errors(registry, worker.raw, connector, config, values)

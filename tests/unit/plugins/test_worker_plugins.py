@@ -10,7 +10,7 @@ from typing_extensions import override
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.worker.standalone import parse_standalone
 from kraal.connectors.mirror.source import MirrorSourceConnector
-from kraal.core.errors import BadRequest, ConfigInvalid, KraalError, ProviderFailed
+from kraal.core.errors import BadRequest, ConfigInvalid, ProviderFailed
 from kraal.core.secrets import secrets
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
@@ -140,15 +140,17 @@ def test_an_unknown_class_behind_a_variable_is_not_named() -> None:
     assert "which name matches [hidden], available" in str(caught.value)
 
 
-def test_reports_a_failing_provider_with_its_own_message() -> None:
-    config = {"name": "n", "connector.class": FAKE_SOURCE, "x": "${k:broken:y}"}
-    with pytest.raises(ProviderFailed, match=r"^Could not read properties from file broken$"):
-        KEPT.check(config)
-    with pytest.raises(KraalError) as caught:
-        KEPT.check_for_rest(FAKE_SOURCE, config)
-    assert str(caught.value) == (
-        "org.apache.kafka.common.config.ConfigException: Could not read properties from file broken"
+@pytest.mark.parametrize("key", ["x", "tasks.max"])
+def test_a_failing_provider_is_an_error_of_its_key(key: str) -> None:
+    config = {"name": "n", "connector.class": FAKE_SOURCE, "y": "${k:password}", key: "${k:broken:y}"}
+    error = (
+        f"Invalid value ${{k:broken:y}} for configuration {key}: Could not read properties from file broken"
     )
+    for infos in (KEPT.check(config), KEPT.check_for_rest(FAKE_SOURCE, config)):
+        assert (infos.error_count, infos.errors) == (1, (error,))
+        assert (value_of(infos, key).value, value_of(infos, key).errors) == ("${k:broken:y}", (error,))
+    with pytest.raises(BadRequest, match=r"for configuration connector\.class: Could not read properties"):
+        KEPT.check({**config, "connector.class": "${k:broken:y}"})
 
 
 def test_validation_over_rest_is_unchanged() -> None:

@@ -128,7 +128,7 @@ def test_connectors_are_listed_with_what_was_asked_for(
         pytest.param(lambda: view.connector_config(SNAPSHOT, NOPE), "Connector nope not found", id="config"),
         pytest.param(lambda: view.task_infos(SNAPSHOT, NOPE), "Connector nope not found", id="tasks"),
         pytest.param(
-            lambda: view.connector_status(SNAPSHOT, NEW), "No status found for connector new", id="status"
+            lambda: view.connector_status(SNAPSHOT, NOPE), "No status found for connector nope", id="status"
         ),
         pytest.param(
             lambda: view.task_status(SNAPSHOT, TaskId(X, 7)), "No status found for task x-7", id="task status"
@@ -148,3 +148,9 @@ def test_topics_are_listed_also_of_an_unknown_connector() -> None:
 
 def test_a_config_is_given_as_it_was_written() -> None:
     assert text(view.connector_config(SNAPSHOT, X)) == '{"name":"x","n":null}'
+
+
+def test_a_connector_that_was_just_created_is_unassigned() -> None:
+    assert view.connector_status(SNAPSHOT, NEW) == {
+        "name": "new", "connector": {"state": "UNASSIGNED", "worker_id": ""}, "tasks": [], "type": "unknown"
+    }  # fmt: skip

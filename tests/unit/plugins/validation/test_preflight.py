@@ -60,6 +60,43 @@ def test_a_worker_that_prepares_cannot() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        ({"transaction.boundary.interval.ms": "60000"}, None),
+        ({"transaction.boundary.interval.ms": "60001"}, "60000"),
+        ({"transaction.boundary.interval.ms": "9", "producer.override.transaction.timeout.ms": "8"}, "8"),
+        ({"producer.override.transaction.timeout.ms": "59999"}, "59999"),
+        ({"transaction.boundary.interval.ms": "60001", "transaction.boundary": "poll"}, None),
+        ({"transaction.boundary.interval.ms": "0"}, None),
+    ],
+)
+def test_an_interval_above_the_transaction_timeout_is_refused(
+    config: dict[str, str], limit: str | None
+) -> None:
+    key = "transaction.boundary.interval.ms"
+    found = errors(key, {**FILE, "transaction.boundary": "interval", **config})
+    about = [each for each in found if "transaction.timeout.ms" in each]
+    shown = config.get(key, "60000")
+    text = (
+        f"Invalid value {shown} for configuration {key}: must be at most transaction.timeout.ms of the producer, "
+        f"{limit}; set a smaller interval, or a larger producer.override.transaction.timeout.ms"
+    )
+    assert about == ([] if limit is None else [text])
+
+
+@pytest.mark.parametrize("predicate", ["p", " p ", "nobody"])
+def test_a_predicate_that_no_list_names_is_an_error_of_its_key(predicate: str) -> None:
+    key = "transforms.t.predicate"
+    config = {
+        **FILE, "transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.t.field": "f", key: predicate, "predicates": "p",
+        "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone",
+    }  # fmt: skip
+    error = f"Invalid value {predicate} for configuration {key}: not in predicates, which names: p"
+    assert errors(key, config) == ([error] if predicate == "nobody" else [])
+
+
 @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
 def test_no_connector_says_where_transactions_end(boundary: str) -> None:
     found = errors("transaction.boundary", {**FILE, "transaction.boundary": boundary})
