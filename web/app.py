@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
@@ -162,7 +163,7 @@ def _apps(services: Services, main: Sequence[Endpoint], relay: NumbersRelay) -> 
     """Return the applications with the dashboard, which calls them."""
     settings = services.settings
     source = InProcess()
-    dashboard = _dashboard(settings, source) if settings.ui else None
+    dashboard = _dashboard(services, source) if settings.ui else None
     pages = [] if dashboard is None else [DashboardMount(dashboard)]
     apart = settings.admin_apart
     cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors, except_for=PREFIX)]
@@ -177,9 +178,15 @@ def _apps(services: Services, main: Sequence[Endpoint], relay: NumbersRelay) -> 
     return apps
 
 
-def _dashboard(settings: Settings, source: InProcess) -> LateDashboard:
+def _dashboard(services: Services, source: InProcess) -> LateDashboard:
+    settings = services.settings
     worker = settings.advertised_url.partition("://")[2].rstrip("/")
-    options = DashboardOptions(worker=worker, read_only=settings.ui_read_only, version=settings.version)
+    options = DashboardOptions(
+        worker=worker,
+        read_only=settings.ui_read_only,
+        version=settings.version,
+        count_body=partial(services.admission.body_grows, internal=False),
+    )
     return LateDashboard(source, options)
 
 

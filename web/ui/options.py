@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kraal import __version__
 
@@ -25,3 +26,5 @@ class DashboardOptions:
     """Names, in lower case and without port, that `Host` may have; None: any. Against DNS rebinding."""
     version: str = __version__
     max_form_bytes: int = 1_000_000
+    count_body: Callable[[Any, int], None] | None = None
+    """Counts bytes of the body of a request with an ASGI scope, until its answer; raises Unavailable without room."""

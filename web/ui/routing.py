@@ -112,10 +112,15 @@ class Visit:
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else default  # noqa: PLR2004
 
     async def form(self) -> list[tuple[str, str]]:
-        """Return the fields of the posted form in their order. Raises BadRequest, and TooLarge beyond the limit."""
+        """Return the fields of the posted form in their order.
+
+        Raises BadRequest, TooLarge beyond the limit, and Unavailable while other bodies take the worker's memory.
+        """
         body = bytearray()
         async for chunk in self.request.stream():
             body += chunk
+            if self.options.count_body is not None:
+                self.options.count_body(self.request.scope, len(chunk))
             if len(body) > self.options.max_form_bytes:
                 raise TooLarge(f"A form may have {self.options.max_form_bytes} bytes at most.")
         try:

@@ -23,7 +23,7 @@ from web.middleware.admission import Admission, Limits, Scarce, refusal
 from web.settings import Settings
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message
+    from starlette.types import ASGIApp, Message, Receive
 
 LIMITS = Limits(waiting=2, body_bytes=100)
 BUSY = "The worker is too busy: "
@@ -143,6 +143,47 @@ def test_bodies_that_come_at_once_share_the_room() -> None:
 
     asyncio.run(both())
     assert statuses[:2] == [503, 201]
+
+
+def test_forms_of_the_dashboard_share_the_room_until_they_end() -> None:
+    api = Api(settings(body_bytes=100))
+    headers = {
+        "host": "worker:8083", "sec-fetch-site": "same-origin", "content-type": "application/x-www-form-urlencoded"
+    }  # fmt: skip
+    statuses: list[int] = []
+
+    async def post(receive: Receive) -> None:
+        async def send(message: Message) -> None:
+            if "status" in message:
+                statuses.append(message["status"])
+
+        scope = {
+            "type": "http", "method": "POST", "path": "/ui/actions", "raw_path": b"/ui/actions", "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }  # fmt: skip
+        await api.app(scope, receive, send)
+
+    async def receive_second() -> Message:
+        return {"type": "http.request", "body": b"x" * 30}
+
+    async def story() -> None:
+        chunks = iter([{"type": "http.request", "body": b"x" * 80, "more_body": True}])
+
+        async def receive_half() -> Message:
+            if (chunk := next(chunks, None)) is not None:
+                return chunk
+            config: Message = {"type": "http.request", "body": b'{"a":"xxxxxxxxxxxxxxxxxxxx"}'}
+            answer = await answers_of(api.app, "PUT", "/connectors/a/config", config)
+            statuses.append(answer[0]["status"])
+            await post(receive_second)
+            return {"type": "http.disconnect"}
+
+        await post(receive_half)
+        assert statuses == [503, 503]
+        await post(receive_second)
+        assert statuses[2:] == [400], "the form is read, and names no action"
+
+    asyncio.run(story())
 
 
 def test_health_metrics_and_reads_are_answered_without_a_free_slot() -> None:
