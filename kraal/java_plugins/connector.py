@@ -328,7 +328,7 @@ def _raised(trace: str | None) -> None:
 def refusal(error: Exception) -> Exception:
     """Return the error for a call in which Java threw something."""
     name, text = thrown(error)
-    return PluginFailed(text, f"{name}: {text}")
+    return PluginFailed(text, name if text == name else f"{name}: {text}")
 
 
 def thrown(error: Exception) -> tuple[str, str]:

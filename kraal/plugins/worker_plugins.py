@@ -16,7 +16,7 @@ from kraal.config.named_plugins import named_plugins, values_below
 from kraal.config.secret_keys import secret_keys, secret_values
 from kraal.config.values import invalid
 from kraal.config.variables import Resolved, has_variable, variables_of
-from kraal.core.errors import BadRequest, KraalError, ProviderFailed
+from kraal.core.errors import BadRequest, KraalError, PluginFailed, ProviderFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, replaced, secrets
 from kraal.plugins.api import Connector, SourceTask
@@ -112,11 +112,19 @@ class ProvidedPlugins:
         return self._checked(config, lambda known: validate_connector(self.registry, self.defaults, known))
 
     def check_for_rest(self, plugin: str, config: Config) -> ConfigInfos:
-        """Handle `PUT /connector-plugins/{plugin}/config/validate`. Raises the same errors as `validate_for_rest`."""
+        """Handle `PUT /connector-plugins/{plugin}/config/validate`. Raises the same errors as `validate_for_rest`.
+
+        The text of a PluginFailed begins with the class of the plugin's exception, as in Java, which reports the
+        ExecutionException of its callback here.
+        """
         check_plugin_matches(plugin, config)
-        return self._checked(
-            config, lambda known: validate_for_rest(self.registry, self.defaults, plugin, known)
-        )
+        try:
+            return self._checked(
+                config, lambda known: validate_for_rest(self.registry, self.defaults, plugin, known)
+            )
+        except PluginFailed as exc:
+            exc.args = (secrets.scrub(exc.trace.partition("\n")[0]),)
+            raise
 
     def _checked(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
         resolved, unresolved = self._resolved_as_far_as_possible(config)

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from kraal.broker.broker import Broker
 from kraal.cli.main import main
+from kraal.dead_letters.kafka import Kafka
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, create_topic
 
@@ -223,7 +224,10 @@ def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -
     assert (shown["key"], shown["value"], shown["error"]["offset"]) == ("k", "{no json", 1)
     assert dlq("replay", name, "--dry-run").splitlines()[0] == f"{dead}-0@0 -> {name}-0"
     assert dlq("replay", name) == f"1 dead letter from {dead} written to {name}\n"
-    assert dlq("replay", dead, "--topic", "--partition", "0", "--offset", "0", "--dry-run").count("->") == 1
+    one = ("--topic", "--allow-topic", name, "--partition", "0", "--offset", "0", "--dry-run")
+    assert dlq("replay", dead, *one).count("->") == 1
+    with Kafka({"bootstrap.servers": kafka.bootstrap}) as letters:
+        assert letters.compacted([name, dead]) == set()
 
 
 def test_a_bad_record_fails_a_sink_without_tolerance_and_the_trace_gives_the_cause(

@@ -10,8 +10,9 @@ from typing_extensions import override
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.worker.standalone import parse_standalone
 from kraal.connectors.mirror.source import MirrorSourceConnector
-from kraal.core.errors import BadRequest, ConfigInvalid, ProviderFailed
+from kraal.core.errors import BadRequest, ConfigInvalid, PluginFailed, ProviderFailed
 from kraal.core.secrets import secrets
+from kraal.plugins import worker_plugins
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.infos import ConfigInfos, ConfigValueInfo
@@ -151,6 +152,17 @@ def test_a_failing_provider_is_an_error_of_its_key(key: str) -> None:
         assert (value_of(infos, key).value, value_of(infos, key).errors) == ("${k:broken:y}", (error,))
     with pytest.raises(BadRequest, match=r"for configuration connector\.class: Could not read properties"):
         KEPT.check({**config, "connector.class": "${k:broken:y}"})
+
+
+def test_an_exception_of_a_plugin_in_validation_over_rest_begins_with_its_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise PluginFailed("boom", "java.lang.IllegalStateException: boom\n\tat org.acme.Sink")
+
+    monkeypatch.setattr(worker_plugins, "validate_for_rest", fail)
+    with pytest.raises(PluginFailed, match=r"^java\.lang\.IllegalStateException: boom$"):
+        PLUGINS.check_for_rest(FAKE_SOURCE, {"connector.class": FAKE_SOURCE})
 
 
 def test_validation_over_rest_is_unchanged() -> None:
