@@ -142,8 +142,8 @@ def _stage(registry: Registry, config: Mapping[str, str], alias: str) -> Stage:
         alias=alias,
         class_name=name,
         transformation=_configured(prefix, cls(), own),
-        predicate=None if condition is None else _predicate(registry, config, condition),
-        negate=(negate or "").lower() == "true",
+        predicate=None if condition is None else _predicate(registry, config, trim(condition)),
+        negate=trim(negate or "").lower() == "true",
     )
 
 

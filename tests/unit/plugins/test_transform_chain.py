@@ -98,8 +98,8 @@ def test_after_a_drop_nothing_is_asked() -> None:
     ],
 )
 def test_a_predicate_says_on_which_records(negate: str | None, topic: str, expected: str) -> None:
-    keys = {} if negate is None else {"transforms_a_negate": negate}
-    assert value(chain("a", transforms_a_text="A", transforms_a_predicate="p", **keys), topic) == expected
+    keys = {} if negate is None else {"transforms_a_negate": f"{negate} "}
+    assert value(chain("a", transforms_a_text="A", transforms_a_predicate="p ", **keys), topic) == expected
 
 
 def test_a_transform_gets_its_own_keys_alone() -> None:
