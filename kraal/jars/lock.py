@@ -32,18 +32,19 @@ AWS = (
     *("metrics-spi", "netty-nio-client", "profiles", "protocol-core", "regions", "retries", "retries-spi"),
     *("s3", "s3-transfer-manager", "sdk-core", "sts", "third-party-jackson-core", "utils", "utils-lite"),
 )
-PLUGIN_RUNTIME = ("connect-api", "connect-json", "connect-runtime", "connect-transforms", "kafka-clients")
+# The class path of a Java worker. Without connect-file, as in kafka-run-class.sh (Kafka 4.3.0).
+CONNECT = (
+    *BROKER,
+    *(f"org.apache.kafka:{name}:{KAFKA}" for name in ("connect-runtime", "connect-mirror", "kafka-tools")),
+)
 TRANSITIVE = {
     "broker": BROKER,
     # For tests of Java plugins.
     "transforms": ("com.github.jcustenborder.kafka.connect:kafka-connect-transform-common:0.1.0.14",),
-    "connect": (
-        *BROKER,
-        *(
-            f"org.apache.kafka:{m}:{KAFKA}"
-            for m in ("connect-runtime", "connect-file", "connect-mirror", "kafka-tools")
-        ),
-    ),
+    # For the JVM of Java plugins.
+    "plugins": CONNECT,
+    # For Java workers of tests.
+    "connect": (*CONNECT, f"org.apache.kafka:connect-file:{KAFKA}"),
 }
 ALONE = {
     # Not transitive, because Spark provides the other jars and a second version would conflict.
@@ -52,26 +53,6 @@ ALONE = {
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.12.0",
-    ),
-    # Kafka's plugin runtime, for Java plugins: what of the group `connect` a worker without REST needs.
-    "plugins": (
-        *(f"org.apache.kafka:{m}:{KAFKA}" for m in PLUGIN_RUNTIME),
-        *(f"com.fasterxml.jackson.core:jackson-{m}:2.21.2" for m in ("core", "databind")),
-        "com.fasterxml.jackson.core:jackson-annotations:2.21",
-        "com.fasterxml.jackson.datatype:jackson-datatype-jdk8:2.21.2",
-        "com.fasterxml.jackson.module:jackson-module-blackbird:2.21.2",
-        *(f"org.apache.logging.log4j:{m}:{LOG4J}" for m in ("log4j-api", "log4j-core", "log4j-slf4j-impl")),
-        "org.slf4j:slf4j-api:1.7.36",
-        "org.apache.maven:maven-artifact:3.9.15",
-        "org.codehaus.plexus:plexus-utils:3.6.1",
-        "io.github.classgraph:classgraph:4.8.179",
-        "jakarta.ws.rs:jakarta.ws.rs-api:3.1.0",
-        "io.swagger.core.v3:swagger-annotations:2.2.39",
-        "org.eclipse.jetty:jetty-util:12.0.34",
-        "org.bitbucket.b_c:jose4j:0.9.6",
-        "com.github.luben:zstd-jni:1.5.6-10",
-        "org.xerial.snappy:snappy-java:1.1.10.7",
-        "at.yawk.lz4:lz4-java:1.10.2",
     ),
     # MirrorMaker's connectors, for `kraal mirror`.
     "mirror": tuple(f"org.apache.kafka:{m}:{KAFKA}" for m in ("connect-mirror", "connect-mirror-client")),

@@ -91,6 +91,13 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
         assert {jar.coordinates for jar in groups[part]} <= {jar.coordinates for jar in groups["connect"]}
 
 
+def test_the_plugins_jvm_has_the_class_path_of_a_java_worker() -> None:
+    groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
+    names = {group: {str(jar.coordinates) for jar in groups[group]} for group in ("plugins", "connect")}
+    assert names["plugins"] | {"org.apache.kafka:connect-file:4.3.0"} == names["connect"]
+    assert "org.apache.kafka:connect-file:4.3.0" not in names["plugins"]  # kafka-run-class.sh leaves it out
+
+
 def test_an_unknown_group_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(
         JarsUnavailable,
