@@ -28,12 +28,10 @@ _LINE: Final = re.compile(
 )
 """Level, logger, connector and task of Kafka's context if there is one, text. Source: LoggingContext (Kafka 4.3.0)."""
 _EXPECTED: Final = re.compile(
-    r"WARNING: (A terminally deprecated method in java\.lang\.System has been called|System::setSecurityManager .*"
-    r"|Please consider reporting this to the maintainers of kraal\..*)"
-    r"|WARN\|org\.apache\.kafka\.connect\.runtime\.isolation\.Plugins\|\|"
+    r"WARN\|org\.apache\.kafka\.connect\.runtime\.isolation\.Plugins\|\|"
     r"All plugins have ServiceLoader manifests, consider reconfiguring .*"
 )
-"""What Java prints about `ExitGuard`, and advice of Kafka that `Discovery` follows by itself."""
+"""Advice of Kafka that `Discovery` follows by itself."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 _END_S: Final = 2.0
 log = logging.getLogger(__name__)
@@ -53,10 +51,13 @@ class Jvm:
         plugins: Mapping[str, str],
         connector: str = "",
     ) -> None:
-        """Start it; `connector`, if any, is the only one that it runs. Raises PluginsAway, JavaMissing, OSError."""
+        """Start it; `connector`, if any, is the only one that it runs. Raises PluginsAway, JavaMissing, OSError.
+
+        The first jar is Kraal's own, which is also an agent: see `ExitGuard.java`.
+        """
         self._subject = f"connector {connector}" if connector else ""
         self._token = token = secrets.token_hex(16)
-        command = [str(find_java()), "-Djava.security.manager=allow", "-XX:+ExitOnOutOfMemoryError", *options]
+        command = [str(find_java()), f"-javaagent:{class_path[0]}", "-XX:+ExitOnOutOfMemoryError", *options]
         command += ["-cp", os.pathsep.join(map(str, class_path)), _MAIN, *([connector] if connector else ())]
         self.process: subprocess.Popen[str] = subprocess.Popen(
             command,

@@ -27,7 +27,8 @@ def test_the_java_module_s_tests_pass(tmp_path: Path) -> None:
     jars = [*java_class_path(), *ensure("junit")]
     compile_jar(TESTS, jars, tmp_path / "tests.jar")
     path = os.pathsep.join(map(str, [tmp_path / "tests.jar", *jars]))
-    command = [str(find_java()), "-cp", path, "org.junit.platform.console.ConsoleLauncher", "execute"]
+    command = [str(find_java()), f"-javaagent:{jars[0]}", "-cp", path]
+    command += ["org.junit.platform.console.ConsoleLauncher", "execute"]
     done = subprocess.run(
         [*command, "--scan-class-path", str(tmp_path / "tests.jar"), "--fail-if-no-tests"],
         capture_output=True,

@@ -1,18 +1,54 @@
 package kraal.plugins;
 
-import java.security.Permission;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.Instrumentation;
+import java.security.ProtectionDomain;
+import javassist.bytecode.Bytecode;
+import javassist.bytecode.ClassFile;
+import javassist.bytecode.CodeAttribute;
+import javassist.bytecode.ConstPool;
 
-/** Makes {@code System.exit} in a plugin an error of the thread that calls it, so that only its task fails. */
-@SuppressWarnings({"deprecation", "removal"})
-final class ExitGuard extends SecurityManager {
-    private static volatile boolean ending;
+/**
+ * Makes {@code System.exit} in a plugin an error of the thread that calls it, so that only its task fails.
+ *
+ * <p>An agent: {@link Runtime#exit} and {@link Runtime#halt} call {@link #check} first, whatever leads to them, also
+ * reflection. A SecurityManager would change the common fork-join pool, and does not exist from Java 24 on.
+ */
+public final class ExitGuard {
+    private static final String RUNTIME = "java/lang/Runtime";
+    /** Whether the process may end. */
+    static volatile boolean ending;
 
     private ExitGuard() {
     }
 
-    /** Installs the guard; Java must run with {@code -Djava.security.manager=allow}. */
-    static void install() {
-        System.setSecurityManager(new ExitGuard());
+    /** Installs the guard. Source: package java.lang.instrument. */
+    public static void premain(String arguments, Instrumentation instrumentation) {
+        Transformer transformer = new Transformer();
+        instrumentation.addTransformer(transformer, true);
+        try {
+            instrumentation.retransformClasses(Runtime.class);
+        } catch (Exception | LinkageError e) {
+            transformer.failure = e;
+        } finally {
+            instrumentation.removeTransformer(transformer);
+        }
+        if (transformer.failure != null) {
+            System.out.println("WARN|" + ExitGuard.class.getName() + "||System.exit in a plugin would end all plugins of"
+                + " this worker, because this Java cannot be guarded: " + transformer.failure);
+        }
+    }
+
+    /** Throws SecurityException unless the process may end. Public for the changed {@link Runtime}. */
+    public static void check(int status) {
+        if (!ending) {
+            throw new SecurityException(
+                "The plugin called System.exit(" + status + "), which would have ended all plugins of this worker");
+        }
     }
 
     /** Ends the process at once. */
@@ -21,22 +57,51 @@ final class ExitGuard extends SecurityManager {
         Runtime.getRuntime().halt(0);
     }
 
-    @Override
-    public void checkExit(int status) {
-        if (ending) {
-            return;
+    private static final class Transformer implements ClassFileTransformer {
+        private Throwable failure;
+
+        @Override
+        public byte[] transform(
+            ClassLoader loader, String name, Class<?> type, ProtectionDomain domain, byte[] classFile) {
+            if (!RUNTIME.equals(name)) {
+                return null;
+            }
+            try {
+                ClassFile changed = new ClassFile(new DataInputStream(new ByteArrayInputStream(classFile)));
+                Bytecode check = checked(changed.getConstPool());
+                for (String method : new String[] {"exit", "halt"}) {
+                    CodeAttribute code = changed.getMethod(method).getCodeAttribute();
+                    code.iterator().insert(check.get());
+                    code.setMaxStack(code.getMaxStack() + check.getMaxStack());
+                }
+                ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+                changed.write(new DataOutputStream(bytes));
+                return bytes.toByteArray();
+            } catch (Exception | LinkageError e) {
+                failure = e; // the caller would ignore it
+                return null;
+            }
         }
-        throw new SecurityException(
-            "The plugin called System.exit(" + status + "), which would have ended all plugins of this worker");
-    }
 
-    @Override
-    public void checkPermission(Permission permission) {
-        // everything else is allowed
-    }
-
-    @Override
-    public void checkPermission(Permission permission, Object context) {
-        // everything else is allowed
+        /** Returns a call of {@link #check} by its name: classes of the JDK do not see it. Has no branch, so no frames. */
+        private static Bytecode checked(ConstPool constants) {
+            Bytecode code = new Bytecode(constants);
+            code.addInvokestatic("java.lang.invoke.MethodHandles", "publicLookup", "()Ljava/lang/invoke/MethodHandles$Lookup;");
+            code.addLdc(ExitGuard.class.getName());
+            code.addIconst(1);
+            code.addInvokestatic("java.lang.ClassLoader", "getSystemClassLoader", "()Ljava/lang/ClassLoader;");
+            code.addInvokestatic(
+                "java.lang.Class", "forName", "(Ljava/lang/String;ZLjava/lang/ClassLoader;)Ljava/lang/Class;");
+            code.addLdc("check");
+            code.addGetstatic("java.lang.Void", "TYPE", "Ljava/lang/Class;");
+            code.addGetstatic("java.lang.Integer", "TYPE", "Ljava/lang/Class;");
+            code.addInvokestatic("java.lang.invoke.MethodType", "methodType",
+                "(Ljava/lang/Class;Ljava/lang/Class;)Ljava/lang/invoke/MethodType;");
+            code.addInvokevirtual("java.lang.invoke.MethodHandles$Lookup", "findStatic",
+                "(Ljava/lang/Class;Ljava/lang/String;Ljava/lang/invoke/MethodType;)Ljava/lang/invoke/MethodHandle;");
+            code.addIload(1);
+            code.addInvokevirtual("java.lang.invoke.MethodHandle", "invokeExact", "(I)V");
+            return code;
+        }
     }
 }

@@ -24,7 +24,6 @@ public final class PluginProcess {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Map<String, Object> given = Json.object(input.readLine());
         Signal.handle(new Signal("TERM"), signal -> { }); // may reach all processes of a service; the worker ends this one
-        ExitGuard.install();
         PluginWorker worker = new PluginWorker(Json.strings(given.get("plugins")));
         GatewayServer server = new GatewayServer.GatewayServerBuilder(worker)
             .javaPort(0)
