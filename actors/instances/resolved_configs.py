@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from actors.instances.plugin_calls import plugin_code
 from kraal.config.connector.trimmed import trimmed
 from kraal.core.errors import PluginFailed
-from kraal.engine.api import Failed
+from kraal.engine.api import Failed, FailedRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ class ResolvingEngine:
                 )
         except PluginFailed as error:
             report(Failed(trace=error.trace))
-            return _NoRun()
+            return FailedRun()
         return self._engine.open(known, offsets, report)
 
     def abandon(self, instance: Instance) -> None:
@@ -75,22 +75,3 @@ class ResolvingEngine:
 
     def _values(self, config: Mapping[str, str]) -> dict[str, str]:
         return trimmed(self._resolve(config).config)
-
-
-class _NoRun:
-    """A run that failed to open; its end is already reported."""
-
-    def next(self) -> None:
-        """Do nothing: there are no batches."""
-
-    def hold(self) -> None:
-        """Do nothing: nothing runs."""
-
-    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Do nothing: nothing was read."""
-
-    def stop(self) -> None:
-        """Do nothing: nothing is open."""
-
-    def cancel(self) -> None:
-        """Do nothing: nothing is open."""

@@ -3,7 +3,8 @@
     KraalError                    500
     ├── BadRequest                400   the caller's input is wrong
     │   ├── ConfigInvalid         400   a configuration has errors; holds all of them
-    │   └── PatternTooSlow        400   a user's regular expression took too long on a text
+    │   ├── PatternTooSlow        400   a user's regular expression took too long on a text
+    │   └── PluginMissing         400   no such class, or no such version of it, is installed
     ├── Forbidden                 403
     ├── NotFound                  404
     ├── Conflict                  409
@@ -73,6 +74,10 @@ class ConfigInvalid(BadRequest):
 
 class PatternTooSlow(BadRequest):
     """Matching a user's regular expression took too long; the message names it and the text."""
+
+
+class PluginMissing(BadRequest):
+    """No installed plugin has this class name, or the required version; the message lists the available ones."""
 
 
 class Forbidden(KraalError):

@@ -219,6 +219,25 @@ class Run(Protocol):
         """End now. Stopped is the only event that follows."""
 
 
+class FailedRun:
+    """A run that failed to open; `Failed` is already reported."""
+
+    def next(self) -> None:
+        """No-op: there are no batches."""
+
+    def hold(self) -> None:
+        """No-op: nothing runs."""
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """No-op: nothing was read."""
+
+    def stop(self) -> None:
+        """No-op: nothing is open."""
+
+    def cancel(self) -> None:
+        """No-op: nothing is open."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineStarting:
     """Spark is starting; `reason` tells why it is not up: first start, or what ended the last session."""

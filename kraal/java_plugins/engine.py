@@ -8,9 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kraal.config.connector.keys import CONNECTOR_VERSION
-from kraal.core.errors import KraalError
+from kraal.config.variables import has_variable
+from kraal.core.errors import KraalError, PluginMissing
 from kraal.core.ids import TaskId
-from kraal.engine.api import Failed
+from kraal.engine.api import Failed, FailedRun
+from kraal.engine.failure_trace import failure_trace
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
 from kraal.java_plugins.run import JavaRun
@@ -55,14 +57,17 @@ class JavaPluginEngine:
         self._inner.listen(changed)
 
     def ready_for(self, connectors: Iterable[Config]) -> bool:
-        """Start the other engine if there is a connector that is not Java's; the plugins' JVM starts with the worker.
+        """Start the other engine if there is a connector in Python; the plugins' JVM starts with the worker.
 
-        Return whether those of the two are up that these connectors need.
+        Return whether those of the two are up that these connectors need. A connector of an unknown class fails, and
+        needs none; a class that is a variable may be in Python.
         """
         by_java: dict[bool, list[Config]] = {True: [], False: []}
         for each in connectors:
-            name = self._registry.resolve(each.get("connector.class") or "")
-            by_java[name is not None and self._registry.is_java(name)].append(each)
+            written = each.get("connector.class") or ""
+            name = self._registry.resolve(written)
+            if name is not None or has_variable(written):
+                by_java[name is not None and self._registry.is_java(name)].append(each)
         is_up = not by_java[True] or self._hosts.shared.why_away is None
         return (not by_java[False] or self._inner.ready_for(by_java[False])) and is_up
 
@@ -73,6 +78,11 @@ class JavaPluginEngine:
         found = self._java_class(spec)
         if found is None:
             self.metrics.forget(spec.task)
+            try:
+                self._registry.connector(spec.connector_config.get("connector.class", ""))
+            except PluginMissing as error:  # without a start of Spark, which the worker may not need
+                report(Failed(trace=failure_trace(error, f"task {spec.task}")))
+                return FailedRun()
             return self._open_python(spec, offsets, report)
         host = self._hosts.take(spec.task.connector, spec.connector_config)
         run = JavaRun(

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kraal.core.errors import BadRequest, PluginFailed
+from kraal.core.errors import BadRequest, PluginFailed, PluginMissing
 from kraal.plugins.api import Connector, Converter, HeaderConverter, Predicate, Transformation
 from kraal.plugins.entries import (
     CLASSPATH,
@@ -148,24 +148,26 @@ class Registry:
     def loaded(self, name: str, wanted: str | None = None) -> PluginClass:
         """Return the class with a full name, of the highest version that is wanted.
 
-        Raises PluginFailed if it cannot be imported; BadRequest, with Connect's text, without such a version.
+        Raises PluginFailed if it cannot be imported; PluginMissing, with Connect's text, without such a version.
         """
         entries = self._versions[name]
         if wanted is None:
             return entries[-1].loaded
         found = chosen(self.roles(name), wanted)
         if found is None:
-            raise BadRequest(mismatch(name, wanted, self.versions(name)) or f"{name} has no version {wanted}")
+            raise PluginMissing(
+                mismatch(name, wanted, self.versions(name)) or f"{name} has no version {wanted}"
+            )
         at = (found.version, found.location)
         places = {(role.version, role.location): entry for entry in entries for role in entry.plugins()}
         return places[at].loaded
 
     def connector(self, name: str) -> Plugin:
-        """Return the highest version of a connector. Raises BadRequest, with Connect's text, or PluginFailed."""
+        """Return the highest version of a connector. Raises PluginMissing, with Connect's text, or PluginFailed."""
         plugin = self.find(name, PluginKind.SOURCE, PluginKind.SINK)
         if plugin is None:
             available = ", ".join(each.describe() for each in self.plugins(connectors_only=True))
-            raise BadRequest(
+            raise PluginMissing(
                 "Failed to find any class that implements Connector and which name matches "
                 f"{name}, available connectors are: {available}"
             )
@@ -174,7 +176,7 @@ class Registry:
     def connector_class(self, name: str, wanted: str | None = None) -> type[Connector]:
         """Return a connector's class, of the highest version that is wanted.
 
-        Raises BadRequest, with Connect's text, if no version fits, and PluginFailed if it cannot be loaded.
+        Raises PluginMissing, with Connect's text, if no version fits, and PluginFailed if it cannot be loaded.
         """
         cls = self.loaded(self.connector(name).name, wanted)
         if not issubclass(cls, Connector):  # pragma: no cover - `connector` found a connector
@@ -191,27 +193,27 @@ class Registry:
         return None if found is None else found.location
 
     def converter_class(self, name: str) -> type[Converter]:
-        """Return a converter's class. Raises BadRequest, with Connect's text, or PluginFailed."""
+        """Return a converter's class. Raises PluginMissing, with Connect's text, or PluginFailed."""
         full = self.resolve(name)
         cls = self.loaded(full) if full is not None else None
         if cls is None or not issubclass(cls, Converter):
             available = ", ".join(
                 each.describe() for each in self.plugins() if each.kind is PluginKind.CONVERTER
             )
-            raise BadRequest(
+            raise PluginMissing(
                 "Failed to find any class that implements Converter and which name matches "
                 f"{name}, available converters are: {available}"
             )
         return cls
 
     def header_converter_class(self, name: str) -> type[HeaderConverter]:
-        """Return a header converter's class. Raises BadRequest, with Connect's text, or PluginFailed."""
+        """Return a header converter's class. Raises PluginMissing, with Connect's text, or PluginFailed."""
         full = self.resolve(name)
         cls = self.loaded(full) if full is not None else None
         if cls is None or not issubclass(cls, HeaderConverter):
             kind = PluginKind.HEADER_CONVERTER
             available = ", ".join(each.describe() for each in self.plugins() if each.kind is kind)
-            raise BadRequest(
+            raise PluginMissing(
                 "Failed to find any class that implements HeaderConverter and which name matches "
                 f"{name}, available header converters are: {available}"
             )

@@ -29,7 +29,7 @@ _LASTING: Final = frozenset(
         "PatternTooSlow",
         # classes
         "ClassNotFoundException", "ImportError", "ModuleNotFoundError", "NoClassDefFoundError",
-        "NoSuchMethodError", "NotImplementedError", "UnsupportedOperationException",
+        "NoSuchMethodError", "NotImplementedError", "PluginMissing", "UnsupportedOperationException",
         # memory: the heap of a worker's Spark (`kraal.engine.session.heap_exhaustion`)
         "HeapExhausted",
         # permissions, including those of files

@@ -29,7 +29,7 @@ class Inner:
 
     def ready_for(self, connectors: Iterable[Config]) -> bool:
         """Note the classes of connectors; it is up the second time."""
-        self.wanted.append([each["connector.class"] for each in connectors])
+        self.wanted.append([each.get("connector.class") for each in connectors])
         return len(self.wanted) > 1
 
     def open(self, spec: TaskSpec, *more: Any) -> object:
@@ -100,7 +100,6 @@ def test_a_jvm_is_kept_for_a_task_that_continues_in_it(hosts: FakeHosts, registr
         ("com.example.OldSource", "[1,", True),
         (FAKE_SOURCE, None, False),
         (FAKE_SOURCE, "3.0", False),
-        ("Unknown", None, False),
     ],
 )
 def test_java_tasks_run_in_their_jvm_also_if_their_version_is_gone(
@@ -139,3 +138,29 @@ def test_each_runtime_starts_and_is_waited_for_only_if_a_connector_needs_it(
     assert inner.wanted == [[FAKE_SOURCE, "${file:x:class}"], [FAKE_SOURCE]]
     hosts.shared.down()
     assert not engine.ready_for([java, python])
+
+
+def test_connectors_of_unknown_classes_start_and_await_no_runtime(
+    hosts: FakeHosts, registry: Registry
+) -> None:
+    inner = Inner()
+    engine = engine_of(inner, hosts, registry)
+    assert engine.ready_for([{"connector.class": "com.example.Gone"}, {"connector.class": ""}, {}])
+    assert inner.wanted == []
+
+
+def test_a_task_of_an_unknown_class_fails_without_starting_spark(
+    hosts: FakeHosts, registry: Registry
+) -> None:
+    inner, events = Inner(), list[RunEvent]()
+    spec = TaskSpec(task=TASK, task_config={}, connector_config={"connector.class": "com.example.Gone"})
+    engine_of(inner, hosts, registry).open(spec, {}, events.append).next()
+    (failed,) = events
+    assert isinstance(failed, Failed)
+    assert failed.trace.startswith("PluginMissing: Failed to find any class that implements Connector")
+    assert inner.opened == []
+
+
+def test_a_variable_class_waits_for_spark(hosts: FakeHosts, registry: Registry) -> None:
+    inner = Inner()
+    assert not engine_of(inner, hosts, registry).ready_for([{"connector.class": "${file:x:class}"}])
