@@ -233,7 +233,14 @@ class PluginHost:
             self._lost()
 
     def _started(self) -> Jvm:
-        jvm = Jvm(self._class_path(), self._options, self._discovery.properties, self.connector)
+        jvm = Jvm(
+            self._class_path(),
+            self._options,
+            self._discovery.properties,
+            self.connector,
+            worker=self._worker,
+            standalone=self._standalone,
+        )
         self._starting = jvm
         self.starts += 1
         if self._closing.is_set():

@@ -19,6 +19,7 @@ from kraal.core.errors import Unavailable
 from kraal.core.logging import about
 from kraal.core.secrets import secrets as known_secrets
 from kraal.jars.java import find_java
+from kraal.java_plugins.worker_file import WorkerFile
 
 _MAIN: Final = "kraal.plugins.PluginProcess"
 _PORT: Final = re.compile(r"kraal\.plugins listens on port (\d+)")
@@ -50,11 +51,21 @@ class Jvm:
         options: Sequence[str],
         plugins: Mapping[str, str],
         connector: str = "",
+        *,
+        worker: Mapping[str, str] | None = None,
+        standalone: bool = False,
     ) -> None:
         """Start it; `connector`, if any, is the only one that it runs. Raises PluginsAway, JavaMissing, OSError.
 
-        The first jar is Kraal's own, which is also an agent: see `ExitGuard.java`.
+        Args:
+            class_path: the first jar is Kraal's own, which is also an agent: see `ExitGuard.java`.
+            options: options of the JVM.
+            plugins: the properties `plugin.path` and `plugin.discovery`.
+            connector: for people, who look at a list of processes.
+            worker: the worker's properties, for plugins that look for its file; None: there is no worker.
+            standalone: whether that is a standalone worker.
         """
+        self._worker_file = file = None if worker is None else WorkerFile(worker, standalone=standalone)
         self._subject = f"connector {connector}" if connector else ""
         self._token = token = secrets.token_hex(16)
         command = [str(find_java()), f"-javaagent:{class_path[0]}", "-XX:+ExitOnOutOfMemoryError", *options]
@@ -68,6 +79,7 @@ class Jvm:
             encoding="utf-8",
             errors="replace",
             process_group=0,  # Ctrl-C is for the worker
+            pass_fds=() if file is None else (file.descriptor,),
         )
         self._port = 0
         self._listens = threading.Event()
@@ -76,7 +88,8 @@ class Jvm:
         threading.Thread(target=self._read, name="kraal-java-log", daemon=True).start()
         try:
             stdin = _pipe(self.process.stdin)
-            stdin.write(json.dumps({"token": token, "plugins": plugins}) + "\n")
+            command_line = None if file is None else file.command
+            stdin.write(json.dumps({"token": token, "plugins": plugins, "command": command_line}) + "\n")
             stdin.flush()
         except OSError as exc:
             self.kill()
@@ -146,6 +159,8 @@ class Jvm:
                     self.last = line
                     logging.getLogger(name).log(level, "%s", line)
         self._listens.set()
+        if self._worker_file is not None:
+            self._worker_file.close()
 
 
 def _subject(connector: str | None, task: str | None) -> str:

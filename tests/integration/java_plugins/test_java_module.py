@@ -62,6 +62,25 @@ def test_a_plugin_whose_config_never_returns_is_listed_without_keys(tmp_path: Pa
     assert found[MONITORABLE_SOURCE]["task_class"].endswith("$MonitorableSourceTask")
 
 
+def test_a_plugin_finds_the_worker_s_file_as_in_a_java_worker() -> None:
+    jaas = 'x password="a=b c\\d #ü";'
+    worker = {"bootstrap.servers": "b:9092", "sasl.jaas.config": jaas}
+    plugins = {"plugin.path": "", "plugin.discovery": "service_load"}
+    jvm = Jvm(java_class_path(), [], plugins, worker=worker)
+    try:
+        jvm.entry.hasAllManifests()
+        java = jvm._gateway.jvm.java  # what a plugin would call
+        started, path = java.lang.System.getProperty("sun.java.command").split(" ")
+        for _ in range(2):  # with every config
+            found = java.util.Properties()
+            found.load(java.io.FileInputStream(path))
+            assert found.getProperty("sasl.jaas.config") == jaas
+            assert found.size() == 2
+    finally:
+        jvm.close()
+    assert started == "org.apache.kafka.connect.cli.ConnectDistributed"
+
+
 @pytest.mark.slow
 def test_who_waits_for_a_connector_that_never_starts_is_told_when_it_is_stopped(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]

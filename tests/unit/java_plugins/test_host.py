@@ -139,7 +139,7 @@ class Machine:
         self.failures: Iterator[Exception] = iter(())
         self.prepared: list[FakeJvm] = []
 
-    def __call__(self, *_: object) -> FakeJvm:
+    def __call__(self, *_: object, **__: object) -> FakeJvm:
         """Start one."""
         for failure in self.failures:
             raise failure

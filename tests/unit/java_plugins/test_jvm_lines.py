@@ -39,6 +39,7 @@ def logged(output: str, *, connector: str = "") -> list[Logged]:
         _listens=threading.Event(),
         _subject=f"connector {connector}" if connector else "",
         last="",
+        _worker_file=None,
     )
     root = logging.getLogger()
     level = root.level

@@ -1,0 +1,23 @@
+"""The file in which Java plugins find the worker's properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import javaproperties
+import pytest
+
+from kraal.java_plugins.worker_file import WorkerFile
+
+PROPERTIES = {"bootstrap.servers": "b:9092", "sasl.jaas.config": 'x password="a=b\\c #ü😀";', " k ": " v\n"}
+
+
+@pytest.mark.parametrize(("standalone", "main"), [(False, "ConnectDistributed"), (True, "ConnectStandalone")])
+def test_command_names_the_class_and_a_file_with_the_properties(*, standalone: bool, main: str) -> None:
+    file = WorkerFile(PROPERTIES, standalone=standalone)
+    started, path = file.command.split(" ")
+    assert started == f"org.apache.kafka.connect.cli.{main}"
+    for _ in range(2):  # plugins read it with every config
+        assert javaproperties.loads(Path(path).read_text("latin-1")) == PROPERTIES
+    file.close()
+    assert not Path(path).exists()
