@@ -74,7 +74,7 @@ def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) 
         return []
     runtime, near = registry.runtime(connector.name), connector.location
     found = [
-        Part(part=_CONNECTOR, class_name=connector.name, version=connector.version or None, runtime=runtime)
+        Part(part=_CONNECTOR, class_name=connector.name, version=connector.known_version, runtime=runtime)
     ]
     if runtime == PYTHON and needs_java(registry, converters, config):
         runtime, near = JAVA, _IN_JVM
@@ -84,9 +84,9 @@ def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) 
             plugin = registry.find(text, kind, wanted=config.get(version_key), near=near)
         except KraalError:
             plugin = None
-        version = None if plugin is None else plugin.version
+        version = None if plugin is None else plugin.known_version
         full = registry.resolve(text) or text
-        found.append(Part(part=key, class_name=full, version=version or None, runtime=runtime))
+        found.append(Part(part=key, class_name=full, version=version, runtime=runtime))
     return found
 
 

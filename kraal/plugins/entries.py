@@ -62,6 +62,10 @@ PluginVersion = tuple[tuple[PluginKind, ...], PluginClass]
 _INTERFACES = (Connector, Converter, SimpleHeaderConverter, Transformation, Predicate)
 
 
+UNDEFINED_VERSION: Final = "undefined"
+"""The version of a Java plugin without one. Source: PluginDesc (Kafka 4.3.0)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
     """What listings tell of one version of a class in one of its roles. `name` is the full name as users write it."""
@@ -70,6 +74,11 @@ class PluginInfo:
     kind: PluginKind
     version: str
     location: str = CLASSPATH
+
+    @property
+    def known_version(self) -> str | None:
+        """The version for REST; None for a class without one. Source: PluginInfo.NoVersionFilter (Kafka 4.3.0)."""
+        return None if self.version in ("", UNDEFINED_VERSION) else self.version
 
     def describe(self) -> str:
         """Return the plugin's text in the lists of Connect's error messages."""

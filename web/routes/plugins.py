@@ -85,7 +85,7 @@ def _listed(registry: Registry, *, only: bool, with_runtime: bool) -> list[dict[
 
 def _plugin_info(plugin: PluginInfo) -> dict[str, Any]:
     """Shape: `{"class","type"[,"version"]}`; the version is omitted if unknown."""
-    version = {"version": plugin.version} if plugin.version else {}
+    version = {} if plugin.known_version is None else {"version": plugin.known_version}
     return {"class": plugin.name, "type": str(plugin.kind), **version}
 
 

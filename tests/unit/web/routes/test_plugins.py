@@ -48,6 +48,20 @@ def test_what_runs_plugins_is_told_on_request() -> None:
     assert [each["runtime"] for each in listed if each["class"] == "x.JavaSink"] == ["java"]
 
 
+def test_a_plugin_without_a_version_is_listed_without_one() -> None:
+    unversioned = type(
+        "Unversioned", (shipped().connector_class("FileStreamSink"),), {"version": "undefined"}
+    )
+    registry = shipped().with_java({"x.Unversioned": [((PluginKind.SINK,), unversioned)]})
+    api = Api(SETTINGS, registry)
+    listed = [
+        each for each in api.client.get("/connector-plugins").json() if each["class"] == "x.Unversioned"
+    ]
+    assert listed == [{"class": "x.Unversioned", "type": "sink"}]
+    api.herder.put("one", {"connector.class": "x.Unversioned"})
+    assert api.client.get("/connectors/one/plugins").json()[0]["version"] is None
+
+
 def test_the_plugins_of_a_connector_are_listed() -> None:
     api = Api(SETTINGS, shipped())
     api.herder.put("one", {"connector.class": "FileStreamSource", "key.converter": "StringConverter"})
