@@ -19,6 +19,7 @@ from kraal.java_plugins.discovery import Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.hosts import PluginHosts
 from kraal.java_plugins.jvm import Jvm, PluginsAway
+from kraal.java_plugins.loggers import show_plugin_lines
 from kraal.java_plugins.offsets import StandaloneOffsets
 from kraal.plugins.registry import Registry
 
@@ -176,6 +177,7 @@ def _with_java_plugins(
     """
     everything = read_catalog(discovery, lambda: hosts.shared.describe(give_up))
     log.info("Found %d Java plugins in plugin.path", len(everything))
+    show_plugin_lines(each.class_name for each in everything)
     hosts.shared.services = [each for each in everything if each.is_service]
     found = [
         each
