@@ -25,7 +25,7 @@ from tests.tools.image.worker import properties, writable
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first test builds the image
 
-MEGABYTES: Final = 900
+MEGABYTES: Final = 930
 REST_S: Final = 1.5
 UP_S: Final = 120.0
 STARTS: Final = 10
