@@ -290,10 +290,11 @@ class TaskProducer:
                 log.warning("%s: %s", self._task, away)
                 if away.__cause__ is not None and code(away.__cause__) in _NEWER:
                     return Fenced(_expired(self._task) if expired else FENCED)
-        if cause is None:
-            hopeless = not isinstance(exc, StoreAway)
-        else:
-            hopeless = cause.code() in _HOPELESS and not fits_smaller
+        hopeless = (
+            not isinstance(exc, StoreAway)
+            if cause is None
+            else cause.code() in _HOPELESS and not fits_smaller
+        )
         return StoreError(message) if hopeless else StoreAway(message)
 
     def _reported(
