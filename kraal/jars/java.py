@@ -41,6 +41,12 @@ def find_java() -> Path:
     return java
 
 
+def java_version() -> str:
+    """Return the version of `find_java`, such as "17.0.15"; empty if it is unknown. Raises JavaMissing."""
+    java = _locate()
+    return _release(java).get("JAVA_VERSION") or _ask_version(java)
+
+
 def _locate() -> Path:
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"

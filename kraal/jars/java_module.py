@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from kraal.core.private_files import SHARED_DIRECTORY, SHARED_FILE, make_directory
-from kraal.jars.errors import JarsUnavailable
-from kraal.jars.jars import ensure
-from kraal.jars.java import find_java
+from kraal.jars.errors import JarsUnavailable, JavaMissing
+from kraal.jars.jars import LOCK, ensure, parse_lock
+from kraal.jars.java import find_java, java_version
 from kraal.jars.places import cache_dir, pyspark_jars
 
 GROUP: Final = "plugins"
@@ -35,6 +35,16 @@ def java_class_path() -> list[Path]:
     """
     others = [*ensure(GROUP), *sorted(pyspark_jars("py4j-*.jar"))]
     return [_own_jar(others), *others]
+
+
+def runtime() -> str:
+    """Return a text that changes with Kafka's jars in the process and with the version of Java. Downloads nothing."""
+    groups = parse_lock(LOCK.read_text(encoding="utf-8"))
+    try:
+        version = java_version()
+    except JavaMissing:
+        version = "none"
+    return "\n".join([version, *map(str, groups[GROUP])])
 
 
 def _own_jar(others: list[Path]) -> Path:

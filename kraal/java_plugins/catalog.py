@@ -1,9 +1,12 @@
 """The catalog of Java plugins: what the process found in `plugin.path`, cached so that REST can list it at once.
 
-Shape: a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?}`; each key is a
+Shape: a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?,"lasts"?}`; each key is a
 `ConfigKeyInfo` of the REST API. Config providers and override policies, which REST does not list, have no keys.
-The cache's file name is a digest of `plugin.path`, `plugin.discovery` and of the names, sizes and times of all files
-there. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.3.0).
+The cache's file name is a digest of `plugin.path`, `plugin.discovery`, the names, sizes and times of all files there,
+Kafka's jars and the version of Java. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.3.0).
+
+The scan of the process is cached likewise: the classes of all plugins, also of Kafka's own, so that later processes
+need not scan. Source: PluginScanner (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any, Final
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Width
 from kraal.config.values import parse_value
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
+from kraal.jars.java_module import runtime
 from kraal.jars.places import cache_dir
 from kraal.plugins.entries import PluginKind
 
@@ -30,7 +34,7 @@ log = logging.getLogger(__name__)
 
 UNUSED_S: Final = 30 * 24 * 3600
 """How long a cached catalog is kept after its last use, in seconds."""
-_FORMAT: Final = "2"
+_FORMAT: Final = "3"
 """Part of the digest; changes with the shape."""
 
 
@@ -83,14 +87,14 @@ def parse_catalog(text: str) -> list[JavaPlugin]:
     return [_plugin(each) for each in json.loads(text)]
 
 
-def has_errors(text: str) -> bool:
-    """Whether some plugin could not be described, perhaps only this time."""
-    return any("error" in each for each in json.loads(text))
+def has_passing_errors(text: str) -> bool:
+    """Whether some plugin could not be described, perhaps only this time: not for a class that is missing."""
+    return any("error" in each and not each.get("lasts") for each in json.loads(text))
 
 
 def digest_of(plugin_path: Iterable[str], discovery: str) -> str:
     """Return the digest of all that decides which plugins there are. Reads the names of all files."""
-    digest = hashlib.sha256(f"{_FORMAT}\n{discovery}\n".encode())
+    digest = hashlib.sha256(f"{_FORMAT}\n{discovery}\n{runtime()}\n".encode())
     for place in plugin_path:
         digest.update(f"{place}\n".encode())
         for path in _files(Path(place)):
@@ -117,16 +121,22 @@ def peek(digest: str) -> list[JavaPlugin] | None:
         return None
 
 
-def is_marked(digest: str) -> bool:
-    """Whether the manifests of these files are known to name all plugins; note that this was used."""
-    with contextlib.suppress(OSError):  # another user's, or none
-        os.utime(_mark(digest))
-    return _mark(digest).exists()
+def cached_scan(digest: str) -> str | None:
+    """Return the scan that was stored for a digest, if it can be read, and note that it was used."""
+    place = _scan_place(digest)
+    try:
+        text = place.read_text("utf-8")
+        json.loads(text)
+    except (OSError, ValueError):
+        return None
+    with contextlib.suppress(OSError):  # another user's
+        os.utime(place)
+    return text
 
 
-def mark(digest: str) -> None:
-    """Remember that the manifests of these files name all plugins."""
-    _write(_mark(digest), "")
+def store_scan(digest: str, text: str) -> None:
+    """Store a scan. A failure costs only the time of another one."""
+    _write(_scan_place(digest), text)
 
 
 def store(digest: str, text: str) -> None:
@@ -150,15 +160,15 @@ def _write(place: Path, text: str) -> None:
             file.write(text)
         fresh.replace(place)
     except OSError as exc:
-        log.warning("What is known of Java plugins could not be cached in %s: %s", place, exc)
+        log.warning("Failed to cache the list of Java plugins in %s: %s", place, exc)
 
 
 def _place(digest: str) -> Path:
     return cache_dir() / "plugins" / f"{digest}.json"
 
 
-def _mark(digest: str) -> Path:
-    return cache_dir() / "plugins" / f"{digest}.manifests"
+def _scan_place(digest: str) -> Path:
+    return cache_dir() / "plugins" / f"{digest}.scan"
 
 
 def _files(place: Path) -> Iterable[Path]:

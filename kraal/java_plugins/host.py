@@ -71,6 +71,7 @@ class PluginHost:
         options: Sequence[str] = (),
         silence_s: float = 5.0,
         standalone: bool = False,
+        describes: bool = False,
         connector: str = "",
     ) -> None:
         """Describe the process; `start` starts it.
@@ -82,7 +83,8 @@ class PluginHost:
             options: options of the JVM.
             silence_s: seconds without a call after which the process ends, because other workers may run its tasks.
             standalone: whether the properties are those of a standalone worker; something follows its offsets.
-            connector: the only connector in the process; empty if it is the worker's shared one, which has the catalog.
+            describes: whether the first process describes all plugins, because they are not cached.
+            connector: the only connector in the process; empty if it is the worker's shared one.
         """
         self.connector: Final = connector
         self._jvm_name = f"the JVM of the connector {connector}" if connector else "the JVM of Java plugins"
@@ -90,7 +92,7 @@ class PluginHost:
         self._discovery, self._worker = discovery, dict(worker)
         self._class_path, self._options = class_path, tuple(options)
         self._silence_ms = int(silence_s * 1000)
-        self._standalone = standalone
+        self._standalone, self._describes = standalone, describes
         self._lock = threading.RLock()
         self._listeners: dict[object, Listener] = {}
         self._levels: dict[str, str] = {}
@@ -236,7 +238,7 @@ class PluginHost:
         jvm = Jvm(
             self._class_path(),
             self._options,
-            self._discovery.properties,
+            self._discovery.next_files(),
             self.connector,
             worker=self._worker,
             standalone=self._standalone,
@@ -245,7 +247,7 @@ class PluginHost:
         self.starts += 1
         if self._closing.is_set():
             raise PluginsAway("the worker ends")
-        if self._described is None and not self.connector:
+        if self._describes and self._described is None:
             self._described = str(jvm.entry.describe())
         self._scanned.set()
         self._discovery.scanned(jvm.entry)

@@ -10,7 +10,7 @@ import re
 import secrets
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
@@ -19,6 +19,7 @@ from kraal.core.errors import Unavailable
 from kraal.core.logging import about
 from kraal.core.secrets import secrets as known_secrets
 from kraal.jars.java import find_java
+from kraal.java_plugins.discovery import PluginFiles
 from kraal.java_plugins.worker_file import WorkerFile
 
 _MAIN: Final = "kraal.plugins.PluginProcess"
@@ -49,7 +50,7 @@ class Jvm:
         self,
         class_path: Sequence[Path],
         options: Sequence[str],
-        plugins: Mapping[str, str],
+        plugins: PluginFiles,
         connector: str = "",
         *,
         worker: Mapping[str, str] | None = None,
@@ -88,8 +89,15 @@ class Jvm:
         threading.Thread(target=self._read, name="kraal-java-log", daemon=True).start()
         try:
             stdin = _pipe(self.process.stdin)
+            scan = None if plugins.scan is None else json.loads(plugins.scan)
             command_line = None if file is None else file.command
-            stdin.write(json.dumps({"token": token, "plugins": plugins, "command": command_line}) + "\n")
+            message = {
+                "token": token,
+                "plugins": dict(plugins.properties),
+                "scan": scan,
+                "command": command_line,
+            }
+            stdin.write(json.dumps(message) + "\n")
             stdin.flush()
         except OSError as exc:
             self.kill()

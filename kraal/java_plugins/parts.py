@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kraal.config.connector.java_plugins import DEFAULT_OPTIONS, OPTIONS, jvm_of
 from kraal.config.values import split_list
 from kraal.jars.java_module import java_class_path
-from kraal.java_plugins.catalog import JavaPlugin, cached, has_errors, parse_catalog, store
+from kraal.java_plugins.catalog import JavaPlugin, cached, has_passing_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
 from kraal.java_plugins.discovery import Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
@@ -82,6 +82,7 @@ def with_plugin_path(
     if not plugin_path(worker):
         return registry, None
     discovery = Discovery(worker)
+    catalog = cached(discovery.digest)
 
     def make(class_path: Callable[[], Sequence[Path]], connector: str = "") -> PluginHost:
         made = PluginHost(
@@ -91,6 +92,7 @@ def with_plugin_path(
             options=options_of(worker, is_shared=not connector),
             silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
             standalone=offsets is not None,
+            describes=catalog is None and not connector,
             connector=connector,
         )
         if offsets is not None:
@@ -108,7 +110,9 @@ def with_plugin_path(
     hosts = PluginHosts(make(java_class_path), make_own, jvm_of(worker))
     hosts.shared.start()
     try:
-        return _with_java_plugins(registry, hosts, discovery, told), hosts
+        if catalog is None:
+            catalog = read_catalog(discovery, lambda: hosts.shared.describe(told))
+        return _with_java_plugins(registry, hosts, catalog), hosts
     except PluginsAway:
         hosts.close()
         if told():
@@ -135,7 +139,7 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
     discovery = Discovery(worker)
 
     def describe() -> str:
-        jvm = Jvm(java_class_path(), options_of(worker), discovery.properties)
+        jvm = Jvm(java_class_path(), options_of(worker), discovery.next_files())
         try:
             text = str(jvm.entry.describe())
             discovery.scanned(jvm.entry)
@@ -153,7 +157,7 @@ def read_catalog(discovery: Discovery, describe: Callable[[], str]) -> list[Java
     if found is None:
         text = describe()
         found = parse_catalog(text)
-        if not has_errors(text):
+        if not has_passing_errors(text):
             store(discovery.digest, text)
     return found
 
@@ -167,15 +171,12 @@ def options_of(worker: Mapping[str, str], *, is_shared: bool = True) -> Sequence
     return [*TUNING, *collector, *(each for each in given if is_shared or not each.startswith(JMX_PORTS))]
 
 
-def _with_java_plugins(
-    registry: Registry, hosts: PluginHosts, discovery: Discovery, give_up: Callable[[], bool]
-) -> Registry:
-    """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.
+def _with_java_plugins(registry: Registry, hosts: PluginHosts, everything: Sequence[JavaPlugin]) -> Registry:
+    """Return the registry with the plugins of `plugin.path`.
 
     Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
-    Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or when `give_up` returns True.
+    Java connectors use those in plugin.path.
     """
-    everything = read_catalog(discovery, lambda: hosts.shared.describe(give_up))
     log.info("Found %d Java plugins in plugin.path", len(everything))
     show_plugin_lines(each.class_name for each in everything)
     hosts.shared.services = [each for each in everything if each.is_service]

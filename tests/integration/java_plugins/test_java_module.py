@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.jars.java import find_java
 from kraal.jars.java_module import compile_jar, java_class_path
+from kraal.java_plugins.discovery import PluginFiles
 from kraal.java_plugins.jvm import Jvm
 from tests.integration.java_plugins.flows import faulty_config, threads
 from tests.integration.java_plugins.kafka_tests import BLOCKING, MONITORABLE_SOURCE, move_connectors
@@ -40,6 +42,46 @@ def test_the_java_module_s_tests_pass(tmp_path: Path) -> None:
     assert " 0 tests failed" in done.stdout
 
 
+def jvm_of(plugin_path: Path, discovery: str, scan: str | None = None) -> Jvm:
+    properties = {"plugin.path": str(plugin_path), "plugin.discovery": discovery}
+    return Jvm(java_class_path(), [], PluginFiles(properties, scan))
+
+
+@pytest.mark.ci
+def test_a_later_process_has_the_plugins_of_the_first_scan_without_scanning(tmp_path: Path) -> None:
+    (tmp_path / "file").mkdir()
+    (original,) = (jar for jar in ensure("connect") if "connect-file" in jar.name)
+    with zipfile.ZipFile(original) as jar, zipfile.ZipFile(tmp_path / "file" / "file.jar", "w") as bare:
+        for entry in jar.infolist():
+            if not entry.filename.startswith(
+                "META-INF/services/"
+            ):  # only a look through all classes finds them
+                bare.writestr(entry, jar.read(entry))
+    first = jvm_of(tmp_path, "hybrid_warn")
+    try:
+        described, scan = first.entry.describe(), first.entry.scan()
+    finally:
+        first.close()
+    assert {each["class"].rpartition(".")[2] for each in json.loads(described)} == {
+        "FileStreamSinkConnector", "FileStreamSourceConnector",
+    }  # fmt: skip
+    later = jvm_of(tmp_path, "service_load", scan)  # which finds none
+    try:
+        assert later.entry.describe() == described
+        assert json.loads(later.entry.scan()) == json.loads(scan)
+    finally:
+        later.close()
+    without_kafkas = json.dumps([each for each in json.loads(scan) if each["location"] != "classpath"])
+    moved = without_kafkas.replace("FileStreamSink", "Missing")
+    scanning = jvm_of(tmp_path, "hybrid_warn", moved)
+    try:
+        assert json.loads(scanning.entry.scan()) == json.loads(scan), (
+            "a scan that cannot be repeated is made again"
+        )
+    finally:
+        scanning.close()
+
+
 def test_a_plugin_whose_config_never_returns_is_listed_without_keys(tmp_path: Path) -> None:
     (tests,) = ensure("connect-tests")
     place = tmp_path / "plugins" / "tests"
@@ -49,9 +91,7 @@ def test_a_plugin_whose_config_never_returns_is_listed_without_keys(tmp_path: Pa
     for jar in (*ensure("junit"), *ensure("connect")):
         if "junit" in jar.name or "server-common" in jar.name:
             shutil.copy(jar, place)
-    jvm = Jvm(
-        java_class_path(), [], {"plugin.path": str(tmp_path / "plugins"), "plugin.discovery": "service_load"}
-    )
+    jvm = jvm_of(tmp_path / "plugins", "service_load")
     try:
         found = {each["class"]: each for each in json.loads(jvm.entry.describe())}
     finally:
@@ -93,7 +133,7 @@ def test_who_waits_for_a_connector_that_never_starts_is_told_when_it_is_stopped(
         "offset.storage.file.filename": str(tmp_path / "offsets"),
     }
     config = json.dumps(faulty_config("t", "block", "connector.start") | {"name": "c"})
-    jvm, told = Jvm(java_class_path(), [], worker_properties), list[str | None]()
+    jvm, told = Jvm(java_class_path(), [], PluginFiles(worker_properties)), list[str | None]()
     try:
         jvm.entry.start(json.dumps(worker), True, 600_000)  # noqa: FBT003 - Java's
         waits = threading.Thread(

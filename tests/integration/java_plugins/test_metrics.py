@@ -9,6 +9,7 @@ from pathlib import Path
 from kraal.broker.broker import free_port
 from kraal.jars.java import find_java
 from kraal.jars.java_module import java_class_path
+from kraal.java_plugins.discovery import PluginFiles
 from kraal.java_plugins.jvm import Jvm
 from kraal.testing import ProcessCluster
 from tests.integration.java_plugins.flows import (
@@ -115,7 +116,7 @@ def test_the_usual_options_open_a_port_for_jmx(plugin_path: Path) -> None:
     options = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in given.items()]
     options += ["-Djava.rmi.server.hostname=127.0.0.1", "-Xmx256M"]
     plugins = {"plugin.path": str(plugin_path), "plugin.discovery": "service_load"}
-    jvm = Jvm(java_class_path(), options, plugins)
+    jvm = Jvm(java_class_path(), options, PluginFiles(plugins))
     try:
         assert jvm.entry is not None, "it listens"
         reader = [str(find_java()), "-cp", os.fspath(plugin_path / "faulty" / "faulty.jar")]

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from kraal.cli import prepare as command
 from kraal.cli.main import main
 from kraal.java_plugins import parts
+from kraal.java_plugins.discovery import PluginFiles
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import plugin_path
 
@@ -26,12 +27,10 @@ class FakeJvm:
     started: list[Mapping[str, str]]
     closed = 0
 
-    def __init__(
-        self, class_path: Sequence[Path], options: Sequence[str], plugins: Mapping[str, str]
-    ) -> None:
+    def __init__(self, class_path: Sequence[Path], options: Sequence[str], plugins: PluginFiles) -> None:
         assert class_path
         assert "-Xmx64M" in options
-        self.started.append(plugins)
+        self.started.append(plugins.properties)
 
     @property
     def entry(self) -> FakeJvm:
@@ -40,8 +39,8 @@ class FakeJvm:
     def describe(self) -> str:
         return json.dumps([SOURCE])
 
-    def hasAllManifests(self) -> bool:  # noqa: N802 - Java's name
-        return False
+    def scan(self) -> str:
+        return "[]"
 
     def close(self) -> None:
         type(self).closed += 1

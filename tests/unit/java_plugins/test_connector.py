@@ -221,7 +221,7 @@ def test_a_cache_that_cannot_be_written_costs_only_another_scan(
     (tmp_path / "cache").touch()
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
     store("digest", CATALOG)
-    assert "could not be cached" in caplog.text
+    assert "Failed to cache the list of Java plugins" in caplog.text
     assert cached("digest") is None
 
 

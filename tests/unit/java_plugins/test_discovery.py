@@ -8,104 +8,107 @@ from pathlib import Path
 
 import pytest
 
+from kraal.jars import java_module
 from kraal.java_plugins.discovery import Discovery
+
+SCAN = '[{"class": "org.example.Source"}]'
 
 
 @dataclass
 class Process:
     """A process that has found all plugins."""
 
-    has_all: bool
-    asked: int = 0
+    found: str = SCAN
+    calls: int = 0
 
-    def hasAllManifests(self) -> bool:  # noqa: N802 - Java's name
-        """Say it, and count."""
-        self.asked += 1
-        return self.has_all
+    def scan(self) -> str:
+        """Return the plugins, and count."""
+        self.calls += 1
+        return self.found
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory of plugins, and a cache that is empty."""
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
-    made = tmp_path / "plugins"
-    made.mkdir()
-    (made / "one.jar").write_bytes(b"1")
-    return made
+    directory = tmp_path / "plugins"
+    directory.mkdir()
+    (directory / "one.jar").write_bytes(b"1")
+    return directory
 
 
 def discovery(place: Path, mode: str | None = None) -> Discovery:
     return Discovery({"plugin.path": str(place)} | ({} if mode is None else {"plugin.discovery": mode}))
 
 
-def mode(found: Discovery) -> str:
-    return found.properties["plugin.discovery"]
-
-
-def test_manifests_are_enough_once_they_named_all_plugins(place: Path) -> None:
+def test_later_processes_get_the_scan_of_the_first(place: Path) -> None:
     first = discovery(place)
-    assert mode(first) == "hybrid_warn"
-    first.scanned(Process(has_all=True))
-    assert mode(first) == "service_load", "of the next process of this worker"
-    later, process = discovery(place), Process(has_all=False)
-    assert mode(later) == "service_load"
+    assert first.next_files().scan is None
+    first.scanned(Process())
+    assert first.next_files().scan == SCAN, "the next process of this worker"
+    later, process = discovery(place), Process()
+    assert later.next_files().scan == SCAN
     later.scanned(process)
-    assert process.asked == 0
+    assert process.calls == 0
 
 
-def test_files_that_have_changed_are_looked_through_again(place: Path) -> None:
-    discovery(place).scanned(Process(has_all=True))
+@pytest.mark.parametrize("mode", ["service_load", "only_scan", "HYBRID_FAIL"])
+def test_every_mode_is_passed_on_and_its_scan_is_stored(place: Path, mode: str) -> None:
+    first = discovery(place, mode)
+    first.scanned(Process())
+    files = discovery(place, mode).next_files()
+    assert (files.properties["plugin.discovery"], files.scan) == (mode, SCAN)
+    assert discovery(place).next_files().scan is None, "another mode may find others"
+
+
+def test_files_that_have_changed_are_scanned_again(place: Path) -> None:
+    discovery(place).scanned(Process())
     (place / "two.jar").write_bytes(b"2")
-    assert mode(discovery(place)) == "hybrid_warn"
+    assert discovery(place).next_files().scan is None
 
 
-def test_files_that_are_replaced_while_the_worker_runs_are_looked_through_again(place: Path) -> None:
-    found = discovery(place)
-    assert mode(found) == "hybrid_warn"
-    found.scanned(Process(has_all=True))
-    assert mode(found) == "service_load"
-    (place / "one.jar").write_bytes(b"another without manifests")
-    assert mode(found) == "hybrid_warn", "of the next process"
-    found.scanned(Process(has_all=False))
-    assert mode(found) == "hybrid_warn"
-    (place / "one.jar").write_bytes(b"a third one")
-    assert mode(found) == "hybrid_warn"
-    found.scanned(Process(has_all=True))
-    assert (mode(found), mode(discovery(place))) == ("service_load", "service_load")
+def test_files_that_are_replaced_while_the_worker_runs_are_scanned_again(place: Path) -> None:
+    worker = discovery(place)
+    worker.scanned(Process())
+    (place / "one.jar").write_bytes(b"another")
+    assert worker.next_files().scan is None
+    worker.scanned(Process("[]"))
+    assert (worker.next_files().scan, discovery(place).next_files().scan) == ("[]", "[]")
 
 
-def test_manifests_are_enough_for_later_processes_if_the_cache_cannot_be_written(
-    place: Path, tmp_path: Path
+def test_a_scan_belongs_to_kafkas_jars_and_the_version_of_java(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    discovery(place).scanned(Process())
+    monkeypatch.setattr(java_module, "java_version", lambda: "99")
+    assert discovery(place).next_files().scan is None
+    discovery(place).scanned(Process())
+    lock = tmp_path / "jars.lock"
+    lock.write_text(f"plugins org.apache.kafka:connect-runtime:9.9.9 {'0' * 64}\n")
+    monkeypatch.setattr(java_module, "LOCK", lock)
+    assert discovery(place).next_files().scan is None
+
+
+def test_later_processes_get_a_scan_that_cannot_be_cached(place: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
-    found = discovery(place)
-    assert mode(found) == "hybrid_warn"
-    found.scanned(Process(has_all=True))
-    assert mode(found) == "service_load"
+    worker = discovery(place)
+    worker.scanned(Process())
+    assert worker.next_files().scan == SCAN
 
 
-def test_without_all_manifests_each_process_looks_through_all(place: Path) -> None:
-    first = discovery(place, "HYBRID_FAIL")
-    first.scanned(Process(has_all=False))
-    assert mode(first) == "HYBRID_FAIL"
-    assert mode(discovery(place, "HYBRID_FAIL")) == "HYBRID_FAIL"
+def test_a_cached_scan_that_is_damaged_is_not_used(place: Path, tmp_path: Path) -> None:
+    worker = discovery(place)
+    worker.scanned(Process())
+    (tmp_path / "cache" / "plugins" / f"{worker.digest}.scan").write_text("[")
+    assert discovery(place).next_files().scan is None
 
 
-def test_a_mode_that_was_chosen_stays(place: Path) -> None:
-    process = Process(has_all=True)
-    found = discovery(place, "ONLY_SCAN")
-    found.scanned(process)
-    assert (mode(found), process.asked) == ("ONLY_SCAN", 0)
-
-
-def test_processes_of_connectors_wait_for_the_first_scan_unless_it_decides_nothing(place: Path) -> None:
-    found = discovery(place)
-    waiting = threading.Thread(target=found.wait, daemon=True)
+def test_processes_of_connectors_wait_for_the_first_scan_unless_one_is_cached(place: Path) -> None:
+    worker = discovery(place)
+    waiting = threading.Thread(target=worker.wait, daemon=True)
     waiting.start()
     assert waiting.is_alive()
-    found.scanned(Process(has_all=False))
+    worker.scanned(Process())
     waiting.join(10)
     assert not waiting.is_alive()
-    discovery(place, "ONLY_SCAN").wait()
-    discovery(place).scanned(Process(has_all=True))
     discovery(place).wait()

@@ -1,7 +1,6 @@
 package kraal.plugins;
 
 import java.lang.reflect.InvocationTargetException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -20,12 +19,9 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.runtime.AbstractHerder;
 import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
-import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
-import org.apache.kafka.connect.runtime.isolation.PluginSource;
 import org.apache.kafka.connect.runtime.isolation.PluginType;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
-import org.apache.kafka.connect.runtime.isolation.ServiceLoaderScanner;
 import org.apache.kafka.connect.runtime.rest.entities.ConfigInfo;
 import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
@@ -80,37 +76,6 @@ final class Catalog {
         return found;
     }
 
-    /**
-     * Returns whether discovery by manifests alone finds all these plugins. Creates each of them, in the class loaders
-     * that there are.
-     */
-    boolean hasAllManifests() {
-        Map<PluginClassLoader, Set<String>> wanted = new HashMap<>();
-        for (PluginDesc<?> plugin : all()) {
-            if (plugin.loader() instanceof PluginClassLoader loader) {
-                wanted.computeIfAbsent(loader, each -> new HashSet<>()).add(named(plugin));
-            }
-        }
-        try {
-            return wanted.entrySet().stream().allMatch(each -> inManifests(each.getKey()).containsAll(each.getValue()));
-        } catch (RuntimeException | LinkageError e) {
-            LOG.debug("The manifests of plugins cannot be read", e);
-            return false;
-        }
-    }
-
-    private static Set<String> inManifests(PluginClassLoader loader) {
-        Path place = Path.of(loader.location());
-        PluginSource source = new PluginSource(place, PluginSource.Type.MULTI_JAR, loader, loader.getURLs());
-        Set<String> found = new HashSet<>();
-        new ServiceLoaderScanner().discoverPlugins(Set.of(source)).forEach(plugin -> found.add(named(plugin)));
-        return found;
-    }
-
-    private static String named(PluginDesc<?> plugin) {
-        return plugin.typeName() + " " + plugin.className() + " " + plugin.version();
-    }
-
     private Map<String, Object> describe(PluginDesc<?> plugin) {
         Map<String, Object> found = new LinkedHashMap<>();
         found.put("class", plugin.className());
@@ -130,6 +95,7 @@ final class Catalog {
             found.put("error", e instanceof TimeoutException
                 ? "it has not returned its config keys within " + DESCRIPTION_S + " s"
                 : String.valueOf(cause));
+            found.put("lasts", cause instanceof LinkageError); // until other files are there
         }
         return found;
     }

@@ -36,6 +36,10 @@ public final class Json {
         return read(text, new TypeReference<Map<String, String>>() { });
     }
 
+    static List<Map<String, String>> listOfStrings(Object value) {
+        return MAPPER.convertValue(value, new TypeReference<List<Map<String, String>>>() { });
+    }
+
     static Set<String> texts(String text) {
         return read(text, new TypeReference<Set<String>>() { });
     }

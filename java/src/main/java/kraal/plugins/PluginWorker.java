@@ -58,10 +58,13 @@ public final class PluginWorker {
     private long told = System.nanoTime() - PROGRESS_NS;
     private final ChainServer chains = new ChainServer();
 
-    /** Scans {@code plugin.path}; takes seconds. Threads that the caller starts later find classes of plugins by name. */
-    PluginWorker(Map<String, String> pluginProperties) {
+    /**
+     * Scans {@code plugin.path}, which may take minutes, unless {@code scan} is what {@link #scan} returned in an earlier
+     * process. Threads that the caller starts later find classes of plugins by name.
+     */
+    PluginWorker(Map<String, String> pluginProperties, List<Map<String, String>> scan) {
         this.pluginProperties = pluginProperties;
-        plugins = new WorkerPlugins(pluginProperties);
+        plugins = WorkerPlugins.of(pluginProperties, scan);
         // The loader of threads that this one starts: configs name classes of plugin.path. Source: AbstractConnectCli.
         Thread.currentThread().setContextClassLoader(plugins.delegatingLoader());
         catalog = new Catalog(plugins);
@@ -73,9 +76,9 @@ public final class PluginWorker {
         return Json.text(catalog.describe());
     }
 
-    /** Returns whether a later process may start with {@code plugin.discovery=service_load}, and find the same plugins. */
-    public boolean hasAllManifests() {
-        return catalog.hasAllManifests();
+    /** Returns a JSON array of the plugins that the scan found, with which a later process need not scan. */
+    public String scan() {
+        return Json.text(plugins.scan());
     }
 
     /** Sets the level of a logger and of all below it, by log4j's names; {@code root} stands for all. */

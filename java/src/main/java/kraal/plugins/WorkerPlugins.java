@@ -1,18 +1,26 @@
 package kraal.plugins;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.SortedSet;
+import java.util.TreeSet;
 import java.util.function.Supplier;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.provider.ConfigProvider;
 import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
 import org.apache.kafka.connect.runtime.isolation.PluginDiscoveryMode;
 import org.apache.kafka.connect.runtime.isolation.PluginScanResult;
+import org.apache.kafka.connect.runtime.isolation.PluginScanner;
 import org.apache.kafka.connect.runtime.isolation.PluginSource;
+import org.apache.kafka.connect.runtime.isolation.PluginType;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.storage.Converter;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Kafka's {@link Plugins}, except that source tasks get a {@link DirectJsonConverter} for Kafka's JsonConverter.
@@ -20,7 +28,8 @@ import org.apache.kafka.connect.storage.Converter;
  * <p>A JsonConverter in {@code plugin.path} is another class, and stays. So do those of sinks: dead letters name their
  * converter's class.
  */
-final class WorkerPlugins extends Plugins {
+class WorkerPlugins extends Plugins {
+    private static final Logger LOG = LoggerFactory.getLogger(WorkerPlugins.class);
     private PluginScanResult scanned; // set by the constructor of the superclass: so it has no initial value here
     private final ThreadLocal<Boolean> startsSource = ThreadLocal.withInitial(() -> false);
 
@@ -28,10 +37,39 @@ final class WorkerPlugins extends Plugins {
         super(properties);
     }
 
+    /** Makes them from the scan of an earlier process with the same files; scans if there is none, or it cannot be repeated. */
+    static WorkerPlugins of(Map<String, String> properties, List<Map<String, String>> scan) {
+        return scan == null ? new WorkerPlugins(properties) : new WorkerPlugins(properties) {
+            @Override
+            List<Map<String, String>> known() {
+                return scan; // a captured variable has its value before the superclass is constructed
+            }
+        };
+    }
+
+    /** Returns an earlier scan, or null. Called by the constructor of the superclass. */
+    List<Map<String, String>> known() {
+        return null;
+    }
+
     @Override
     public PluginScanResult initLoaders(Set<PluginSource> sources, PluginDiscoveryMode mode) {
+        if (known() != null) {
+            try {
+                scanned = new KnownPlugins(known()).discoverPlugins(sources);
+                delegatingLoader().installDiscoveredPlugins(scanned);
+                return scanned;
+            } catch (RuntimeException | LinkageError e) {
+                LOG.warn("Scanning plugin.path again, because the plugins of the last scan cannot be loaded", e);
+            }
+        }
         scanned = super.initLoaders(sources, mode);
         return scanned;
+    }
+
+    /** Returns what {@link #of} needs in a later process. */
+    List<Map<String, String>> scan() {
+        return listed(scanned);
     }
 
     /** Returns all config providers, Kafka's own too; the superclass has the same of other kinds. */
@@ -47,6 +85,14 @@ final class WorkerPlugins extends Plugins {
         } finally {
             startsSource.remove();
         }
+    }
+
+    private static List<Map<String, String>> listed(PluginScanResult scan) {
+        List<Map<String, String>> all = new ArrayList<>();
+        scan.forEach(plugin -> all.add(Map.of(
+            "class", plugin.className(), "type", plugin.type().name(), "version", plugin.version(),
+            "location", plugin.location())));
+        return all;
     }
 
     @Override
@@ -67,6 +113,59 @@ final class WorkerPlugins extends Plugins {
             return new DirectJsonConverter((JsonConverter) made);
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException("Kafka's JsonConverter is not the one that this was written for", e);
+        }
+    }
+
+    /**
+     * Repeats the scan of an earlier process with the same files: loads the classes by their names.
+     *
+     * <p>Kafka's scanners read all manifests or all classes, and create each plugin for its version.
+     */
+    private static final class KnownPlugins extends PluginScanner {
+        private static final String CLASS_PATH = "classpath"; // of PluginDesc
+        private final List<Map<String, String>> plugins;
+
+        /** {@code plugins} is what {@link #scan} returned. */
+        KnownPlugins(List<Map<String, String>> plugins) {
+            this.plugins = plugins;
+        }
+
+        /** Raises IllegalStateException if a plugin is not where it was. */
+        @Override
+        public PluginScanResult discoverPlugins(Set<PluginSource> sources) {
+            PluginScanResult result = super.discoverPlugins(sources);
+            List<Map<String, String>> present = listed(result);
+            if (present.size() != plugins.size()) {
+                throw new IllegalStateException(present.size() + " of " + plugins.size() + " plugins are present");
+            }
+            return result;
+        }
+
+        @Override
+        protected PluginScanResult scanPlugins(PluginSource source) {
+            return new PluginScanResult(
+                of(PluginType.SINK, source), of(PluginType.SOURCE, source), of(PluginType.CONVERTER, source),
+                of(PluginType.HEADER_CONVERTER, source), of(PluginType.TRANSFORMATION, source),
+                of(PluginType.PREDICATE, source), of(PluginType.CONFIGPROVIDER, source),
+                of(PluginType.REST_EXTENSION, source), of(PluginType.CONNECTOR_CLIENT_CONFIG_OVERRIDE_POLICY, source));
+        }
+
+        @SuppressWarnings("unchecked")
+        private <T> SortedSet<PluginDesc<T>> of(PluginType type, PluginSource source) {
+            String location = source.loader() instanceof PluginClassLoader isolated ? isolated.location() : CLASS_PATH;
+            SortedSet<PluginDesc<T>> all = new TreeSet<>();
+            for (Map<String, String> each : plugins) {
+                if (type.name().equals(each.get("type")) && location.equals(each.get("location"))) {
+                    try {
+                        Class<?> loaded = Class.forName(each.get("class"), false, source.loader());
+                        all.add(pluginDesc(
+                            (Class<? extends T>) loaded.asSubclass(type.superClass()), each.get("version"), type, source));
+                    } catch (ClassNotFoundException | ClassCastException | LinkageError e) {
+                        throw new IllegalStateException(each.get("class") + " cannot be loaded", e);
+                    }
+                }
+            }
+            return all;
         }
     }
 }
