@@ -287,6 +287,7 @@ class _Maker:
             kind_of=parts.plugins.kind_of,
             tokens=self._tokens,
             lease=self._lease(),
+            waits_for=self._engine.waits_for,
             ledger=self._ledger,
             refuse=None if parts.cluster is None else parts.cluster.refuse,
             loggers=parts.loggers,

@@ -112,6 +112,8 @@ class Connector:
         self._clock = clock
         self._plugin: Plugin | None = None
         self._phase = _Phase.INIT
+        self._waits_for: str | None = None
+        """Why the plugin has not started yet, although it was asked to; None once it has."""
         self._said: InstanceChanged | None = None
         self._made: TaskConfigsMade | None = None
         """The task configs that apply; None while the connector does not run."""
@@ -208,6 +210,7 @@ class Connector:
     def _start(self) -> None:
         plugin = self._plugin
         if self._phase is not _Phase.STARTED:
+            self._waits_for = None
             if plugin is None:  # its creation failed, and it was stopped since
                 self._phase = _Phase.INIT
                 self._begin()
@@ -217,11 +220,17 @@ class Connector:
                     plugin.config_def.parse(self._config)  # an upgraded plugin may require more settings
                     plugin.start(self._config, _Context(self._address))
             except PluginFailed as error:
-                self._fail(error.trace)
-                return
+                if not isinstance(error.__cause__, Unavailable):
+                    self._fail(error.trace)
+                    return
+                self._waits_for = str(error.__cause__)  # it starts by itself, and then requests task configs
             self._phase = _Phase.STARTED
-        self._report(State.RUNNING)
+        self._report_started()
         self._make_task_configs(attempt=0)
+
+    def _report_started(self) -> None:
+        """Report RUNNING, or UNASSIGNED with the reason while the plugin waits for its process."""
+        self._report(State.RUNNING if self._waits_for is None else State.UNASSIGNED, self._waits_for)
 
     def _make_task_configs(self, attempt: int) -> None:
         plugin = self._plugin
@@ -233,7 +242,11 @@ class Connector:
                 configs = [dict(c) for c in plugin.task_configs(most)]
         except PluginFailed as error:
             delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
-            level = logging.INFO if isinstance(error.__cause__, Unavailable) else logging.WARNING
+            is_away = isinstance(error.__cause__, Unavailable)
+            level = logging.INFO if is_away else logging.WARNING
+            if is_away and self._waits_for not in (None, str(error.__cause__)):
+                self._waits_for = str(error.__cause__)
+                self._report_started()
             log.log(level, "%s; retrying in %g s", error, delay)
             self._clock.after(delay, self._address, Reconfigure(attempt + 1))
             if attempt == 0:  # replies to a pending create request
@@ -241,6 +254,9 @@ class Connector:
                     TaskConfigsMade(name=self._name, incarnation=self._incarnation, configs=(), failed=True)
                 )
             return
+        if self._waits_for is not None:
+            self._waits_for = None
+            self._report_started()
         if len(configs) > most and self._config.get("tasks.max.enforce", "true").lower() == "true":
             self._fail(too_many_tasks(self._name, len(configs), most))
             self._stop_plugin()  # it does not know that it has failed

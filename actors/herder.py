@@ -239,8 +239,7 @@ class Herder:
         if self._closing is not None:
             raise Unavailable(CLOSING)
         reply: Reply[Any] = Reply()
-        begin = self._requests.command if self._start.over else self._start.keep
-        begin(message, reply)
+        self._start.command(message, reply)
         return reply
 
     # -- the internal topics -------------------------------------------------------------------------------
@@ -346,6 +345,7 @@ class Herder:
     def _group(self, message: AssignmentReceived | WorkRevoked | GroupLost | HerderTick) -> None:
         if isinstance(message, HerderTick):
             self._rebalances.alive(message.number)
+            self._start.refuse_overdue()
         elif self._closing is None and self._state.live:
             match message:
                 case AssignmentReceived():

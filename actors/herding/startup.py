@@ -16,12 +16,17 @@ from actors.messages.stores import Replay
 from actors.messages.worker import ReportWork
 from actors.runtime.mailbox import Reply
 from kraal.cluster.state.wanted_work import adopted_restarts
+from kraal.core.errors import Unavailable
 from kraal.core.ids import Instance
 
 if TYPE_CHECKING:
     from actors.herding.requests import Command
     from actors.herding.state import HerderState
     from actors.runtime.mailbox import Address
+
+EARLY_TIMEOUT_S = 20.0
+"""Seconds that a command waits for a worker that stays out of the group because its engine does not start."""
+RETRY_AFTER_S = 5
 
 
 class Start:
@@ -35,7 +40,8 @@ class Start:
         self._read_up_to = {"config": 0, "status": 0}
         self._behind = {"config", "status"}
         self._report: Mapping[Instance, InstanceChanged] | None = None
-        self._early: list[tuple[Command, Reply[Any]]] = []
+        self._early: list[tuple[float, Command, Reply[Any]]] = []
+        """Commands that arrived during startup, with the time."""
         self._waiting: list[tuple[bool, Reply[None]]] = []
         self.over = False
         """Work was assigned: commands are accepted."""
@@ -93,15 +99,30 @@ class Start:
         self._answer()
         return report
 
-    def keep(self, command: Command, reply: Reply[Any]) -> None:
-        """Keep a command that arrived during startup."""
-        self._early.append((command, reply))
+    def command(self, command: Command, reply: Reply[Any]) -> None:
+        """Carry out a command, or keep it during startup."""
+        if self.over:
+            self._take(command, reply)
+        else:
+            self._early.append((self._state.clock.now(), command, reply))
+
+    def refuse_overdue(self) -> None:
+        """Fail commands that have waited for `EARLY_TIMEOUT_S`, if the worker stays out of the group for its engine."""
+        reason = self._state.waits_for()
+        if self.over or not self._state.live or reason is None:
+            return
+        overdue_s = self._state.clock.now() - EARLY_TIMEOUT_S
+        for since_s, _, reply in self._early:
+            if since_s <= overdue_s:
+                text = f"This worker takes requests when it has joined its group, which is delayed: {reason}"
+                reply.fail(Unavailable(text, retry_after_s=RETRY_AFTER_S))
+        self._early = [each for each in self._early if each[0] > overdue_s]
 
     def assigned(self) -> None:
         """End the startup, because work was assigned, and carry out kept commands."""
         self.over = True
         early, self._early = self._early, []
-        for command, reply in early:
+        for _, command, reply in early:
             self._take(command, reply)
         self._answer()
 

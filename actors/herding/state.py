@@ -148,6 +148,7 @@ class HerderState:
         kind_of: Callable[[Config], str],
         tokens: Iterator[int],
         lease: Callable[[], bool],
+        waits_for: Callable[[], str | None],
         ledger: RestartHistory | None = None,
         refuse: Callable[[str], None] | None = None,
         loggers: Loggers | None = None,
@@ -156,6 +157,7 @@ class HerderState:
         """`published`, `tokens` and `ledger` outlive the herder; `kind_of` returns source, sink or unknown.
 
         `lease` tells whether this worker may act for its group now.
+        `waits_for` returns why the engine is not up; None if it is.
         `refuse` ends a process that must not join its group; None: it joins even if plugins are missing.
         `loggers` receive cluster-wide levels; None: all loggers of this process.
         `history` records what happens; None: nothing does.
@@ -164,6 +166,7 @@ class HerderState:
         self.settings = settings
         self.clock = clock
         self.lease = lease
+        self.waits_for = waits_for
         self.refuse = refuse
         self.loggers = loggers or Loggers()
         self.history = history or _no_history(settings)

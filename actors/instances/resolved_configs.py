@@ -45,6 +45,10 @@ class ResolvingEngine:
         """Start what connectors need, and return whether it is up."""
         return self._engine.ready_for(connectors)
 
+    def waits_for(self) -> str | None:
+        """Return why the wrapped engine is not up."""
+        return self._engine.waits_for()
+
     def listen(self, changed: Callable[[EngineState], None]) -> None:
         """Call `changed` with every later state."""
         self._engine.listen(changed)

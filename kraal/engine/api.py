@@ -274,6 +274,9 @@ class Engine(Protocol):
         The configs are as written. Any thread; returns at once.
         """
 
+    def waits_for(self) -> str | None:
+        """Return why something that was started is not up, for people; None if all is. Any thread; returns at once."""
+
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:

@@ -142,6 +142,11 @@ class SparkEngine:
             self._session.start()
         return isinstance(self._session.state, EngineReady)
 
+    def waits_for(self) -> str | None:
+        """Return why Spark is not up; None if it is, or was not started."""
+        state = self.state
+        return state.reason if isinstance(state, EngineStarting) else None
+
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:

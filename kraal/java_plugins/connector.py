@@ -64,7 +64,7 @@ class JavaConnector(Connector):
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
         """Start the Java connector; blocks until its `start` returns. Raises PluginFailed.
 
-        While its JVM is not up it is started later: `task_configs` raises PluginsAway until then, and is tried again.
+        Raises PluginsAway while its JVM is not up: it starts as soon as that is, and then requests task configs.
         """
         if self._started is not None:  # it has failed since
             self._abandon()
@@ -79,6 +79,7 @@ class JavaConnector(Connector):
             started.lost = True
             if host.why_away is None:  # it came up meanwhile
                 started.up()
+            raise
         except BaseException:
             self.forget(started)
             raise

@@ -71,6 +71,10 @@ class JavaPluginEngine:
         is_up = not by_java[True] or self._hosts.shared.why_away is None
         return (not by_java[False] or self._inner.ready_for(by_java[False])) and is_up
 
+    def waits_for(self) -> str | None:
+        """Return why the plugins' JVM or the other engine is not up."""
+        return self._hosts.shared.why_away or self._inner.waits_for()
+
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:

@@ -36,11 +36,16 @@ _EXPECTED: Final = re.compile(
 """Advice of Kafka that `Discovery` follows by itself."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 _END_S: Final = 2.0
+RETRY_AFTER_S: Final = 5
 log = logging.getLogger(__name__)
 
 
 class PluginsAway(Unavailable):
-    """The JVM of Java plugins is not up; the message tells why."""
+    """The JVM of Java plugins is not up; the message tells why. Over REST: 503 with `Retry-After`."""
+
+    def __init__(self, message: str) -> None:
+        """Create the error from the reason."""
+        super().__init__(message, retry_after_s=RETRY_AFTER_S)
 
 
 class Jvm:

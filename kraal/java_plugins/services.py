@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SOON_S: Final = 60.0
-"""How long a request waits for the process, which is less than REST's 90 seconds."""
+SOON_S: Final = 20.0
+"""How long a request waits for the process: clients wait for 30 s or 60 s, and repeat a request that got a 503."""
 _LOOK_S: Final = 0.5
 
 

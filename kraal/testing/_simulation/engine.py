@@ -170,6 +170,11 @@ class FakeEngine:
         del connectors
         return isinstance(self._state, EngineReady)
 
+    def waits_for(self) -> str | None:
+        """Return why the engine is not up."""
+        state = self._state
+        return state.reason if isinstance(state, EngineStarting) else None
+
     def abandon(self, instance: Instance) -> None:
         """Cancel a task's open run."""
         run = self._runs.get(instance) if isinstance(instance, TaskId) else None

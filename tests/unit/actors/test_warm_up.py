@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from actors.herding.startup import EARLY_TIMEOUT_S
 from actors.membership.state import WARM_UP_S
+from actors.messages.herder import PutConfig, RestartConnector
+from kraal.core.errors import Unavailable
+from kraal.core.ids import ConnectorName
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.cluster.group_cluster import Cluster, Worker
 
 SEEDS = range(6)
@@ -67,3 +73,37 @@ def test_a_member_starts_what_later_connectors_need(seed: int) -> None:
     cluster.configure(c1=1)
     cluster.settle(10)
     assert 1 in seen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_command_to_a_worker_whose_engine_does_not_start_is_refused_with_the_reason(seed: int) -> None:
+    cluster, name = EmbeddedCluster(1, seed=seed), ConnectorName("x")
+    cluster.settle()
+    cluster.create(name, {"connector.class": FAKE_SOURCE})
+    cluster.settle()
+    newcomer = cluster.add()
+    newcomer.engine.lose("Java plugins are not available: exit code 1, after: Unrecognized VM option")
+    began_s = cluster.clock.now()
+    with pytest.raises(Unavailable, match="delayed: Java plugins are not available: exit code 1") as refused:
+        cluster.ask(newcomer, RestartConnector(name=name))
+    assert refused.value.retry_after_s is not None
+    assert EARLY_TIMEOUT_S <= cluster.clock.now() - began_s < EARLY_TIMEOUT_S + 15
+    newcomer.engine.recover()
+    cluster.settle()
+    cluster.request(PutConfig(name=name, config={"connector.class": FAKE_SOURCE, "a": "b"}), newcomer)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_command_waits_for_an_engine_that_starts_soon(seed: int) -> None:
+    cluster, name = EmbeddedCluster(1, seed=seed), ConnectorName("x")
+    cluster.settle()
+    cluster.create(name, {"connector.class": FAKE_SOURCE})
+    cluster.settle()
+    newcomer = cluster.add()
+    newcomer.engine.lose("the JVM of Java plugins is starting")
+    answer = newcomer.assembly.herder.question(RestartConnector(name=name))
+    cluster.advance(EARLY_TIMEOUT_S - 5)
+    assert not answer.done()
+    newcomer.engine.recover()
+    cluster.run_until(answer.done, timeout_s=30)
+    assert not isinstance(answer.exception(), Unavailable)

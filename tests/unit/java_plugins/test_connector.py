@@ -147,7 +147,8 @@ def test_a_connector_starts_again_in_a_new_process(host: FakeHost, registry: Reg
 
 def test_a_connector_starts_when_the_process_comes_up(host: FakeHost, registry: Registry) -> None:
     made, context = registry.connector_class("OldSource")(), Context()
-    made.start({"name": "c"}, context)
+    with pytest.raises(PluginsAway):
+        made.start({"name": "c"}, context)
     with pytest.raises(PluginsAway):
         made.task_configs(1)
     host.up()
@@ -284,7 +285,8 @@ def test_a_start_that_is_stopped_before_it_returns_is_no_error_of_the_connector(
     host: FakeHost, registry: Registry
 ) -> None:
     connector, context = registry.connector_class("OldSource")(), Context()
-    connector.start({"name": "c"}, context)
+    with pytest.raises(PluginsAway):
+        connector.start({"name": "c"}, context)
     host.later = []
     host.up()
     host.answers["startConnector"] = "The connector was stopped before it had started"

@@ -32,6 +32,10 @@ class Inner:
         self.wanted.append([each.get("connector.class") for each in connectors])
         return len(self.wanted) > 1
 
+    def waits_for(self) -> str | None:
+        """Return why it is not up."""
+        return None if self.wanted else "Spark is starting"
+
     def open(self, spec: TaskSpec, *more: Any) -> object:
         """Note a task."""
         del more
@@ -136,8 +140,10 @@ def test_each_runtime_starts_and_is_waited_for_only_if_a_connector_needs_it(
     assert not engine.ready_for([java, python, unknown])
     assert engine.ready_for([java, python])
     assert inner.wanted == [[FAKE_SOURCE, "${file:x:class}"], [FAKE_SOURCE]]
+    assert engine.waits_for() is None
     hosts.shared.down()
     assert not engine.ready_for([java, python])
+    assert engine.waits_for() == hosts.shared.why_away
 
 
 def test_connectors_of_unknown_classes_start_and_await_no_runtime(

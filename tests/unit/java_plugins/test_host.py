@@ -241,8 +241,9 @@ def test_what_java_throws_is_raised_and_its_end_is_said(
     machine: Machine, host: PluginHost, method: str, raised: type[Exception]
 ) -> None:
     del machine
-    with pytest.raises(PluginsAway, match="starting"):
+    with pytest.raises(PluginsAway, match="starting") as away:
         host.ask(method)
+    assert away.value.retry_after_s, "REST answers 503 with it"
     listener = following(host)
     host.start()
     listener.next()

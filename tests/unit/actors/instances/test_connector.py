@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from actors.messages.herder import DeleteConnector
+from actors.messages.herder import DeleteConnector, SetTargetState
 from kraal.core.errors import Unavailable
-from kraal.core.ids import ConnectorName
+from kraal.core.ids import ConnectorName, TargetState
 from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -59,3 +59,49 @@ def test_a_connector_whose_plugin_is_still_starting_is_asked_again_without_a_war
         "generating task configs for connector numbers: the JVM of Java plugins is starting; retrying in 0.25 s",
     )
     assert [method for _, method in calls] == ["start"]
+
+
+def test_a_connector_whose_process_cannot_start_is_unassigned_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reasons = ["the JVM of Java plugins is starting"]
+
+    def is_away(*_: object) -> list[dict[str, str]]:
+        if reasons:
+            raise Unavailable(reasons[-1])
+        return [{}]
+
+    monkeypatch.setattr(FakeSourceConnector, "start", is_away)
+    monkeypatch.setattr(FakeSourceConnector, "task_configs", is_away)
+    worker = EmbeddedWorker()
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    connector = worker.status(NAME)["connector"]
+    assert (connector["state"], connector["trace"]) == ("UNASSIGNED", reasons[0])
+    reasons.append("Java plugins are not available: exit code 1, after: Unrecognized VM option")
+    worker.advance(1)
+    assert worker.status(NAME)["connector"]["trace"] == reasons[1]
+    reasons.clear()
+    worker.advance(10)
+    assert worker.states(NAME) == ["RUNNING", "RUNNING"]
+    assert "trace" not in worker.status(NAME)["connector"]
+
+
+def test_a_connector_that_waits_for_its_process_can_be_paused_and_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def is_away(*_: object) -> None:
+        raise Unavailable("the JVM of Java plugins is starting")
+
+    monkeypatch.setattr(FakeSourceConnector, "start", is_away)
+    monkeypatch.setattr(FakeSourceConnector, "stop", lambda _: None)
+    monkeypatch.setattr(FakeSourceConnector, "task_configs", is_away)
+    worker = EmbeddedWorker()
+    worker.create(NAME, {"connector.class": FAKE_SOURCE})
+    for target, state in (
+        (TargetState.PAUSED, "PAUSED"),
+        (TargetState.STARTED, "UNASSIGNED"),
+        (TargetState.STOPPED, "STOPPED"),
+    ):
+        worker.ask(SetTargetState(name=NAME, target=target))
+        worker.run()
+        assert worker.states(NAME) == [state]
