@@ -100,6 +100,7 @@ class Task:
         self._engine, self._meter = engine, meter
         self._phase = _Phase.RESTING
         self._run: Run | None = None
+        self._failed_run: Run | None = None
         self._number = self._token = 0
         """Number of the run, and token of the pending load or store: answers with any other one are dropped."""
         self._version = version
@@ -220,18 +221,16 @@ class Task:
         phase = self._phase
         count(self._meter, event, asking=phase is _Phase.ASKING, storing=phase is _Phase.STORING)
         match event:
-            case Waiting():
+            case Waiting() if self._phase is _Phase.OPENING and not self._engine_lost:
                 # An open run continues by itself, and a FAILED trace is more useful than a reason to wait.
-                if self._phase is _Phase.OPENING and not self._engine_lost:
-                    self._report(State.UNASSIGNED, event.reason)
+                self._report(State.UNASSIGNED, event.reason)
             case Opened():
                 self._opened(event)
             case BatchDone():
                 self._done(event)
-            case Committed():
-                if self._phase is _Phase.STORING:
-                    self._stored()
-            case Timed():
+            case Committed() if self._phase is _Phase.STORING:
+                self._stored()
+            case Waiting() | Committed() | Timed():
                 pass  # counted above
             case Held():
                 self._held = True
@@ -257,8 +256,7 @@ class Task:
             self._run.hold()
 
     def _ask(self) -> None:
-        self._phase = _Phase.ASKING
-        self._held = False
+        self._phase, self._held = _Phase.ASKING, False
         if self._run is not None:
             self._run.next()
 
@@ -316,7 +314,7 @@ class Task:
             self._run.stop()
 
     def _failed(self, event: Failed) -> None:
-        self._run = None
+        self._failed_run, self._run = self._run, None
         if self._ending:
             self._ended()
         elif not event.engine_lost:
@@ -329,6 +327,8 @@ class Task:
             self._follow_target()
 
     def _ended(self) -> None:
+        if self._failed_run is not None:
+            self._failed_run.cancel()
         self._patience.ends()
         self._offsets.drop(self._token)
         self._number = self._token = 0

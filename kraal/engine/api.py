@@ -216,7 +216,10 @@ class Run(Protocol):
         """End gracefully. Withdraws a `next()` that has found nothing yet."""
 
     def cancel(self) -> None:
-        """End now. Stopped is the only event that follows."""
+        """End now. Stopped is the only event that follows.
+
+        After `Failed`, drop what the run has left for people to see, such as MBeans; no event follows then.
+        """
 
 
 class FailedRun:

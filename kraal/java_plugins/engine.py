@@ -177,9 +177,14 @@ class JavaPluginEngine:
         return None
 
     def _over(self, host: PluginHost, run: JavaRun | ChainedRun, event: Failed | Stopped) -> None:
-        """Forget a run, and give back its host; one whose JVM was lost is taken again at once."""
+        """Forget a run, and give back its host; one whose JVM was lost is taken again at once.
+
+        A failed task stays in its JVM until the task is restarted or leaves this worker. Source: Worker.awaitStopTask.
+        """
         if isinstance(run, JavaRun):
             self.metrics.over(run.spec.task, run.number)
+            if run.has_remains:
+                return
         with self._lock:
             if self._runs.get(run.spec.task) is run:
                 del self._runs[run.spec.task]

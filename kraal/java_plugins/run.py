@@ -66,7 +66,7 @@ class JavaRun:
         measured: Callable[[TaskId, int, Mapping[str, float]], None],
         over: Callable[[JavaRun, Failed | Stopped], None],
     ) -> None:
-        """`number` tells this run's events apart; `over` is called with the last event.
+        """`number` tells this run's events apart; `over` is called with the last event, and again without remains.
 
         `measured` is given the task, the number, and the numbers with which the Java task fails.
         """
@@ -92,6 +92,8 @@ class JavaRun:
         """The reason to wait that was reported last."""
         self._held_by_s: float | None = None
         """When a pause is reported at the latest, in monotonic seconds."""
+        self.has_remains = False
+        """Whether the process still has the failed task, whose MBeans alerts read, until `cancel` or `stop`."""
         self._passed, self._times, self._step = Passed(), Times(), Step(spec.working)
 
     def open(self, behind: JavaRun | None) -> None:
@@ -185,7 +187,7 @@ class JavaRun:
                 case "paused" if self._held_by_s is not None:
                     self._held()
                 case "failed":
-                    self._remove()
+                    self.has_remains = True
                     self._finish(Failed(trace=detail))
                 case "ended" if self._phase is _Phase.ENDING:
                     self._remove()
@@ -216,7 +218,7 @@ class JavaRun:
                     return
                 refusal = self._refusal()
                 if refusal is not None:
-                    self._fail(refusal, engine_lost=True)
+                    self._finish_once(Failed(trace=refusal, engine_lost=True))
                     return
                 claim = self._taken_claim()
                 if claim is not None:
@@ -226,10 +228,10 @@ class JavaRun:
                         return
                 self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)
         except PluginsAway as exc:
-            self._fail(str(exc), engine_lost=True)
+            self._finish_once(Failed(trace=str(exc), engine_lost=True))
         except Exception as exc:  # noqa: BLE001 - the border to plugin code
             self._remove()
-            self._fail(str(exc))
+            self._finish_once(Failed(trace=str(exc)))
 
     def _is_starting(self) -> bool:
         return self._phase is _Phase.STARTING
@@ -256,6 +258,10 @@ class JavaRun:
     def _end(self, wait_s: float) -> None:
         with self._lock:
             if self._phase is _Phase.OVER:
+                if self.has_remains:
+                    self.has_remains = False
+                    self._remove()
+                    self._over(self, Stopped(clean=True))
                 return
             if self._phase is _Phase.WAITING:
                 self._finish(Stopped(clean=True))
@@ -275,10 +281,7 @@ class JavaRun:
             log.warning("%s: The Java task could not be asked to stop: %s", task, exc)
 
     def _cancelled(self) -> None:
-        clean = self._end_task()
-        with self._lock:
-            if self._phase is not _Phase.OVER:
-                self._finish(Stopped(clean=clean))
+        self._finish_once(Stopped(clean=self._end_task()))
 
     def _end_task(self) -> bool:
         """Have the process forget the task, which is cancelled if it has not ended; return whether it had."""
@@ -304,10 +307,10 @@ class JavaRun:
             claim, self._claim = self._claim, None
             return claim
 
-    def _fail(self, trace: str, *, engine_lost: bool = False) -> None:
+    def _finish_once(self, event: Failed | Stopped) -> None:
         with self._lock:
             if self._phase is not _Phase.OVER:
-                self._finish(Failed(trace=trace, engine_lost=engine_lost))
+                self._finish(event)
 
     def _finish(self, event: Failed | Stopped) -> None:
         """Report the last event, and give up a claim that the Java task has not taken. Holds the lock."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from kraal.core.ids import Config, ConnectorName, TaskId
+from kraal.core.ids import Config, ConnectorName, Instance, TaskId
 from kraal.engine.api import Failed, Run, RunEvent, Stopped, TaskSpec
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.hosts import PluginHosts
@@ -36,6 +36,9 @@ class Inner:
         """Return why it is not up."""
         return None if self.wanted else "Spark is starting"
 
+    def abandon(self, instance: Instance) -> None:
+        """Do nothing."""
+
     def open(self, spec: TaskSpec, *more: Any) -> object:
         """Note a task."""
         del more
@@ -52,6 +55,8 @@ def engine_of(inner: Inner, hosts: FakeHosts, registry: Registry) -> JavaPluginE
 class Opened:
     """A task of a connector, its host, and what it has reported."""
 
+    engine: JavaPluginEngine
+    spec: TaskSpec
     run: Run
     host: FakeHost
     events: list[RunEvent]
@@ -74,7 +79,7 @@ def opened(hosts: FakeHosts, registry: Registry, jvm: str) -> Opened:
     run = engine.open(spec, {}, events.append)
     assert [each[:4] for each in host.asked] == [("startTask", "c", 0, 1)]
     host.tell(1, "started")
-    return Opened(run, host, events)
+    return Opened(engine, spec, run, host, events)
 
 
 @pytest.mark.parametrize("jvm", ["own", "shared"])
@@ -93,6 +98,25 @@ def test_a_jvm_is_kept_for_a_task_that_continues_in_it(hosts: FakeHosts, registr
     task.host.down()
     assert task.events[1:] == [Failed(trace="it was killed", engine_lost=True)]
     assert (hosts.given_back, hosts.kept) == ([], [task.host])
+
+
+@pytest.mark.parametrize("next_step", ["stop", "restart", "abandon"])
+def test_a_failed_task_keeps_its_jvm_until_it_is_restarted_or_leaves(
+    hosts: FakeHosts, registry: Registry, next_step: str
+) -> None:
+    task = opened(hosts, registry, "own")
+    task.host.tell(1, "failed", "java.lang.Error: x")
+    assert hosts.given_back == []
+    match next_step:
+        case "stop":
+            task.run.stop()
+        case "restart":
+            task.engine.open(task.spec, {}, task.events.append)
+        case _:
+            task.engine.abandon(task.spec.task)
+    assert hosts.given_back == [task.host]
+    assert ("endTask", "c", 0, 1) in task.host.asked
+    assert task.events[1:] == [Failed(trace="java.lang.Error: x")]
 
 
 @pytest.mark.parametrize(

@@ -238,11 +238,17 @@ def test_a_run_that_has_not_started_ends_at_once(played: Played) -> None:
     assert played.host.asked == []
 
 
-def test_a_failure_has_java_s_trace_and_the_process_forgets_the_task(played: Played) -> None:
-    played.running()
+def test_a_failed_task_stays_in_the_process_until_it_is_stopped(played: Played) -> None:
+    run = played.running()
     played.host.tell(1, "failed", "java.lang.Error: x\n\tat y")
     assert played.events == [Failed(trace="java.lang.Error: x\n\tat y")]
-    assert played.host.asked[-1] == ("endTask", "c", 0, 1)
+    assert "endTask" not in [each[0] for each in played.host.asked], "it would remove the MBeans"
+    assert run.has_remains
+    for end in (run.cancel, run.stop):
+        end()
+    assert [each for each in played.host.asked if each[0] == "endTask"] == [("endTask", "c", 0, 1)]
+    assert played.events == [Failed(trace="java.lang.Error: x\n\tat y")]
+    assert not run.has_remains
 
 
 def test_a_task_continues_after_the_end_of_its_process(played: Played) -> None:
