@@ -24,17 +24,15 @@ from kraal.java_plugins.worker_file import WorkerFile
 
 _MAIN: Final = "kraal.plugins.PluginProcess"
 _PORT: Final = re.compile(r"kraal\.plugins listens on port (\d+)")
-_LINE: Final = re.compile(
-    r"(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\|([^|]*)\|"
-    r"(?:\[(.*?)(?:\|task-([0-9]{1,10}))?(?:\|(?:worker|validate|offsets))?\] )?\|(.*)"
+_CONTEXT: Final = re.compile(
+    r"\[(.*?)(?:\|task-([0-9]{1,10}))?(?:\|(?:worker|validate|offsets))?\] ", re.DOTALL
 )
-"""Level, logger, connector and task of Kafka's context if there is one, text. Source: LoggingContext (Kafka 4.3.0)."""
-_EXPECTED: Final = re.compile(
-    r"WARN\|org\.apache\.kafka\.connect\.runtime\.isolation\.Plugins\|\|"
-    r"All plugins have ServiceLoader manifests, consider reconfiguring .*"
-)
-"""Advice of Kafka that `Discovery` follows by itself."""
+"""Connector and task of Kafka's context. Source: LoggingContext (Kafka 4.3.0)."""
+_PLUGINS: Final = "org.apache.kafka.connect.runtime.isolation.Plugins"
+_ADVICE: Final = "All plugins have ServiceLoader manifests, consider reconfiguring "
+"""Advice of Kafka's `Plugins` that saves nothing here; see `Discovery`."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
+_PARTS: Final = 4
 _END_S: Final = 2.0
 RETRY_AFTER_S: Final = 5
 log = logging.getLogger(__name__)
@@ -80,7 +78,7 @@ class Jvm:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             errors="replace",
@@ -90,8 +88,9 @@ class Jvm:
         self._port = 0
         self._listens = threading.Event()
         self.last = ""
-        """The last line of the process's output."""
-        threading.Thread(target=self._read, name="kraal-java-log", daemon=True).start()
+        """The last line of the process's output or log."""
+        threading.Thread(target=self._read_output, name="kraal-java-output", daemon=True).start()
+        threading.Thread(target=self._read_log, name="kraal-java-log", daemon=True).start()
         try:
             stdin = _pipe(self.process.stdin)
             scan = None if plugins.scan is None else json.loads(plugins.scan)
@@ -152,28 +151,53 @@ class Jvm:
         except (OSError, subprocess.TimeoutExpired):
             self.kill()
 
-    def _read(self) -> None:
-        """Log the process's output by the names and levels of its loggers, each line for the task that it is of."""
-        name, level = __name__, logging.INFO
-        about.set(self._subject)
+    def _read_output(self) -> None:
+        """Log what Java and plugins print, which is of no task, and take the port from it."""
         with _pipe(self.process.stdout) as output:
             for text in output:
                 line = text.rstrip("\n")
-                if not self._listens.is_set() and (told := _PORT.search(line)):
-                    self._port = int(told[1])
+                if not self._listens.is_set() and (match := _PORT.search(line)):
+                    self._port = int(match[1])
                     self._listens.set()
-                    continue
-                if _EXPECTED.fullmatch(line):
-                    continue
-                if match := _LINE.fullmatch(line):
-                    name, level, line = match[2], _LEVELS[match[1]], match[5]
-                    about.set(_subject(match[3], match[4]) or self._subject)
-                if line:
-                    self.last = line
-                    logging.getLogger(name).log(level, "%s", line)
+                else:
+                    self._log(__name__, logging.INFO, self._subject, line)
         self._listens.set()
         if self._worker_file is not None:
             self._worker_file.close()
+
+    def _read_log(self) -> None:
+        """Log the lines of log4j by their levels and loggers, each for the task that it is of; Java prints others."""
+        with _pipe(self.process.stderr) as lines:
+            for line in lines:
+                parts = _parts(line)
+                if parts is None:
+                    self._log(__name__, logging.INFO, self._subject, line.rstrip("\n"))
+                    continue
+                level, name, context, text = parts
+                if not (name == _PLUGINS and text.startswith(_ADVICE)):
+                    match = _CONTEXT.fullmatch(context)
+                    subject = (match and _subject(match[1], match[2])) or self._subject
+                    self._log(name, _LEVELS.get(level, logging.INFO), subject, text)
+
+    def _log(self, name: str, level: int, subject: str, text: str) -> None:
+        """Log each line of a text, so that all show whom they are about."""
+        about.set(subject)
+        for line in text.splitlines():
+            if line:
+                self.last = line
+                logging.getLogger(name).log(level, "%s", line)
+
+
+def _parts(line: str) -> list[str] | None:
+    """Return level, logger, context and text of a line of `log4j2.properties`; None for another line."""
+    try:
+        parts = json.loads(line)
+    except ValueError:
+        return None
+    is_line = (
+        isinstance(parts, list) and len(parts) == _PARTS and all(isinstance(each, str) for each in parts)
+    )
+    return parts if is_line else None
 
 
 def _subject(connector: str | None, task: str | None) -> str:

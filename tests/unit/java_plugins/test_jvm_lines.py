@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import threading
 from types import SimpleNamespace
@@ -30,12 +31,17 @@ class Lines(logging.Handler):
         self.found.append((record.name, record.levelno, of["connector"], of["task"], record.getMessage()))
 
 
-def logged(output: str, *, connector: str = "") -> list[Logged]:
-    """Return logger, level, connector, task and text of each line that a process with this output causes."""
+def line(level: str, logger: str, context: str, text: str) -> str:
+    """Return a line of the process's log."""
+    return json.dumps([level, logger, context, f"{text}\n"]) + "\n"
+
+
+def logged(log: str, *, output: str = "", connector: str = "") -> list[Logged]:
+    """Return logger, level, connector, task and text of each line that a process with this log and output causes."""
     handler = Lines()
     jvm = Jvm.__new__(Jvm)
     jvm.__dict__.update(
-        process=SimpleNamespace(stdout=io.StringIO(output)),
+        process=SimpleNamespace(stdout=io.StringIO(output), stderr=io.StringIO(log)),
         _listens=threading.Event(),
         _subject=f"connector {connector}" if connector else "",
         last="",
@@ -46,9 +52,10 @@ def logged(output: str, *, connector: str = "") -> list[Logged]:
     root.addHandler(handler)
     root.setLevel(1)
     try:
-        reader = threading.Thread(target=jvm._read)  # noqa: SLF001 - the thread that a process has
-        reader.start()
-        reader.join(10)
+        for read in (jvm._read_log, jvm._read_output):  # noqa: SLF001 - of the threads that a process has
+            reader = threading.Thread(target=read)
+            reader.start()
+            reader.join(10)
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
@@ -71,28 +78,51 @@ def test_a_line_belongs_to_the_connector_or_task_of_its_context(
     context: str, connector: str, task: int | None
 ) -> None:
     text = "Polled | 3 records] |x"
-    assert logged(f"WARN|io.debezium.Source|{context}|{text}\n") == [
+    assert logged(line("WARN", "io.debezium.Source", context, text)) == [
         ("io.debezium.Source", logging.WARNING, connector, task, text)
     ]
 
 
-def test_the_lines_of_a_trace_belong_to_the_line_before() -> None:
-    lines = logged(
-        "ERROR|a.B|[orders|task-0] |Failed\njava.lang.Error: x\n\tat y\nINFO|a.C||fine\nas before\n"
-    )
-    assert [(name, connector, task, text) for name, _, connector, task, text in lines] == [
-        ("a.B", "orders", 0, "Failed"),
-        ("a.B", "orders", 0, "java.lang.Error: x"),
-        ("a.B", "orders", 0, "\tat y"),
-        ("a.C", "", None, "fine"),
-        ("a.C", "", None, "as before"),
+def test_the_lines_of_a_trace_belong_to_their_task() -> None:
+    trace = line("ERROR", "a.B", "[orders|task-0] ", "Failed\njava.lang.Error: x\n\tat y")
+    assert logged(trace + line("INFO", "a.C", "", "fine")) == [
+        ("a.B", logging.ERROR, "orders", 0, "Failed"),
+        ("a.B", logging.ERROR, "orders", 0, "java.lang.Error: x"),
+        ("a.B", logging.ERROR, "orders", 0, "\tat y"),
+        ("a.C", logging.INFO, "", None, "fine"),
     ]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x85", "\x0b", "\x1e"])
+def test_the_text_of_a_record_forges_no_line_of_another_connector(end: str) -> None:
+    forged = line("ERROR", "x.Y", "[other|task-0] ", "stolen").rstrip()
+    lines = logged(line("WARN", "a.B", "[orders|task-0] ", f"Bad record: a{end}{forged}"))
+    assert lines == [
+        ("a.B", logging.WARNING, "orders", 0, "Bad record: a"),
+        ("a.B", logging.WARNING, "orders", 0, forged),
+    ]
+
+
+def test_printed_lines_are_of_no_connector_whatever_they_look_like() -> None:
+    printed = line("ERROR", "x.Y", "[other|task-0] ", "stolen")
+    jvm = "kraal.java_plugins.jvm"
+    assert logged(line("ERROR", "a.B", "[orders|task-0] ", "Failed"), output=f"printed\n{printed}")[1:] == [
+        (jvm, logging.INFO, "", None, "printed"),
+        (jvm, logging.INFO, "", None, printed.rstrip()),
+    ]
+
+
+@pytest.mark.parametrize("text", ["warning: of Java", "[1, 2, 3, 4]", '["INFO", "a", "b"]', "{}", "7"])
+def test_what_java_itself_prints_between_log_lines_is_of_no_connector(text: str) -> None:
+    lines = logged(line("ERROR", "a.B", "[orders|task-0] ", "Failed") + f"{text}\n")
+    assert lines[1:] == [("kraal.java_plugins.jvm", logging.INFO, "", None, text)]
+
+
 def test_in_a_process_of_its_own_all_lines_are_the_connector_s() -> None:
-    lines = logged("printed\nINFO|a.C||fine\nINFO|a.C|[mine|task-1] |of a task\n", connector="mine")
+    log = line("INFO", "a.C", "", "fine") + line("INFO", "a.C", "[mine|task-1] ", "of a task")
+    lines = logged(log, output="printed\n", connector="mine")
     assert [(connector, task) for _, _, connector, task, _ in lines] == [
-        ("mine", None), ("mine", None), ("mine", 1),
+        ("mine", None), ("mine", 1), ("mine", None),
     ]  # fmt: skip
 
 
@@ -100,5 +130,11 @@ def test_kafka_s_advice_that_is_followed_already_is_left_out() -> None:
     plugins = "org.apache.kafka.connect.runtime.isolation.Plugins"
     advice = "All plugins have ServiceLoader manifests, consider reconfiguring plugin.discovery=service_load"
     missing = "One or more plugins are missing ServiceLoader manifests"
-    lines = logged(f"WARN|{plugins}||{advice}\nWARN|{plugins}||{missing}\nINFO|a.B||{advice}\n")
-    assert [(name, text) for name, _, _, _, text in lines] == [(plugins, missing), ("a.B", advice)]
+    log = [
+        line("WARN", plugins, "", advice),
+        line("WARN", plugins, "", missing),
+        line("INFO", "a.B", "", advice),
+    ]
+    assert [(name, text) for name, _, _, _, text in logged("".join(log))] == [
+        (plugins, missing), ("a.B", advice),
+    ]  # fmt: skip

@@ -4,6 +4,13 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
+import java.util.logging.Formatter;
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogManager;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+import java.util.logging.SimpleFormatter;
 import py4j.GatewayServer;
 import sun.misc.Signal;
 
@@ -22,12 +29,50 @@ public final class PluginProcess {
     private PluginProcess() {
     }
 
+    /** Sends what plugins print to standard output, which has no log lines. */
+    private static void claimStreams() {
+        System.setErr(System.out);
+        Logger root = LogManager.getLogManager().getLogger("");
+        for (Handler each : root.getHandlers()) {
+            root.removeHandler(each);
+        }
+        root.addHandler(new ToLog4j());
+    }
+
+    /** Passes what is logged with {@code java.util.logging} on to log4j, with its logger and level, on the same thread. */
+    static final class ToLog4j extends Handler {
+        private final Formatter formatter = new SimpleFormatter();
+
+        @Override
+        public void publish(LogRecord line) {
+            int level = line.getLevel().intValue();
+            String logger = line.getLoggerName() == null ? "" : line.getLoggerName();
+            org.apache.logging.log4j.LogManager.getLogger(logger).log(
+                level >= Level.SEVERE.intValue() ? org.apache.logging.log4j.Level.ERROR
+                    : level >= Level.WARNING.intValue() ? org.apache.logging.log4j.Level.WARN
+                    : level >= Level.INFO.intValue() ? org.apache.logging.log4j.Level.INFO
+                    : org.apache.logging.log4j.Level.DEBUG,
+                (Object) formatter.formatMessage(line), line.getThrown());
+        }
+
+        @Override
+        public void flush() {
+            // log4j does
+        }
+
+        @Override
+        public void close() {
+            // there is nothing to close
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Map<String, Object> given = Json.object(input.readLine());
         if (given.get("command") != null) {
             System.setProperty("sun.java.command", (String) given.get("command"));
         }
+        claimStreams();
         Signal.handle(new Signal("TERM"), signal -> { }); // may reach all processes of a service; the worker ends this one
         PluginWorker worker = new PluginWorker(
             Json.strings(given.get("plugins")), Json.listOfStrings(given.get("scan")));
