@@ -33,6 +33,8 @@ class PluginFiles:
     """`plugin.path` and `plugin.discovery`."""
     scan: str | None = None
     """The JSON of an earlier scan of the same files; None: the process scans."""
+    digest: str = ""
+    """Of the files, when the process started."""
 
 
 class Discovery:
@@ -44,8 +46,6 @@ class Discovery:
         self._entries = plugin_path(worker)
         self.digest: Final = digest_of(self._entries, self._mode)
         """Of all that decided which plugins there were when the worker started."""
-        self._files = self.digest
-        """The digest of the files that the last process was given."""
         self._scans: dict[str, str] = {}
         """The scans of this worker's processes by digest, also if they cannot be cached."""
         self._is_scanned = threading.Event()
@@ -54,16 +54,16 @@ class Discovery:
 
     def next_files(self) -> PluginFiles:
         """Return what the next process is given. Reads the names of all files again: some may have been replaced."""
-        self._files = files = digest_of(self._entries, self._mode)
+        digest = digest_of(self._entries, self._mode)
         properties = {PATH: ",".join(self._entries), DISCOVERY: self._mode}
-        return PluginFiles(properties, self._scans.get(files) or cached_scan(files))
+        return PluginFiles(properties, self._scans.get(digest) or cached_scan(digest), digest)
 
-    def scanned(self, process: Any) -> None:
+    def scanned(self, files: PluginFiles, process: Any) -> None:
         """Store the scan of a process for later ones, unless it was given one. Raises py4j's errors."""
-        files = self._files
-        if files not in self._scans and cached_scan(files) is None:
-            self._scans = {files: str(process.scan())}
-            store_scan(files, self._scans[files])
+        if files.scan is None:
+            scan = str(process.scan())
+            self._scans = {files.digest: scan}
+            store_scan(files.digest, scan)
         self._is_scanned.set()
 
     def wait(self) -> None:

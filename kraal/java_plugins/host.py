@@ -235,10 +235,11 @@ class PluginHost:
             self._lost()
 
     def _started(self) -> Jvm:
+        class_path, files = self._class_path(), self._discovery.next_files()
         jvm = Jvm(
-            self._class_path(),
+            class_path,
             self._options,
-            self._discovery.next_files(),
+            files,
             self.connector,
             worker=self._worker,
             standalone=self._standalone,
@@ -250,7 +251,7 @@ class PluginHost:
         if self._describes and self._described is None:
             self._described = str(jvm.entry.describe())
         self._scanned.set()
-        self._discovery.scanned(jvm.entry)
+        self._discovery.scanned(files, jvm.entry)
         return jvm
 
     def _ready(self, jvm: Jvm) -> bool:

@@ -139,10 +139,11 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
     discovery = Discovery(worker)
 
     def describe() -> str:
-        jvm = Jvm(java_class_path(), options_of(worker), discovery.next_files())
+        files = discovery.next_files()
+        jvm = Jvm(java_class_path(), options_of(worker), files)
         try:
             text = str(jvm.entry.describe())
-            discovery.scanned(jvm.entry)
+            discovery.scanned(files, jvm.entry)
         finally:
             jvm.close()
         return text

@@ -206,10 +206,11 @@ class _OwnProcess:
     def __init__(self, worker: Mapping[str, str]) -> None:
         """Start it. Raises PluginsAway, JarsUnavailable, JavaMissing."""
         discovery = Discovery(worker)
-        self._jvm = Jvm(java_class_path(), options_of(worker), discovery.next_files())
+        files = discovery.next_files()
+        self._jvm = Jvm(java_class_path(), options_of(worker), files)
         try:
             self.services = [each for each in read_catalog(discovery, self._describe) if each.is_service]
-            discovery.scanned(self._jvm.entry)
+            discovery.scanned(files, self._jvm.entry)
         except BaseException:
             self._jvm.close()
             raise

@@ -41,48 +41,53 @@ def discovery(place: Path, mode: str | None = None) -> Discovery:
     return Discovery({"plugin.path": str(place)} | ({} if mode is None else {"plugin.discovery": mode}))
 
 
+def scan(of: Discovery, process: Process) -> None:
+    """Start a process, which scans."""
+    of.scanned(of.next_files(), process)
+
+
 def test_later_processes_get_the_scan_of_the_first(place: Path) -> None:
     first = discovery(place)
     assert first.next_files().scan is None
-    first.scanned(Process())
+    scan(first, Process())
     assert first.next_files().scan == SCAN, "the next process of this worker"
     later, process = discovery(place), Process()
     assert later.next_files().scan == SCAN
-    later.scanned(process)
+    scan(later, process)
     assert process.calls == 0
 
 
 @pytest.mark.parametrize("mode", ["service_load", "only_scan", "HYBRID_FAIL"])
 def test_every_mode_is_passed_on_and_its_scan_is_stored(place: Path, mode: str) -> None:
     first = discovery(place, mode)
-    first.scanned(Process())
+    scan(first, Process())
     files = discovery(place, mode).next_files()
     assert (files.properties["plugin.discovery"], files.scan) == (mode, SCAN)
     assert discovery(place).next_files().scan is None, "another mode may find others"
 
 
 def test_files_that_have_changed_are_scanned_again(place: Path) -> None:
-    discovery(place).scanned(Process())
+    scan(discovery(place), Process())
     (place / "two.jar").write_bytes(b"2")
     assert discovery(place).next_files().scan is None
 
 
 def test_files_that_are_replaced_while_the_worker_runs_are_scanned_again(place: Path) -> None:
     worker = discovery(place)
-    worker.scanned(Process())
+    scan(worker, Process())
     (place / "one.jar").write_bytes(b"another")
     assert worker.next_files().scan is None
-    worker.scanned(Process("[]"))
+    scan(worker, Process("[]"))
     assert (worker.next_files().scan, discovery(place).next_files().scan) == ("[]", "[]")
 
 
 def test_a_scan_belongs_to_kafkas_jars_and_the_version_of_java(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    discovery(place).scanned(Process())
+    scan(discovery(place), Process())
     monkeypatch.setattr(java_module, "java_version", lambda: "99")
     assert discovery(place).next_files().scan is None
-    discovery(place).scanned(Process())
+    scan(discovery(place), Process())
     lock = tmp_path / "jars.lock"
     lock.write_text(f"plugins org.apache.kafka:connect-runtime:9.9.9 {'0' * 64}\n")
     monkeypatch.setattr(java_module, "LOCK", lock)
@@ -92,13 +97,13 @@ def test_a_scan_belongs_to_kafkas_jars_and_the_version_of_java(
 def test_later_processes_get_a_scan_that_cannot_be_cached(place: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
     worker = discovery(place)
-    worker.scanned(Process())
+    scan(worker, Process())
     assert worker.next_files().scan == SCAN
 
 
 def test_a_cached_scan_that_is_damaged_is_not_used(place: Path, tmp_path: Path) -> None:
     worker = discovery(place)
-    worker.scanned(Process())
+    scan(worker, Process())
     (tmp_path / "cache" / "plugins" / f"{worker.digest}.scan").write_text("[")
     assert discovery(place).next_files().scan is None
 
@@ -108,7 +113,16 @@ def test_processes_of_connectors_wait_for_the_first_scan_unless_one_is_cached(pl
     waiting = threading.Thread(target=worker.wait, daemon=True)
     waiting.start()
     assert waiting.is_alive()
-    worker.scanned(Process())
+    scan(worker, Process())
     waiting.join(10)
     assert not waiting.is_alive()
     discovery(place).wait()
+
+
+def test_a_scan_is_stored_for_the_files_that_its_process_was_given(place: Path) -> None:
+    worker = discovery(place)
+    files = worker.next_files()
+    (place / "one.jar").write_bytes(b"another")
+    assert worker.next_files().scan is None, "another process of the worker starts"
+    worker.scanned(files, Process())
+    assert worker.next_files().scan is None
