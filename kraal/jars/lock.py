@@ -37,6 +37,17 @@ CONNECT = (
     *BROKER,
     *(f"org.apache.kafka:{name}:{KAFKA}" for name in ("connect-runtime", "connect-mirror", "kafka-tools")),
 )
+ICEBERG = (
+    "api",
+    "bundled-guava",
+    "common",
+    "core",
+    "data",
+    "kafka-connect",
+    "kafka-connect-events",
+    "orc",
+    "parquet",
+)
 TRANSITIVE = {
     "broker": BROKER,
     # For tests of Java plugins.
@@ -70,7 +81,14 @@ ALONE = {
     ),
     # An earlier version, to run next to the one above. A group of its own, because Ivy keeps one version of a module.
     "debezium-earlier": ("io.debezium:debezium-connector-postgres:tar.gz:plugin:3.6.1.Final",),
-    # Used by slow tests only, so a group of its own.
+    # Used by slow tests only, so groups of their own. Of Iceberg's sink, what writes Avro to a Hadoop catalog; Hadoop's
+    # client comes from Spark.
+    "iceberg": (
+        *(f"org.apache.iceberg:iceberg-{name}:1.9.2" for name in ICEBERG),
+        "org.apache.avro:avro:1.12.0",
+        "com.github.ben-manes.caffeine:caffeine:2.9.3",
+        "org.roaringbitmap:RoaringBitmap:1.3.0",
+    ),
     "debezium-mariadb": ("io.debezium:debezium-connector-mariadb:tar.gz:plugin:3.5.0.Final",),
     # For tests of JDBC with a real server; Kraal itself includes no driver.
     "postgresql": ("org.postgresql:postgresql:42.7.8",),

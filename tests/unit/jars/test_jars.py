@@ -77,6 +77,7 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
             "debezium",
             "debezium-earlier",
             "debezium-mariadb",
+            "iceberg",
             "junit",
             "postgresql",
             "s3a",
