@@ -25,6 +25,7 @@ from kraal.peers import Peers
 from web.authentication import AuthenticationMiddleware
 from web.errors import on_http_exception, on_kraal_error
 from web.health import HealthCheck
+from web.members import Members
 from web.middleware.admission import Admission, Scarce
 from web.middleware.cors import CrossOrigin
 from web.middleware.response_cache import ResponseCache
@@ -117,6 +118,7 @@ def create_apps(
         validate=validate,
         settings=settings,
         peers=Peers(settings.peer_tls),
+        members=Members(settings.members),
         loggers=loggers or Loggers(),
         stall_detection=stall_detection,
         progress=progress,

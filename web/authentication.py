@@ -15,6 +15,7 @@ from web.errors import on_unexpected
 from web.middleware.basic_auth import may_pass, refusal
 from web.middleware.response_cache import key_of
 from web.requests.paths import use_raw_path
+from web.requests.signed_reads import is_signed_read
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ class AuthenticationMiddleware:
             return
         if scope.get("raw_path") is None:  # optional in ASGI
             scope["raw_path"] = quote(scope["path"]).encode()
-        if self._auth is not None and not may_pass(self._auth, scope):
+        if self._auth is not None and not (
+            may_pass(self._auth, scope) or is_signed_read(self._services, scope)
+        ):
             await refusal()(scope, receive, self._signed(send))
             return
         if scope["method"] == "GET" and _asks_for_json(scope["headers"]):

@@ -18,6 +18,7 @@ from kraal.journal.journal import Journal, off
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
 from web.health import HealthCheck
+from web.members import LookUp, Members
 from web.middleware.admission import Admission, Limits
 from web.middleware.cors import CorsRules
 from web.middleware.response_cache import ResponseCache
@@ -49,6 +50,10 @@ class Settings:
     """Whether this worker may belong to a group; a standalone worker accepts no internal requests."""
     verification_algorithms: tuple[str, ...] = (DEFAULT_ALGORITHM,)
     """`inter.worker.verification.algorithms`."""
+    signature_algorithm: str = DEFAULT_ALGORITHM
+    """`inter.worker.signature.algorithm`."""
+    members: LookUp | None = None
+    """Looks up the members of the group; None: only a leader knows them."""
     unsigned_internal: bool = True
     """Whether workers' requests need no signature while their group's protocol has none."""
     basic_auth: BasicAuth | None = None
@@ -107,3 +112,5 @@ class Services:
     rendered: ResponseCache = field(default_factory=ResponseCache)
     peers: Peers = field(default_factory=Peers)
     """Client for forwarding requests to other workers."""
+    members: Members = field(default_factory=Members)
+    """Who may be asked for data of its own."""

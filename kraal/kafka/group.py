@@ -10,7 +10,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from kafka import errors
@@ -18,6 +19,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.wakeup_notifier import WakeupNotifier
 
 from kraal.core import lease_clock
+from kraal.core.errors import StoreError
 from kraal.kafka.group_coordinator import Coordinator
 from kraal.kafka.sockets import DIRECT
 from kraal.stores.group_api import GroupHooks, GroupOptions
@@ -90,6 +92,23 @@ class KafkaGroup:
         return (
             math.inf if driver is None else lease_clock.now_s() - driver.coordinator.lease_heartbeat.lease_s
         )
+
+    def members(self) -> Future[Sequence[str]]:
+        """Ask the coordinator for the URLs of all members: none during a rebalance. The future may raise StoreError."""
+        result: Future[Sequence[str]] = Future()
+
+        def fail(error: object) -> None:
+            result.set_exception(
+                StoreError(f"Cannot list the members of group {self._options.group_id}: {error!r}")
+            )
+
+        if self._driver is None:
+            fail("this worker has not joined")
+        else:
+            asked = self._client._manager.call_soon(self._driver.coordinator.member_urls)  # noqa: SLF001 - as below
+            asked.add_callback(result.set_result)
+            asked.add_errback(fail)
+        return result
 
     @property
     def member_id(self) -> str:

@@ -29,6 +29,7 @@ from kafka import errors
 from kafka.coordinator.base import BaseCoordinator
 from kafka.coordinator.heartbeat import Heartbeat
 from kafka.future import Future as LoopFuture
+from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer import (
     DEFAULT_GENERATION_ID,
     UNKNOWN_MEMBER_ID,
@@ -39,6 +40,7 @@ from kafka.structs import MemberState
 from typing_extensions import override
 
 from kraal.core import lease_clock
+from kraal.protocol.group import decode_metadata
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -283,6 +285,18 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         response = await self._manager.send(request, node_id=self._beside())
         if errors.for_code(response.error_code) in (errors.NoError, errors.RebalanceInProgressError):
             self.lease_heartbeat.confirm(sent_s)
+
+    async def member_urls(self) -> Sequence[str]:
+        """Return the URLs of all members of a complete generation; none during a join. Raises KafkaError."""
+        node = self._beside()
+        if node is None:
+            raise errors.NodeNotReadyError("the group's coordinator is unknown")
+        request = DescribeGroupsRequest(groups=[self.group_id])
+        (group,) = (await self._manager.send(request, node_id=node)).groups
+        if group.error_code:
+            raise errors.for_code(group.error_code)
+        members = group.members if group.group_state == "Stable" else ()
+        return [decode_metadata(bytes(member.member_metadata)).url for member in members]
 
     async def depart(self, reason: str, timeout_s: float) -> None:
         """Leave the group if this is a member, and stay out; does not wait for a broker that does not answer."""

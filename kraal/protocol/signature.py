@@ -65,6 +65,25 @@ def sign(key: bytes, body: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:
     return base64.b64encode(_mac(key, body, algorithm)).decode()
 
 
+def sign_get(key: bytes, url: str, target: bytes, algorithm: str = DEFAULT_ALGORITHM) -> dict[str, str]:
+    """Return both headers of a signed GET of `target` (path and query) from the worker at `url`.
+
+    Connect signs no GETs. The key is derived from the session key, so that the signature is that of no body.
+    """
+    return signature_headers(_get_key(key), _get_text(url, target), algorithm)
+
+
+def is_signed_get(
+    signature: Signature, *, key: bytes, allowed: Sequence[str], url: str, target: bytes
+) -> bool:
+    """Whether `signature` is `sign_get`'s of the same GET to this worker, whose URL is `url`."""
+    try:
+        expected(signature, key=_get_key(key), allowed=allowed).check(_get_text(url, target))
+    except (BadRequest, Forbidden):
+        return False
+    return True
+
+
 def signature_headers(key: bytes, body: bytes, algorithm: str = DEFAULT_ALGORITHM) -> dict[str, str]:
     """Return both headers of a signed request."""
     return {SIGNATURE_HEADER: sign(key, body, algorithm), ALGORITHM_HEADER: algorithm}
@@ -135,6 +154,14 @@ def needs_new_key(
         return True
     expired = ttl_ms > 0 and key.created_ms + ttl_ms <= now_ms
     return expired or key.algorithm != algorithm or len(key.key) != size
+
+
+def _get_key(key: bytes) -> bytes:
+    return hmac.new(key, b"kraal GET", "sha256").digest()
+
+
+def _get_text(url: str, target: bytes) -> bytes:
+    return url.rstrip("/").lower().encode() + b" " + target
 
 
 def _mac(key: bytes, body: bytes, algorithm: str) -> bytes:

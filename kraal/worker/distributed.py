@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from kraal.engine.api import Engine
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.plugins.worker_plugins import ProvidedPlugins
-    from kraal.stores.group_api import Group
     from web.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -105,7 +104,7 @@ class DistributedProcess(Process[DistributedConfig]):
         )
         self._transactions = self._source_transactions() if config.exactly_once_sources else None
         client = kafka_python_options(config.group_client, scratch=self._scratch(), tokens=TokenProvider)
-        self._group: Group = KafkaGroup(
+        self._group = KafkaGroup(
             GroupOptions(
                 group_id=config.group_id,
                 session_timeout_s=config.session_timeout_s,
@@ -146,6 +145,8 @@ class DistributedProcess(Process[DistributedConfig]):
             super()._settings(),
             distributed=True,
             verification_algorithms=self.config.verification_algorithms,
+            signature_algorithm=self.config.signature_algorithm,
+            members=self._group.members,
             unsigned_internal=self.config.unsigned_internal,
         )
 

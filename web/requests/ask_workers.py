@@ -1,13 +1,13 @@
 """Asks other workers for what only they know of their instances: the request as it came, for their own data alone.
 
 All are asked at once, with a short timeout and a limit of the size. A worker that does not answer, or not as a worker
-of Kraal does, is *silent*: stopped workers and Java workers.
+of Kraal does, is *silent*: stopped workers and Java workers. So is an address that is no member of the group, which is
+not asked: statuses may name any address. The request is signed, and carries nothing of the caller's but path and query.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,20 +16,20 @@ from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.ids import State, WorkerId
 from kraal.peers import PeerFailed, PeerRefused
 from web.middleware.admission import Scarce
-from web.requests.forward import HOP, credentials
+from web.requests.forward import HOP
+from web.requests.signed_reads import read_headers
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from kraal.cluster.views.snapshot import Snapshot
-    from web.settings import Services, Settings
+    from web.settings import Services
 
 PATIENCE_S: Final = 2.0
 MOST_WORKERS: Final = 100
 """Maximum number of workers to ask; the others count as silent."""
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Maximum size of one answer."""
-_AUTHORITY: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}", re.ASCII)
 
 T = TypeVar("T")
 
@@ -50,13 +50,6 @@ def asks_others(services: Services, request: Request) -> bool:
     return services.settings.distributed and HOP not in request.query_params
 
 
-def worker_url(settings: Settings, worker: WorkerId) -> str | None:
-    """Return the URL of another worker, with this worker's scheme; None if its id is not an address."""
-    if not _AUTHORITY.fullmatch(worker):
-        return None
-    return f"{settings.advertised_url.partition('://')[0]}://{worker}/"
-
-
 async def ask_workers(
     services: Services,
     request: Request,
@@ -68,34 +61,33 @@ async def ask_workers(
 
     Args:
         services: to send requests.
-        request: whose path and credentials are sent.
+        request: whose path is sent.
         workers: whom to ask; this worker must not be among them.
         query: the parameters to send, percent-encoded; `forward=false` precedes them.
         take: returns the useful part of a JSON value, or None for one of another form.
     """
     others = sorted(workers)
     asked = others[:MOST_WORKERS]
-    answers = await asyncio.gather(*(_ask(services, request, each, query, take) for each in asked))
+    urls = await services.members.urls(services.published.latest) if asked else {}
+    answers = await asyncio.gather(*(_ask(services, request, urls.get(each), query, take) for each in asked))
     found = [(worker, answer) for worker, answer in zip(asked, answers, strict=True) if answer is not None]
     silent = [worker for worker, answer in zip(asked, answers, strict=True) if answer is None]
     return found, [*silent, *others[MOST_WORKERS:]]
 
 
 async def _ask(
-    services: Services, request: Request, worker: WorkerId, query: str, take: Callable[[object], T | None]
+    services: Services, request: Request, url: str | None, query: str, take: Callable[[object], T | None]
 ) -> T | None:
-    """Return the useful part of another worker's answer; None if it does not answer in time."""
-    settings, peers = services.settings, services.peers
-    url = worker_url(settings, worker)
+    """Return the useful part of the answer of the worker at `url`; None if it does not answer in time."""
     if url is None or not services.admission.has_room(Scarce.WORKERS):
         return None
     target = request.scope["raw_path"] + f"?{HOP}=false&{query}".encode("ascii")
     try:
-        answer = await peers.ask(
+        answer = await services.peers.ask(
             "GET",
             url,
             target,
-            headers=credentials(request, url),
+            headers=read_headers(services, url, target),
             timeout_s=PATIENCE_S,
             max_bytes=MAX_BYTES,
         )

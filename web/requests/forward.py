@@ -108,7 +108,9 @@ async def _forward(
 
 
 def credentials(request: Request, url: str) -> dict[str, str]:
-    """Return the caller's credentials for a member's URL, only if its scheme is that of the request.
+    """Return the caller's credentials for the leader or owner, only if its scheme is that of the request.
+
+    The group names both, and each may be a Java worker, which checks the password. Source: RestClient (KAFKA-8404).
 
     Credentials received over HTTPS are thus never sent in clear text. No other header of the caller is forwarded.
     """

@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from enum import Enum, auto
 from http import HTTPStatus
@@ -22,8 +22,9 @@ from kraal.cluster.views.changes import Names, add
 from kraal.core.ids import ConnectorName, WorkerId
 from kraal.core.server_sent_events import Event, EventParser, EventTooLong
 from kraal.peers import PeerFailed, PeerRefused
-from web.requests.ask_workers import MOST_WORKERS, all_workers, asks_others, worker_url
-from web.requests.forward import HOP, credentials
+from web.requests.ask_workers import MOST_WORKERS, all_workers, asks_others
+from web.requests.forward import HOP
+from web.requests.signed_reads import read_headers
 from web.streams import FORGOTTEN_AFTER_S, NUMBERS, NUMBERS_ELSEWHERE
 
 if TYPE_CHECKING:
@@ -104,14 +105,12 @@ def workers_to_read(snapshot: Snapshot) -> frozenset[WorkerId]:
 class NumbersRelay:
     """Reads other workers' changes while somebody reads this worker's. Thread: the event loop's only.
 
-    Like `ask_workers`, it sends the credentials of a reader, and uses the TLS settings of all requests to workers.
+    Like `ask_workers`, it reads from members of the group alone, with signed requests.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._readers: list[Mapping[str, str]] = []
-        """The credentials of each reader; the latest are used."""
-        self._latest: Mapping[str, str] = {}
+        self._readers = 0
         self._until_s = 0.0
         """When the streams end after the last reader left: when its changes are forgotten."""
         self._running: asyncio.Task[None] | None = None
@@ -128,17 +127,13 @@ class NumbersRelay:
         if not asks_others(self._services, request) or (kinds is not None and NUMBERS not in kinds):
             yield
             return
-        own = credentials(request, self._services.settings.advertised_url)
-        self._readers.append(own)
-        self._latest = own
+        self._readers += 1
         if not self._closed and (self._running is None or self._running.done()):
             self._running = asyncio.create_task(self._run(), name="numbers-relay")
         try:
             yield
         finally:
-            self._readers.remove(own)
-            if self._readers:
-                self._latest = self._readers[-1]
+            self._readers -= 1
             self._until_s = asyncio.get_running_loop().time() + FORGOTTEN_AFTER_S
 
     async def close(self) -> None:
@@ -184,10 +179,11 @@ class NumbersRelay:
     async def _read(self, worker: WorkerId, *, came_back: bool) -> End:
         """Read one stream to its end. `came_back`: what changed since an earlier one ended is unknown."""
         services, parser, end = self._services, EventParser(), End.AWAY
-        url = worker_url(services.settings, worker)
+        url = (await services.members.urls(services.published.latest)).get(worker)
         if url is None:
-            return End.NO_STREAM
-        pieces = services.peers.events(url, TARGET, headers=self._latest, silence_s=SILENCE_S)
+            return End.AWAY
+        headers = read_headers(services, url, TARGET)
+        pieces = services.peers.events(url, TARGET, headers=headers, silence_s=SILENCE_S)
         try:
             async with aclosing(pieces):
                 async for piece in pieces:

@@ -88,6 +88,8 @@ def test_three_members_have_one_leader_and_an_assignment_each(add: Add, bootstra
     assert description.group_state == "Stable"
     assert {m.member_id for m in description.members} == {m.group.member_id for m in members}
     assert {m.group_instance_id for m in description.members} == {None}
+    for member in members:
+        assert sorted(member.group.members().result(20)) == ["http://w1/", "http://w2/", "http://w3/"]
 
 
 def test_heartbeats_keep_the_lease_young(add: Add) -> None:

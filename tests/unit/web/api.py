@@ -156,6 +156,8 @@ class FakeHerder:
 
     def publish(self, **changes: Any) -> None:
         latest = self.published.latest
+        if "status" in changes:  # other workers may be members now
+            changes.setdefault("generation", Generation(latest.generation + 1))
         self.published.publish(replace(latest, number=latest.number + 1, **changes))
 
     def put(
@@ -179,7 +181,7 @@ class FakeHerder:
         )
         used = frozenset(map(TopicName, topics))
         self.publish(
-            config=ClusterState(offset=1, connectors={**latest.config.connectors, known: entry}),
+            config=replace(latest.config, offset=1, connectors={**latest.config.connectors, known: entry}),
             status=StatusState(
                 statuses={**latest.status.statuses, known: shown},
                 topics={**latest.status.topics, known: used},

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.statuses import StatusState
+from kraal.cluster.views.snapshot import Published
 from kraal.core.errors import NotLeader
+from kraal.protocol.signature import new_key
 from tests.unit.web.api import Api
+from web.requests.ask_workers import all_workers
 from web.server import HttpServer, Listener
 from web.settings import Settings
 
@@ -58,10 +62,26 @@ class Worker:
         herder.publish(config=ClusterState(), status=StatusState(), types={}, protocol=None)
 
 
+def members_like(statuses: Published, scheme: str = "http") -> Future[Sequence[str]]:
+    """Look up the members of a group in which each worker that statuses name is one."""
+    urls: Future[Sequence[str]] = Future()
+    urls.set_result([f"{scheme}://{worker}/" for worker in all_workers(statuses.latest)])
+    return urls
+
+
+def share_session_key(*apis: Api) -> None:
+    """Have the workers of a group read its session key."""
+    key = new_key(0)
+    for api in apis:
+        api.herder.publish(config=replace(api.published.latest.config, session_key=key))
+
+
 @contextmanager
 def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings: Any) -> Iterator[Worker]:
     """Run a worker of a group; by HTTPS with `tls`, whose client then trusts whom `trusts` says."""
     apis: list[Api] = []
+    scheme = "http" if tls is None else "https"
+    settings.setdefault("members", lambda: members_like(apis[0].published, scheme))
 
     def make(url: str) -> ASGIApp:
         apis.append(Api(Settings(advertised_url=url, distributed=True, **settings)))

@@ -24,7 +24,7 @@ from kraal.peers import PeerFailed, send_task_configs
 from tests.fakes.kafka.certificates import make_authority
 from tests.unit.web.api import status
 from tests.unit.web.event_stream import wait_until
-from tests.unit.web.workers import Stranger, Worker, follow, stranger, worker
+from tests.unit.web.workers import Stranger, Worker, follow, share_session_key, stranger, worker
 from web.streams import NUMBERS
 
 ROOT = make_authority("root")
@@ -83,11 +83,12 @@ def test_credentials_are_forwarded_with_the_request(scratch: Path) -> None:
         assert len(other.api.herder.asked) == 1
 
 
-def test_changes_of_numbers_come_by_https_with_the_reader_s_credentials(scratch: Path) -> None:
+def test_changes_of_numbers_come_by_https_from_workers_with_passwords(scratch: Path) -> None:
     auth = BasicAuth({"ann": Password("secret")})
     with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
         place = WorkerId(urlsplit(other.url).netloc)
         statuses = ConnectorStatuses(tasks={0: replace(status(State.RUNNING), worker_id=place)})
+        share_session_key(one.api, other.api)
         one.api.herder.put("a", {}, statuses=statuses)
         with one.client.stream(
             "GET", "/changes", params={"kinds": NUMBERS}, headers={"Authorization": ANN}

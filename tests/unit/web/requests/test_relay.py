@@ -21,7 +21,7 @@ from kraal.core.ids import ConnectorName, State, WorkerId
 from kraal.core.server_sent_events import Event
 from tests.unit.web.api import Api, status
 from tests.unit.web.event_stream import EventStream, wait_until
-from tests.unit.web.workers import stranger
+from tests.unit.web.workers import members_like, share_session_key, stranger
 from web.middleware import shared_answers
 from web.requests import relay
 from web.requests.relay import End, changed_numbers, end_of, pause_after, workers_to_read
@@ -77,7 +77,10 @@ def member(port: int = 0, **settings: object) -> Iterator[Member]:
     server = HttpServer([Listener("127.0.0.1", port)], graceful_s=5)
     bound = server.bound[0].port
     url = f"http://127.0.0.1:{bound}/"
-    found = Member(Api(Settings(advertised_url=url, distributed=True, **settings)), bound, [])  # type: ignore[arg-type]
+    apis: list[Api] = []
+    known = {"members": lambda: members_like(apis[0].published), **settings}
+    apis.append(Api(Settings(advertised_url=url, distributed=True, **known)))  # type: ignore[arg-type]
+    found = Member(apis[0], bound, [])
     found.knows()
     server.start(found.api.app)
     try:
@@ -241,10 +244,11 @@ def test_a_burst_on_others_is_one_change(
     assert [changes(stream), changes(stream)] == [(["numbers"], ["n1"]), (["numbers"], ["n2", "n3"])]
 
 
-def test_the_reader_s_credentials_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_with_passwords_are_read_by_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "LOOK_S", 0.01)
     auth = BasicAuth({"ann": Password("secret")})
     with member(basic_auth=auth) as one, member(basic_auth=auth) as other:
+        share_session_key(one.api, other.api)
         one.knows(one.id, other.id)
         stream = one.read(Authorization=ANN)
         other.is_read_by(1)

@@ -1,0 +1,132 @@
+"""GETs between workers: signed instead of a user's password, and sent to members of the group alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.config.values import Password
+from kraal.config.worker.basic_auth import BasicAuth
+from kraal.core.ids import State, WorkerId
+from kraal.protocol.signature import SIGNATURE_HEADER, new_key, sign_get, signature_headers
+from tests.unit.web.api import Api, status
+from tests.unit.web.event_stream import wait_until
+from tests.unit.web.workers import Stranger, Worker, members_like, share_session_key, worker
+from web.requests import relay
+from web.settings import Settings
+
+ANN = "Basic YW5uOnNlY3JldA=="
+AUTH = BasicAuth({"ann": Password("secret")})
+LOGS = "/connectors/c/logs"
+READS = (
+    LOGS,
+    "/connectors/c/status?expand=progress",
+    "/connectors/c/status?expand=supervision",
+    "/connectors?expand=progress",
+    "/connectors/c/series",
+)
+TARGET = f"{LOGS}?forward=false&limit=5"
+URL = "http://worker:8083/"
+KEY = new_key(0)
+
+
+def put(worker: Worker, url: str) -> WorkerId:
+    """Have statuses name another worker as the one that runs a task, and return its id."""
+    place = WorkerId(urlsplit(url).netloc)
+    there = replace(status(State.RUNNING), worker_id=place)
+    statuses = ConnectorStatuses(connector=there, tasks={0: there})
+    worker.api.herder.put("c", {}, tasks=1, statuses=statuses)
+    return place
+
+
+@pytest.mark.parametrize("path", READS)
+def test_requests_to_workers_carry_a_signature_and_no_password(
+    follower: Worker, peer: tuple[str, Stranger], path: str
+) -> None:
+    put(follower, peer[0])
+    share_session_key(follower.api)
+    assert follower.ask("GET", path, Authorization=ANN).status_code == 200
+    (seen,) = peer[1].seen
+    assert "authorization" not in seen.headers
+    assert SIGNATURE_HEADER.lower() in seen.headers
+
+
+def test_streams_of_workers_are_read_without_a_password(
+    peer: tuple[str, Stranger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "LOOK_S", 0.01)
+    with worker(basic_auth=AUTH) as one:
+        put(one, peer[0])
+        with one.client.stream("GET", "/changes", headers={"Authorization": ANN}):
+            wait_until(lambda: bool(peer[1].seen))
+    assert all("authorization" not in seen.headers for seen in peer[1].seen)
+
+
+@pytest.mark.parametrize("path", READS)
+def test_addresses_outside_the_group_are_silent_and_not_asked(peer: tuple[str, Stranger], path: str) -> None:
+    nobody = Api(Settings(advertised_url=URL)).published
+    with worker(members=lambda: members_like(nobody)) as one:
+        place = put(one, peer[0])
+        answer = one.ask("GET", path, Authorization=ANN)
+        assert answer.status_code == 200
+        assert peer[1].seen == []
+        if path == LOGS:
+            assert answer.json()["silent"] == [place]
+
+
+def test_workers_with_passwords_answer_each_other() -> None:
+    with worker(basic_auth=AUTH) as one, worker(basic_auth=AUTH) as other:
+        for each in (one, other):
+            put(each, other.url)
+        assert one.ask("GET", LOGS, Authorization=ANN).json()["silent"], "there is no key yet"
+        share_session_key(one.api, other.api)
+        assert one.ask("GET", LOGS, Authorization=ANN).json()["silent"] == []
+
+
+# -- what a signature admits to ----------------------------------------------------------------------------
+
+
+def ask(method: str, path: str, headers: Mapping[str, str], **settings: Any) -> int:
+    """Return the status that a worker with passwords answers."""
+    api = Api(Settings(advertised_url=URL, distributed=True, basic_auth=AUTH, **settings))
+    api.herder.put("c", {})
+    api.herder.publish(config=replace(api.published.latest.config, session_key=KEY))
+    code: int = api.client.request(method, path, headers=dict(headers)).status_code
+    return code
+
+
+def test_signed_get_needs_no_password() -> None:
+    assert ask("GET", TARGET, sign_get(KEY.key, URL, TARGET.encode())) == 200
+    assert ask("GET", TARGET, sign_get(KEY.key, URL.upper(), TARGET.encode())) == 200
+    assert ask("GET", TARGET, {}) == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        sign_get(KEY.key, "http://elsewhere:8083/", TARGET.encode()),
+        sign_get(KEY.key, URL, LOGS.encode()),
+        sign_get(new_key(0).key, URL, TARGET.encode()),
+        sign_get(KEY.key, URL, TARGET.encode(), "HmacSHA1"),
+        signature_headers(KEY.key, b""),
+        {**sign_get(KEY.key, URL, TARGET.encode()), SIGNATURE_HEADER: "!"},
+    ],
+    ids=["other worker", "other query", "other key", "algorithm not allowed", "of a body", "no base64"],
+)
+def test_signature_of_another_request_needs_a_password(headers: Mapping[str, str]) -> None:
+    assert ask("GET", TARGET, headers) == 401
+
+
+@pytest.mark.parametrize("method", ["DELETE", "POST", "PUT"])
+def test_signature_of_a_get_admits_to_no_change(method: str) -> None:
+    assert ask(method, TARGET, sign_get(KEY.key, URL, TARGET.encode())) == 401
+
+
+def test_signature_of_a_get_is_none_of_a_body() -> None:
+    headers = sign_get(KEY.key, URL, b"/")
+    assert ask("PUT", "/connectors/c/fence", headers) == 403

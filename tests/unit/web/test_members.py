@@ -1,0 +1,53 @@
+"""Which workers belong to the group, as its coordinator or its leader knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+from kraal.cluster.assignment.leader import GroupPlan
+from kraal.cluster.assignment.rebalance import AssignorState
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.errors import StoreError
+from kraal.core.ids import Generation, WorkerId
+from web.members import Members
+
+A, B = WorkerId("a:1"), WorkerId("b:2")
+FIRST = Snapshot(worker_id=A, generation=Generation(1), leader_url="http://b:2/")
+SECOND = replace(FIRST, generation=Generation(2))
+
+
+class Coordinator:
+    """Answers with the next of some results."""
+
+    def __init__(self, *results: Sequence[str] | StoreError) -> None:
+        self.results = [*results]
+
+    def __call__(self) -> Future[Sequence[str]]:
+        future: Future[Sequence[str]] = Future()
+        result = self.results.pop(0)
+        if isinstance(result, StoreError):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+        return future
+
+
+async def test_members_are_looked_up_once_per_generation() -> None:
+    coordinator = Coordinator(["http://a:1/", "https://b:2/"], ["http://a:1/"])
+    members = Members(coordinator)
+    for _ in range(2):
+        assert await members.urls(FIRST) == {A: "http://a:1/", B: "https://b:2/"}
+    assert await members.urls(SECOND) == {A: "http://a:1/"}
+
+
+async def test_members_are_looked_up_again_after_a_rebalance_or_a_failure() -> None:
+    members = Members(Coordinator([], StoreError("no coordinator"), ["http://a:1/"]))
+    assert [await members.urls(FIRST) for _ in range(3)] == [{}, {}, {A: "http://a:1/"}]
+
+
+async def test_leader_takes_members_from_its_plan() -> None:
+    plan = GroupPlan(assignments={}, state=AssignorState(), owners={}, urls={"m": "http://b:2/"})
+    assert await Members().urls(replace(FIRST, plan=plan)) == {B: "http://b:2/"}
+    assert await Members().urls(FIRST) == {}

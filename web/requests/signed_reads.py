@@ -1,0 +1,47 @@
+"""GETs from worker to worker, signed with the group's session key instead of a user's password.
+
+A password that a worker sends can be read by whoever answers at an address. A signature proves that its sender can
+read the config topic, and is of no use for anything else: it covers the worker that is asked, path and query, and its
+key is derived from the session key, so that no signature of a GET is one of a request that changes something (KIP-507).
+Java workers ignore it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Signature, is_signed_get, sign_get
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from web.settings import Services
+
+
+def read_headers(services: Services, url: str, target: bytes) -> Mapping[str, str]:
+    """Return the headers of a GET of `target` to the worker at `url`; none while this group has no session key."""
+    key = services.published.latest.config.session_key
+    if key is None:
+        return {}
+    return sign_get(key.key, url, target, services.settings.signature_algorithm)
+
+
+def is_signed_read(services: Services, scope: Scope) -> bool:
+    """Whether a request is a GET that a worker of this group has signed for this worker."""
+    if scope["method"] != "GET":
+        return False
+    headers = dict(scope["headers"])
+    value, algorithm = (headers.get(name.lower().encode()) for name in (SIGNATURE_HEADER, ALGORITHM_HEADER))
+    key = services.published.latest.config.session_key
+    if value is None or algorithm is None or key is None:
+        return False
+    query = scope["query_string"]
+    target = scope["raw_path"] + (b"?" + query if query else b"")
+    return is_signed_get(
+        Signature(value.decode("latin-1"), algorithm.decode("latin-1")),
+        key=key.key,
+        allowed=services.settings.verification_algorithms,
+        url=services.settings.advertised_url,
+        target=target,
+    )
