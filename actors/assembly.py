@@ -19,6 +19,7 @@ from actors.herding.history import History
 from actors.herding.state import ActorReferences, HerderState, RestartHistory
 from actors.herding.task_config_publisher import Publisher
 from actors.herding.validator import Validator
+from actors.instances.read_permission import ReadPermission
 from actors.instances.resolved_configs import ResolvingEngine
 from actors.logs.reader import Reader
 from actors.logs.writer import Writer
@@ -328,6 +329,7 @@ class _Maker:
             task_config=_present(wanted.task_config or {}),
             connector_config=_present(wanted.connector_config),
             lease=self._lease(),
+            may_read=ReadPermission(task, wanted.incarnation.version, self.published, parts.clock),
             assigned=partial(self.metrics.has_partitions, task),
             backlog=partial(self.metrics.has_backlog, task),
             working=self.metrics.follow(task),

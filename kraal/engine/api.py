@@ -103,6 +103,9 @@ class TaskSpec:
     connector_config: Mapping[str, str] = field(repr=False)
     lease: Callable[[], bool] = field(default=lambda: True, compare=False)
     """Whether this worker may still write and commit for the task; asked before each job and commit."""
+    may_read: Callable[[], bool] = field(default=lambda: True, compare=False)
+    """Whether the task may take more records: false once its config or target state has changed; asked before each
+    poll. What was taken is still written and committed. Any thread, returns at once."""
     assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
     """Called with the number of partitions of a sink task whenever it changes; any thread, returns at once."""
     backlog: Callable[[int], None] = field(default=lambda _: None, compare=False)

@@ -24,6 +24,7 @@ from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.lanes.lanes import Lanes
 from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.pace import Pace
+from kraal.engine.read_gate import GatedExecutor
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Session, reason_of, scratch_directory
 from kraal.engine.session.slots import Slots
@@ -153,7 +154,13 @@ class SparkEngine:
         """Open one task; returns at once. Cancels an older run of the same task first, because its actor has died."""
         self._session.start()
         owner = Owner(str(spec.task))
-        run = TaskRun(self, owner, spec, lambda: self._executor(owner, spec, offsets), report)
+        run = TaskRun(
+            self,
+            owner,
+            spec,
+            lambda: GatedExecutor(self._executor(owner, spec, offsets), spec.may_read),
+            report,
+        )
         with self._lock:
             older = self._runs.get(spec.task, set())
             self._runs[spec.task] = older | {run}

@@ -159,7 +159,7 @@ class PluginRun(ClusterRun):
         self._due = False
         if not self._asked or self._over:
             return
-        if not self.spec.lease():
+        if not (self.spec.lease() and self.spec.may_read()):
             self._look_in(IDLE_S)
             return
         if self._engine.hangs(self.task):

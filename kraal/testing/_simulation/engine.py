@@ -262,7 +262,8 @@ class FakeRun:
     def look(self) -> None:
         """Run one batch if one was requested and records are available."""
         numbers = self._engine.take(self.task, self._position)
-        if not self._asked or not numbers or self._over or not self.spec.lease():
+        may_read = self.spec.lease() and self.spec.may_read()
+        if not self._asked or not numbers or self._over or not may_read:
             return
         if self._engine.hangs(self.task):
             self.spec.working(busy=True)

@@ -1,0 +1,64 @@
+"""Whether a task may take more records: only under the latest config and target state that this worker has read.
+
+The herder publishes what it reads before it answers the request that wrote it, so a task of this worker takes no record
+under a former config once the answer is out. Java's tasks continue until the connector has been restarted and has
+made new task configs.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from kraal.core.ids import TargetState
+
+if TYPE_CHECKING:
+    from actors.runtime.clock import Clock
+    from kraal.cluster.state.cluster_state import ConnectorEntry
+    from kraal.cluster.views.snapshot import Published
+    from kraal.core.ids import TaskId
+
+log = logging.getLogger(__name__)
+
+NEW_TASKS_TIMEOUT_S: Final = 60.0
+"""How long tasks wait for the task configs of a new connector config; then they continue, as in Java."""
+
+
+class ReadPermission:
+    """The permission of one task's life: call it before each poll; any thread, returns at once."""
+
+    def __init__(self, task: TaskId, tasks_version: int, published: Published, clock: Clock) -> None:
+        """`tasks_version` is that of the task configs which the task was started with."""
+        self._task = task
+        self._version = tasks_version
+        self._published = published
+        self._clock = clock
+        self._entry: ConnectorEntry | None = None
+        """The connector as it was at the last call."""
+        self._is_applied = False
+        self._since_s = 0.0
+
+    def __call__(self) -> bool:
+        """Return whether the task may take more records."""
+        entry = self._published.latest.config.connectors.get(self._task.connector)
+        if entry is None or entry.target is not TargetState.STARTED or entry.tasks_version != self._version:
+            return False
+        if entry is not self._entry:
+            self._since_s = self._clock.now()
+            self._is_applied = entry.applied == entry.config
+            self._entry = entry
+        return self._is_applied or self._waited_enough()
+
+    def _waited_enough(self) -> bool:
+        """Return whether no new task configs came in time: the connector failed, or an older Java worker runs it."""
+        if self._clock.now() - self._since_s < NEW_TASKS_TIMEOUT_S:
+            return False
+        log.warning(
+            "%s: Continuing under the former config of connector %s, which has made no task configs for its new one "
+            "within %g s",
+            self._task,
+            self._task.connector,
+            NEW_TASKS_TIMEOUT_S,
+        )
+        self._is_applied = True
+        return True

@@ -1,0 +1,95 @@
+"""A change of a config or target state takes effect with the answer of the request."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.instances.read_permission import NEW_TASKS_TIMEOUT_S
+from actors.messages.herder import DeleteConnector, PutConfig, SetTargetState
+from actors.runtime.mailbox import Ask
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+T0 = TaskId(NAME, 0)
+SEEDS = range(6)
+SOURCE: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE}
+SINK: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topics": "t"}
+
+
+def worker_with(config: dict[str, str | None], seed: int) -> EmbeddedWorker:
+    """Return a worker with a connector whose task has written one record."""
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config)
+    worker.fake.feed(T0, 1)
+    worker.run()
+    assert worker.fake.written[T0] == [0]
+    return worker
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        SetTargetState(name=NAME, target=TargetState.PAUSED),
+        SetTargetState(name=NAME, target=TargetState.STOPPED),
+        DeleteConnector(name=NAME),
+    ],
+    ids=["pause", "stop", "delete"],
+)
+def test_task_takes_no_record_after_the_answer(
+    config: dict[str, str | None], message: Ask[None], seed: int
+) -> None:
+    worker = worker_with(config, seed)
+    worker.ask(message)
+    worker.fake.feed(T0, 1)
+    assert worker.fake.written[T0] == [0]
+    worker.run()
+    assert worker.fake.written[T0] == [0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_new_config_applies_to_records_after_the_answer(seed: int) -> None:
+    worker = worker_with(SOURCE, seed)
+    former = worker.fake.run_of(T0)
+    worker.ask(PutConfig(name=NAME, config={**SOURCE, "topic": "another"}))
+    worker.fake.feed(T0, 1)
+    assert worker.fake.written[T0] == [0]
+    worker.run()
+    assert worker.fake.written[T0] == [0, 1]
+    run = worker.fake.run_of(T0)
+    assert run is not None
+    assert run is not former
+    assert run.spec.connector_config["topic"] == "another"
+
+
+def test_identical_config_stops_no_task() -> None:
+    worker = worker_with(SOURCE, 0)
+    worker.ask(PutConfig(name=NAME, config=SOURCE))
+    worker.fake.feed(T0, 1)
+    assert worker.fake.written[T0] == [0, 1]
+
+
+def test_resumed_task_writes_what_came_during_the_pause() -> None:
+    worker = worker_with(SOURCE, 0)
+    for target in (TargetState.PAUSED, TargetState.STARTED):
+        worker.ask(SetTargetState(name=NAME, target=target))
+        worker.fake.feed(T0, 1)
+    worker.run()
+    assert worker.fake.written[T0] == [0, 1, 2]
+
+
+def test_tasks_continue_when_a_failed_connector_makes_no_new_ones(caplog: pytest.LogCaptureFixture) -> None:
+    worker = worker_with(SOURCE, 0)
+    worker.ask(PutConfig(name=NAME, config={**SOURCE, "fail.in": "start"}))
+    worker.fake.feed(T0, 1)
+    worker.run()
+    assert worker.states(NAME) == ["FAILED", "RUNNING"]
+    assert worker.fake.written[T0] == [0]
+    worker.advance(NEW_TASKS_TIMEOUT_S)
+    worker.fake.look(T0)
+    worker.run()
+    assert worker.fake.written[T0] == [0, 1]
+    assert "Continuing under the former config of connector numbers" in caplog.text
