@@ -74,6 +74,8 @@ class Settings:
     """`topic.tracking.enable`."""
     topic_reset: bool = True
     """`topic.tracking.allow.reset`."""
+    start_problem: Callable[[], str | None] = lambda: None
+    """Returns why the worker cannot start until an administrator acts, and what to do; None: it can."""
     request_timeout_s: float = 90.0
     health_timeout_s: float = 10.0
     max_body_bytes: int = 1_000_000

@@ -18,6 +18,7 @@
     │   ├── Fenced                500   a newer leader or task writes now (KIP-618)
     │   ├── GroupInUse            500   a consumer group has members: only they may change its offsets
     │   └── TopicUnfit            500   an internal topic has unsuitable settings; the worker cannot start
+    │       └── TopicMisconfigured 500  until an administrator changes the topic
     ├── ProtocolError             500   bytes that do not follow their format
     ├── ProviderFailed            500   a config provider could not resolve a variable
     ├── PluginFailed              500   code of a plugin raised; `trace` starts with the root cause
@@ -152,6 +153,10 @@ class GroupInUse(StoreError):
 
 class TopicUnfit(StoreError):
     """An internal topic has unsuitable settings; a retry does not help."""
+
+
+class TopicMisconfigured(TopicUnfit):
+    """An internal topic has settings that an administrator can change; the hint has the command."""
 
 
 class StoreAway(StoreError):

@@ -39,6 +39,7 @@ class KafkaLog:
         admin: TopicAdmin,
         transactional_id: str | None = None,
         failure: Callable[[Sequence[Entry]], str] | None = None,
+        may_read: Callable[[], None] | None = None,
         timeout_s: float = 5.0,
     ) -> None:
         """Describe the log without connecting.
@@ -52,10 +53,12 @@ class KafkaLog:
                 written in a transaction, after `claim`, and uncommitted records are not read.
             failure: makes the error message for entries that could not be written, e.g.
                 `write_failures.config_failure`; the reason is then in the log only, as in Java.
+            may_read: blocks until the topic may be read, and raises StoreError if that is never; None: at once.
             timeout_s: how long brokers may be away before that is an error.
         """
         self._topic = topic
         self._failure = failure
+        self._may_read = may_read
         self._reader = TopicReader(
             topic,
             options,
@@ -119,11 +122,17 @@ class KafkaLog:
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records with offset ≥ `start`; see `Log.read`. Raises StoreError."""
+        self._await_permission()
         return [_record(raw, self._topic) for raw in self._reader.read(start, limit, wait_s)]
 
     def end(self) -> int:
         """Return the offset that the next record will get; counts only completed transactions."""
+        self._await_permission()
         return self._reader.end()
+
+    def _await_permission(self) -> None:
+        if self._may_read is not None:
+            self._may_read()
 
     def close(self) -> None:
         """Close the connections; ends a read that waits."""

@@ -1,7 +1,8 @@
 """Administration of the internal topics: create them compacted or check them, describe them, find their ends.
 
 There are two kinds of failure. A StoreError may be transient: no broker answers, or fewer than the replication factor.
-A TopicUnfit is permanent: the topic has another cleanup policy, or more than one partition where order matters.
+A TopicUnfit is permanent: brokers refuse the settings in the worker's file. One of its kinds, TopicMisconfigured, lasts
+until an administrator acts: the topic has another cleanup policy, or more than one partition where order matters.
 Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.3.0).
 """
 
@@ -23,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
     OffsetSpec,
 )
 
-from kraal.core.errors import StoreError, TopicUnfit
+from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
 from kraal.core.kafka_errors import NOT_AUTHORIZED, TOO_LATE, UNKNOWN_TOPIC, UNREACHABLE
 from kraal.kafka.settings import LastClientError, client, code
 
@@ -300,8 +301,8 @@ class TopicAdmin:
 def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> None:
     """Create missing topics, compacted, and check existing ones.
 
-    Blocks for a few times the admin's timeout at most. Raises StoreError for transient failures (call again),
-    TopicUnfit for permanent ones: the worker cannot start.
+    Blocks for a few times the admin's timeout at most. Raises StoreError for transient failures and TopicMisconfigured
+    until an administrator has changed the topic (call again); TopicUnfit for permanent ones: the worker cannot start.
     """
     for topic in topics:
         if not admin.create(topic):
@@ -309,10 +310,12 @@ def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> None:
     for topic in topics:
         found = _await(admin, topic.name)
         if topic.single and found.partitions > 1:
-            raise TopicUnfit(
+            raise TopicMisconfigured(
                 f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have a single "
                 f"partition in order to guarantee consistency of {topic.purpose}, but found {found.partitions} "
-                "partitions."
+                "partitions.",
+                hint=f"If it holds nothing that you need, delete it, and the worker creates it again: kafka-topics.sh "
+                f"--bootstrap-server {admin.brokers} --delete --topic {topic.name}",
             )
 
 
@@ -327,13 +330,15 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
             _COMPACT,
         )
     elif found != {_COMPACT}:
-        raise TopicUnfit(
+        raise TopicMisconfigured(
             f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have "
             f"'{_POLICY}={_COMPACT}' to guarantee consistency and durability of {topic.purpose}, but found the topic "
             f"currently has '{_POLICY}={','.join(sorted(found))}'. Continuing would likely result in eventually "
             f"losing {topic.purpose} and problems restarting this Connect cluster in the future. Change the "
             f"'{topic.property}' property in the Connect worker configurations to use a topic with "
-            f"'{_POLICY}={_COMPACT}'."
+            f"'{_POLICY}={_COMPACT}'.",
+            hint=f"Or make it compacted: kafka-configs.sh --bootstrap-server {admin.brokers} --alter "
+            f"--entity-type topics --entity-name {topic.name} --add-config {_POLICY}={_COMPACT}",
         )
 
 

@@ -1,14 +1,13 @@
 """Process of a distributed worker: its logs and offsets are Kafka topics, the group assigns its work.
 
 The process opens its socket first. It then creates or checks the topics and reads them to the end, and only then joins
-the group. It waits for brokers that are down; an unusable topic ends the process with an error.
+the group. It waits for brokers that are down, and for a topic that an administrator must change.
 """
 
 from __future__ import annotations
 
 import logging
 import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +25,7 @@ from kraal.cluster.membership.member_state import MemberSettings
 from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.worker.distributed import DistributedConfig, InternalTopic, MissingPlugins, load_distributed
-from kraal.core.errors import KraalError, StoreError
+from kraal.core.errors import KraalError, TopicUnfit
 from kraal.core.private_files import changeable
 from kraal.core.scratch import Scratch
 from kraal.java_plugins.parts import with_plugin_path
@@ -43,6 +42,7 @@ from kraal.kafka.write_failures import config_failure
 from kraal.plugin_lock.start import jars_of_worker
 from kraal.plugins.registry import Registry
 from kraal.stores.group_api import GroupOptions
+from kraal.worker.internal_topics import InternalTopicsCheck
 from kraal.worker.process import START_FAILED, Process
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TOPICS_RETRY_S = 1.0
 LEAVE_S = 5.0
 FENCE_S = 15.0
 _OFFSETS = "source connector offsets"
@@ -84,6 +83,7 @@ class DistributedProcess(Process[DistributedConfig]):
         self._kafka = options
         base = config.client_id_base
         self._admin = TopicAdmin(options, client_id=f"{base}shared-admin")
+        self._topics = InternalTopicsCheck(self._ensure_topics, self._ended, self._unfit)
         self._config_log = KafkaLog(
             config.config_topic.name,
             options,
@@ -91,9 +91,14 @@ class DistributedProcess(Process[DistributedConfig]):
             admin=self._admin,
             transactional_id=config.transactional_id,
             failure=config_failure,
+            may_read=self._topics.wait,
         )
         self._status_log = KafkaLog(
-            config.status_topic.name, options, client_id=f"{base}statuses", admin=self._admin
+            config.status_topic.name,
+            options,
+            client_id=f"{base}statuses",
+            admin=self._admin,
+            may_read=self._topics.wait,
         )
         self._offsets = KafkaOffsets(
             config.offset_topic.name,
@@ -147,6 +152,7 @@ class DistributedProcess(Process[DistributedConfig]):
             verification_algorithms=self.config.verification_algorithms,
             signature_algorithm=self.config.signature_algorithm,
             members=self._group.members,
+            start_problem=lambda: self._topics.problem,
             unsigned_internal=self.config.unsigned_internal,
         )
 
@@ -212,28 +218,22 @@ class DistributedProcess(Process[DistributedConfig]):
 
     @override
     def _before_actors(self) -> None:
-        threading.Thread(target=self._prepare, name="topics", daemon=True).start()
+        self._topics.start()
 
-    def _prepare(self) -> None:
-        """Create and check the topics, waiting for brokers that are down."""
+    def _ensure_topics(self) -> None:
         config = self.config
-        topics = [
-            _topic(config.config_topic, "connector configurations", single=True),
-            _topic(config.offset_topic, _OFFSETS),
-            _topic(config.status_topic, "connector and task statuses"),
-        ]
-        while not self._ended.is_set():
-            try:
-                ensure_topics(self._admin, topics)
-            except StoreError as error:
-                log.warning("%s; retrying%s", error, f". {error.hint}" if error.hint else "")
-                self._ended.wait(TOPICS_RETRY_S)
-            except KraalError as error:
-                log.critical("%s", error)
-                self.end(START_FAILED)
-                return
-            else:
-                return
+        ensure_topics(
+            self._admin,
+            [
+                _topic(config.config_topic, "connector configurations", single=True),
+                _topic(config.offset_topic, _OFFSETS),
+                _topic(config.status_topic, "connector and task statuses"),
+            ],
+        )
+
+    def _unfit(self, error: TopicUnfit) -> None:
+        log.critical("%s", error)
+        self.end(START_FAILED)
 
     @override
     def _stopped(self, assembly: Assembly) -> None:

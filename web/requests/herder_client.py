@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from actors.runtime.mailbox import Ask, ask_async
-from kraal.core.errors import TimedOut
+from kraal.core.errors import TimedOut, Unavailable
 from web.middleware.admission import Scarce
 from web.rendering import timeout_text
 from web.settings import Services
 
 R = TypeVar("R")
+
+RETRY_AFTER_S: Final = 10
+"""Seconds after which clients ask a worker again that waits for an administrator."""
 
 
 async def ask_herder(services: Services, message: Ask[R], *, always: bool = False) -> R:
@@ -19,6 +22,9 @@ async def ask_herder(services: Services, message: Ask[R], *, always: bool = Fals
     A question that timed out is not canceled: it may still take effect. For operations of the leader or an owner, see
     `web.requests.forward`. `always`: ask even if too many requests wait.
     """
+    problem = services.settings.start_problem()
+    if problem is not None:
+        raise Unavailable(problem, retry_after_s=RETRY_AFTER_S)
     if not always:
         services.admission.enter(Scarce.HERDER)
     try:

@@ -69,6 +69,9 @@ async def _health(services: Services, _request: Request) -> Response:
     Stalled tasks are only named: the worker itself is healthy, and restarting it would not help them. But a thread pool
     that stuck calls hold completely makes the worker unhealthy: only a new process helps.
     """
+    problem = services.settings.start_problem()
+    if problem is not None:
+        return _starting(problem)
     try:
         async with asyncio.timeout(services.settings.health_timeout_s):
             await services.health_check.check()
@@ -87,11 +90,14 @@ async def _health(services: Services, _request: Request) -> Response:
 def _unhealthy(snapshot: Snapshot) -> Response:
     stage = "" if snapshot.stage is None else f" {stage_sentence(snapshot.stage)}"
     if not snapshot.ready:
-        return _worker_status(
-            HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up.{stage}"
-        )
+        return _starting(stage.strip())
     text = "Worker was unable to handle this request and may be unable to handle other requests."
     return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
+
+
+def _starting(why: str) -> Response:
+    text = f"Worker is still starting up. {why}".strip()
+    return _worker_status(HTTPStatus.SERVICE_UNAVAILABLE, "starting", text)
 
 
 def _worker_status(

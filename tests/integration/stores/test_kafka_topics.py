@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import ConfigResource, NewTopic  # type: ignore[attr-defined] # documented there
 
-from kraal.core.errors import StoreError, TopicUnfit
+from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
 from kraal.kafka.topics import BROKER_DEFAULT, InternalTopic, TopicAdmin, ensure_topics
 from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic
 
@@ -83,6 +83,7 @@ def test_a_topic_that_is_not_compacted_stops_the_start_in_connects_words(admin: 
     make(admin, "o4", partitions=25, policy="compact,delete")
     with pytest.raises(TopicUnfit) as raised:
         ensure_topics(admin, [named(CONFIG, "c4")])
+    assert isinstance(raised.value, TopicMisconfigured)
     assert str(raised.value) == (
         "Topic 'ensured-c4' supplied via the 'config.storage.topic' property is required to have "
         "'cleanup.policy=compact' to guarantee consistency and durability of connector configurations, but found the "
@@ -90,6 +91,9 @@ def test_a_topic_that_is_not_compacted_stops_the_start_in_connects_words(admin: 
         "configurations and problems restarting this Connect cluster in the future. Change the "
         "'config.storage.topic' property in the Connect worker configurations to use a topic with "
         "'cleanup.policy=compact'."
+    )
+    assert raised.value.hint.endswith(
+        "--alter --entity-type topics --entity-name ensured-c4 --add-config cleanup.policy=compact"
     )
     with pytest.raises(TopicUnfit) as raised:
         ensure_topics(admin, [named(OFFSETS, "o4")])

@@ -83,6 +83,28 @@ def test_health_of_a_herder_that_does_not_answer(
     assert api.request("GET", "/health") == (code, f'{{"status":"{status}","message":"{message}"}}')
 
 
+def test_worker_that_waits_for_an_administrator_answers_with_the_reason() -> None:
+    problems: list[str | None] = ["Topic 'c' has 'cleanup.policy=delete'. Change it: kafka-configs.sh …"]
+    api = Api(Settings(advertised_url="http://worker:8083/", start_problem=lambda: problems[0]))
+    api.herder.publish(live=False, ready=False)
+    assert api.request("GET", "/health") == (
+        503,
+        f'{{"status":"starting","message":"Worker is still starting up. {problems[0]}"}}',
+    )
+    for method, path in [
+        ("GET", "/connectors"),
+        ("GET", "/connectors/c/status"),
+        ("DELETE", "/connectors/c"),
+    ]:
+        answer = api.client.request(method, path)
+        assert (answer.status_code, answer.json()["message"]) == (503, problems[0])
+        assert answer.headers["Retry-After"] == "10"
+    assert api.client.get("/").status_code == 200
+    assert api.herder.asked == []
+    problems[0] = None
+    assert api.client.get("/connectors").status_code == 200
+
+
 def test_health_fails_while_calls_that_do_not_return_hold_a_pool_altogether(api: Api) -> None:
     began_s = datetime(2026, 1, 31, 12, 0, tzinfo=UTC).timestamp()
     calls = [StuckCall(f"numbers-{number}", began_s + number) for number in range(12)]

@@ -1,0 +1,87 @@
+"""A worker whose internal topics cannot be used: it waits for an administrator, and says so once a minute."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
+from kraal.worker import internal_topics as module
+from kraal.worker.internal_topics import InternalTopicsCheck
+
+DELETED = TopicMisconfigured(
+    "Topic 'c' has 'cleanup.policy=delete'.", hint="Or change it: kafka-configs.sh …"
+)
+AWAY = StoreError("no broker answers")
+
+
+class Cluster:
+    """Raises one error after the other, then succeeds."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = [*errors]
+        self.after_each: Callable[[], None] = lambda: None
+        self.ended = threading.Event()
+        self.failures: list[TopicUnfit] = []
+        self.check = InternalTopicsCheck(self.ensure, self.ended, self.failures.append)
+
+    def ensure(self) -> None:
+        self.after_each()
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.0)
+
+
+def test_misconfigured_topic_is_waited_for_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    cluster, problems = Cluster(*[DELETED] * 5), list[str | None]()
+    cluster.after_each = lambda: problems.append(cluster.check.problem)
+    cluster.check.run()
+    cluster.check.wait()
+    sentence = "Topic 'c' has 'cleanup.policy=delete'. Or change it: kafka-configs.sh …"
+    assert problems == [None, *[sentence] * 5]
+    assert cluster.check.problem is None
+    assert cluster.failures == []
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        ("ERROR", f"Waiting for an internal topic to be changed. {sentence}"),
+        ("INFO", "Continuing the start: the internal topics can be used now"),
+    ]
+
+
+def test_repeated_reason_is_logged_each_interval(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOG_INTERVAL_S", 0.0)
+    Cluster(DELETED, DELETED).check.run()
+    assert [each.levelname for each in caplog.records] == ["ERROR", "ERROR"]
+
+
+def test_misconfigured_topic_is_not_read_until_the_process_ends() -> None:
+    cluster = Cluster(DELETED, DELETED)
+    cluster.after_each = lambda: cluster.ended.set() if len(cluster.errors) == 1 else None
+    cluster.check.run()
+    with pytest.raises(StoreError, match="shutting down"):
+        cluster.check.wait()
+
+
+def test_brokers_that_are_away_do_not_keep_readers_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, read = Cluster(AWAY, AWAY), list[None]()
+    cluster.after_each = lambda: None if len(cluster.errors) == 2 else read.append(cluster.check.wait())  # type: ignore[func-returns-value]
+    cluster.check.run()
+    assert len(read) == 2
+    assert cluster.check.problem is None
+    assert [each.message for each in caplog.records] == ["no broker answers; retrying"]
+
+
+def test_settings_that_brokers_refuse_end_the_process() -> None:
+    refused = TopicUnfit("Unable to create topic(s) 'c'")
+    cluster = Cluster(refused)
+    cluster.check.run()
+    assert cluster.failures == [refused]
