@@ -7,8 +7,8 @@
 
 Offsets are stored after the write and before the next batch, so at most the batch in flight is delivered twice. A
 graceful stop or pause first waits until that batch is written and its offsets are stored; then nothing is
-duplicated. The task checks its lease before each store: a worker that was cut off commits nothing after its work
-has moved to another worker.
+duplicated. The task stores with a lease only: a worker that was cut off commits nothing after its work has moved to
+another worker. Without one it waits, because on a loaded machine the broker's answer may only be late.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
+from actors.instances.late_lease import LateLease
 from actors.instances.source_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
 from actors.instances.state_lines import log_change
 from actors.instances.task_metrics import count
@@ -106,6 +107,7 @@ class Task:
         self._version = version
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = self._ending = self._engine_lost = False
+        self._lease = LateLease(spec)
         self._said: InstanceChanged | None = None
         self._patience = Patience(clock, address)
         """Runs out when the offset keeper has not answered: it may have died with the message in its mailbox."""
@@ -143,8 +145,6 @@ class Task:
             case _:
                 assert_never(message)
 
-    # -- target state --------------------------------------------------------------------------------------
-
     def _follow_target(self) -> None:
         if self._ending or self._phase in (_Phase.STOPPING, _Phase.FAILED):
             return
@@ -170,6 +170,8 @@ class Task:
             self._run.hold()
         elif self._phase in (_Phase.RESTING, _Phase.OPENING):
             self._close()
+        elif self._lease.is_awaited:
+            self._cancel()
 
     def _cancel(self) -> None:
         self._ending = True
@@ -178,8 +180,6 @@ class Task:
             return
         self._phase = _Phase.STOPPING
         self._run.cancel()
-
-    # -- the run -------------------------------------------------------------------------------------------
 
     def _begin_run(self) -> None:
         self._number = self._token = next(numbers)
@@ -197,7 +197,7 @@ class Task:
     def _store_again(self) -> None:
         if self._phase is _Phase.LOADING:
             self._load()
-        elif self._phase is _Phase.STORING and self._is_source:
+        elif self._phase is _Phase.STORING and (self._is_source or self._lease.is_awaited):
             self._store()
 
     def _try_again_in(self, delay_s: float) -> None:
@@ -276,9 +276,8 @@ class Task:
     def _store(self) -> None:
         if self._run is None:
             return
-        if not self._spec.lease():
-            log.warning("Skipped the commit of %s because its lease has expired", self._task)
-            self._cancel()
+        if not self._lease.holds():
+            self._cancel() if self._ending else self._try_again_in(LEASE_RETRY_S)
             return
         if not self._is_source:
             self._run.commit(self._batch)

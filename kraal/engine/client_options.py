@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from kraal.config.clients.java import java_options
 from kraal.config.clients.keys import Client
@@ -78,6 +79,11 @@ _MEMBER_DECIDES = frozenset(
 )
 """Consumer settings that users cannot override for a group member."""
 
+_SESSION_MS: Final = 45_000
+_HEARTBEAT_MS: Final = 3_000
+"""Kafka's defaults."""
+_HEARTBEATS: Final = 6
+"""Minimum number of heartbeats in a session."""
 _MEMBER_DEFAULTS: dict[str, str | int | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -186,17 +192,21 @@ def member_config(
 ) -> dict[str, str | int | bool]:
     """Return librdkafka's settings for a sink task's group member. Unknown names are dropped and logged.
 
-    Raises one ConfigInvalid with every error.
+    Without `heartbeat.interval.ms`, a member with a short session sends heartbeats more often than Kafka's default of
+    3 s: at 6 s, the group would remove it for one that comes late. Raises one ConfigInvalid with every error.
     """
     given = layered(worker, connector, "consumer")
     wanted = {key: value for key, value in given.items() if key not in _MEMBER_DECIDES}
     for key in unknown_to_librdkafka(wanted):
         log.warning("%s: Ignoring the consumer setting %s, which the group member does not know", task, key)
+    options = librdkafka_options(wanted, _named(worker, connector, "consumer"))
+    session_ms = int(options.get("session.timeout.ms", _SESSION_MS))
     return {
         "group.id": f"connect-{task.connector}",
         "client.id": f"connector-consumer-{task}",
         **_MEMBER_DEFAULTS,
-        **librdkafka_options(wanted, _named(worker, connector, "consumer")),
+        "heartbeat.interval.ms": min(_HEARTBEAT_MS, session_ms // _HEARTBEATS),
+        **options,
         "topic.metadata.refresh.interval.ms": 5000,  # how soon new topics of a pattern are found
         "bootstrap.servers": bootstrap(worker, connector, "consumer"),
     }

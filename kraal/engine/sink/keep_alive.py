@@ -34,6 +34,9 @@ from kraal.plugins.api import PartitionsLost, RetriableError
 
 log = logging.getLogger(__name__)
 
+LEASE_TIMEOUT_S = 10.0
+"""Maximum time for which a batch waits for the lease."""
+_LEASE_INTERVAL_S = 0.1
 _STOP_S = 5.0
 """Maximum time for a poll to return."""
 _AGAIN = "Its partitions are assigned to other tasks, and the records are delivered again."
@@ -170,9 +173,16 @@ class KeepAlive:
         self._records = records
 
     def check_owned(self) -> None:
-        """Raise PartitionsLost if the batch is lost or the worker's lease has expired, which also loses the batch."""
-        leased = self._leased()
+        """Raise PartitionsLost if the batch is lost, or the worker's lease does not return, which also loses the batch.
+
+        Blocks without a lease: the group's answer may only be late, and stops the task if it has removed the worker.
+        """
+        until_s = time.monotonic() + LEASE_TIMEOUT_S
         with self._changed:
+            while not (leased := self._leased()) and not (self._lost or self._stopped):
+                if time.monotonic() >= until_s:
+                    break
+                self._changed.wait(_LEASE_INTERVAL_S)
             if self._lost or self._stopped or not leased:
                 self._lost = True
                 why = "the task was cancelled" if self._stopped else "its partitions belong to another task"

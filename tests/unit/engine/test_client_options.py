@@ -47,6 +47,23 @@ def test_the_member_gets_librdkafkas_names(caplog: pytest.LogCaptureFixture) -> 
     assert "some.java.thing" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("settings", "heartbeat_ms"),
+    [
+        ({}, 3000),
+        ({"session.timeout.ms": "30000"}, 3000),
+        ({"session.timeout.ms": "6000"}, 1000),
+        ({"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500"}, 1500),
+    ],
+)
+def test_member_with_a_short_session_sends_heartbeats_more_often(
+    settings: dict[str, str], heartbeat_ms: int
+) -> None:
+    connector = {f"consumer.override.{key}": value for key, value in settings.items()}
+    config = client_options.member_config(WORKER, connector, TASK)
+    assert int(config["heartbeat.interval.ms"]) == heartbeat_ms
+
+
 def test_the_administrator_has_its_own_layers() -> None:
     worker = WORKER | {"admin.retry.backoff.ms": "300", "admin.request.timeout.ms": "1"}
     connector = {"admin.override.bootstrap.servers": "b:2", "admin.override.retry.backoff.ms": "400"}

@@ -14,6 +14,7 @@ import pytest
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobResult
+from kraal.engine.sink import keep_alive
 from kraal.engine.sink.broker_queries import MemberFailed
 from kraal.engine.sink.group_member import Release
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
@@ -320,7 +321,13 @@ def test_the_next_batch_is_not_lost(stand: Stand) -> None:
     assert not stand.alive.lost
 
 
-def test_without_the_lease_nothing_is_put_in_place(stand: Stand) -> None:
+def test_output_waits_for_a_lease_that_is_confirmed_late(stand: Stand) -> None:
+    answers = iter([False, False, True])
+    KeepAlive(TASK, stand.timing, stand.poller.after, lambda: next(answers)).check_owned()
+
+
+def test_without_the_lease_nothing_is_put_in_place(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keep_alive, "LEASE_TIMEOUT_S", 0.0)
     stand.launch()
     stand.leased = False
     with pytest.raises(PartitionsLost, match=r"its lease has expired$"):

@@ -1,0 +1,84 @@
+"""Tasks with a written batch whose worker's lease is confirmed late, or never."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from actors import assembly
+from actors.messages.instances import StopInstance
+from actors.task import LEASE_RETRY_S
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.testing._simulation.engine import partition_of
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+T0 = TaskId(NAME, 0)
+SOURCE: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE}
+SINK: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topics": "t"}
+
+
+@dataclass
+class Lease:
+    """The lease of a worker."""
+
+    holds: bool = True
+
+    def __call__(self) -> bool:
+        return self.holds
+
+
+@pytest.fixture
+def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
+    lease = Lease()
+    monkeypatch.setattr(assembly, "always", lease)
+    return lease
+
+
+def written_before(config: dict[str, str | None], lease: Lease) -> EmbeddedWorker:
+    """Return a worker whose task has written a record, and whose lease ended before the commit."""
+    worker = EmbeddedWorker()
+    worker.create(NAME, config)
+    worker.fake.feed(T0, 1)
+    lease.holds = False
+    worker.run()
+    return worker
+
+
+def stored(worker: EmbeddedWorker) -> object:
+    """Return the stored position of the task."""
+    return worker.fake.committed.get(T0) or worker.offsets.load(NAME).get(partition_of(T0))
+
+
+@pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
+def test_commit_waits_for_the_lease_and_nothing_is_repeated(
+    config: dict[str, str | None], lease: Lease, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = written_before(config, lease)
+    worker.advance(10 * LEASE_RETRY_S)
+    assert not stored(worker)
+    assert caplog.text.count("Delaying the commit of numbers-0") == 1
+    lease.holds = True
+    worker.advance(LEASE_RETRY_S)
+    assert stored(worker)
+    worker.fake.feed(T0, 1)
+    worker.run()
+    assert worker.fake.written[T0] == [0, 1]
+    assert worker.fake.opened == [T0], "the same run continues"
+
+
+@pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
+def test_task_that_is_stopped_without_the_lease_commits_nothing(
+    config: dict[str, str | None], lease: Lease
+) -> None:
+    worker = written_before(config, lease)
+    (task,) = (each for each in worker.scheduler.addresses() if each.name == f"task {T0}")
+    task.tell(StopInstance())
+    worker.run()
+    assert T0 not in worker.fake.running
+    assert not stored(worker)
+    lease.holds = True
+    worker.advance(10 * LEASE_RETRY_S)
+    assert worker.fake.written[T0] == [0, 0], "the next life delivers the record again"
