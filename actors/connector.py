@@ -34,6 +34,7 @@ from kraal.config.variables import Resolved
 from kraal.core.errors import PluginFailed, Unavailable
 from kraal.core.ids import ConnectorName, State, TargetState
 from kraal.core.secrets import secrets
+from kraal.core.traces import root_cause
 from kraal.plugins.api import task_class_name
 
 if TYPE_CHECKING:
@@ -251,7 +252,13 @@ class Connector:
             self._clock.after(delay, self._address, Reconfigure(attempt + 1))
             if attempt == 0:  # replies to a pending create request
                 self._worker.tell(
-                    TaskConfigsMade(name=self._name, incarnation=self._incarnation, configs=(), failed=True)
+                    TaskConfigsMade(
+                        name=self._name,
+                        incarnation=self._incarnation,
+                        configs=(),
+                        failed=True,
+                        refusal=root_cause(error.trace),
+                    )
                 )
             return
         if self._waits_for is not None:

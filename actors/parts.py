@@ -81,7 +81,7 @@ class Parts:
     """`metrics.sample.window.ms` and `metrics.num.samples`"""
     meter: Callable[..., TaskMeter] = TaskMeter
     """Makes the meter of each life of a task, with `TaskMeter`'s arguments."""
-    stall_s: float = 300.0
+    stall_s: float = 60.0
     """`task.stall.timeout.ms`; 0 disables stall detection."""
     loggers: Loggers = field(default_factory=Loggers)
     """Outlive the herder: they remember when levels were changed."""

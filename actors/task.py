@@ -346,7 +346,7 @@ class Task:
             self._meter.failed()
             self._report(State.FAILED, f"{type(message.error).__name__}: {message.error}")
         elif self._phase is _Phase.STORING:
-            self._meter.commit_refused()
+            self._meter.commit_refused(str(message.error))
             self._try_again_in(STORE_RETRY_S)
 
     def _report(

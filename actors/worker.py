@@ -117,6 +117,7 @@ class Worker:
                 slot = self._slots.get(message.name)
                 if slot is not None and not message.failed:
                     slot.configs = message
+                self._metrics.made_task_configs(message.name, message.refusal if message.failed else None)
                 self._herder.tell(message)
             case TopicsSeen():
                 self._herder.tell(message)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kraal.core.ids import Config, Instance
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, EngineState, Run, RunEvent, TaskSpec
+    from kraal.metrics.stalls.down_parts import DownPart
     from kraal.metrics.thread_pools import PoolState
 
 
@@ -40,6 +41,10 @@ class ResolvingEngine:
     def pools(self) -> Sequence[PoolState]:
         """Return how many threads are held by stuck calls."""
         return self._engine.pools()
+
+    def down(self) -> Sequence[DownPart]:
+        """Return the parts of the wrapped engine that are down."""
+        return self._engine.down()
 
     def ready_for(self, connectors: Iterable[Config]) -> bool:
         """Start what connectors need, and return whether it is up."""

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def count(meter: TaskMeter, event: RunEvent, *, asking: bool, storing: bool) -> None:
     """Update the meter for an event received while a batch is requested, or while its offsets are stored."""
     match event:
-        case Waiting(retry=True):
+        case Waiting(reason=reason, retry=True):
             if storing:
-                meter.commit_refused()
+                meter.commit_refused(reason)
             else:
                 meter.retried()
         case BatchDone():

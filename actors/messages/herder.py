@@ -310,6 +310,8 @@ class TaskConfigsMade(Tell):
     """Values behind variables changed: restart the tasks even if their configs are the same."""
     failed: bool = False
     """The connector failed to make configs; its earlier ones apply, and it retries. `configs` is empty."""
+    refusal: str = ""
+    """Why it failed to make them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

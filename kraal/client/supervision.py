@@ -58,7 +58,9 @@ def _head(words: str | None, policy: Mapping[str, Any]) -> str:
 def _row(part: Mapping[str, Any]) -> tuple[str, ...]:
     note = str(part.get("why") or "")
     if part.get("stalled"):
-        note = f"stalled: no progress for {_seconds(part.get('step_ms'))}"
+        step_ms, cause = part.get("step_ms"), part.get("stall_cause")
+        since = "" if step_ms is None else f" for {_seconds(step_ms)}"
+        note = f"stalled: {printable(str(cause))}" if cause else f"stalled: no progress{since}"
     return (
         str(part.get("id")),
         str(part.get("worker_id")),

@@ -54,6 +54,11 @@ def stalled(found: Found) -> Iterator[Finding]:
         if found:
             yield Finding("connectors.stalled", Level.SKIPPED, "Java workers do not tell of stalled tasks")
         return
+    causes = {name: (each.get("progress") or {}).get("stall_cause") for name, each in found.items()}
+    for name, cause in causes.items():
+        if cause:
+            what = f"The connector {name} makes no progress: {cause}"
+            yield Finding("connectors.stalled", Level.WARNING, what, "Look at the cause and at its log.")
     late = [
         (name, task)
         for name, each in found.items()
@@ -63,7 +68,10 @@ def stalled(found: Found) -> Iterator[Finding]:
     for name, task in late:
         ms = task.get("step_ms")
         since = f" for {ms / 1000:,.0f} s" if isinstance(ms, int | float) else ""
-        what = f"Task {task.get('id')} of {name} on {task.get('worker_id')} has made no progress{since}"
+        cause = f": {task['stall_cause']}" if task.get("stall_cause") else ""
+        what = (
+            f"Task {task.get('id')} of {name} on {task.get('worker_id')} has made no progress{since}{cause}"
+        )
         fix = "Look at the system that it reads or writes; a restart of the task helps if a call hangs."
         yield Finding("connectors.stalled", Level.WARNING, what, fix)
     silent = sorted(
@@ -72,7 +80,7 @@ def stalled(found: Found) -> Iterator[Finding]:
     if silent:
         what = f"Of the tasks on {', '.join(silent)} it is not known whether they are stalled"
         yield Finding("connectors.stalled", Level.SKIPPED, what)
-    elif not late:
+    elif not late and not any(causes.values()):
         yield ok("connectors.stalled", "No task is stalled")
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kraal.core.ids import Config, Instance, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.task import NO_PHASE, Phase
 from kraal.metrics.thread_pools import PoolState
 
@@ -36,8 +37,11 @@ if TYPE_CHECKING:
 class Working(Protocol):
     """Records how long a run has been at one step: a poll, a batch, a commit. Any thread, returns at once."""
 
-    def __call__(self, *, busy: bool) -> None:
-        """Record that a step starts or is retried (`busy`), or that it has ended."""
+    def __call__(self, *, busy: bool, step: str = "", failure: str = "") -> None:
+        """Record that a step starts or is retried (`busy`), or that it has ended.
+
+        `step`: `poll`, `batch` or `commit`; empty: as before. `failure`: why the latest attempt failed.
+        """
 
 
 class Transactions(Protocol):
@@ -90,8 +94,8 @@ class RemoteChain(Protocol):
         """Return the same for a sink's batches, in place of a `SinkPass`."""
 
 
-def _nobody_asks(*, busy: bool) -> None:
-    del busy
+def _nobody_asks(*, busy: bool, step: str = "", failure: str = "") -> None:
+    del busy, step, failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +274,9 @@ class Engine(Protocol):
 
     def pools(self) -> Sequence[PoolState]:
         """Return the stuck calls of each thread pool. Any thread; returns at once."""
+
+    def down(self) -> Sequence[DownPart]:
+        """Return the parts that tasks need and that are down, such as Spark. Any thread; returns at once."""
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
         """Call `changed` with every later state, from any thread."""

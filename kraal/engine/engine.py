@@ -34,6 +34,7 @@ from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import NOBODY, Owner, Pool
 from kraal.engine.timer import TimerThread
 from kraal.engine.waiters import Waiters
+from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState
 from kraal.plugins.api import SourceTask
 
@@ -131,6 +132,10 @@ class SparkEngine:
     def pools(self) -> Sequence[PoolState]:
         """Return the stuck calls of each thread pool. Any thread; does not block."""
         return [*(pool.state() for pool in self._pools()), self.poller.state()]
+
+    def down(self) -> Sequence[DownPart]:
+        """Return Spark or the lane for small batches if it is down. Any thread; does not block."""
+        return [part for part in (self._session.down(), self.lanes.down()) if part is not None]
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
         """Call `changed` with every later state, on the session's thread."""

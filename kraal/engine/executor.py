@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Protocol
+from typing import Final, Protocol
 
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Committed, Failed, Stopped
@@ -21,7 +21,13 @@ from kraal.engine.session.session import SparkAway
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.api import RetriableError
 
-JobResult = BatchDone | Committed | None | BaseException
+
+class StillWriting:
+    """The result of a check of continuous writing: records are on their way, and none was acknowledged since."""
+
+
+STILL_WRITING: Final = StillWriting()
+JobResult = BatchDone | Committed | StillWriting | None | BaseException
 """The result of a launched job; None: there was no batch after all, ask again."""
 
 GRACE_S = 5.0

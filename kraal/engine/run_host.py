@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kraal.core.ids import TaskId
 from kraal.engine.api import RunEvent, Waiting
-from kraal.engine.executor import Executor, JobLauncher
+from kraal.engine.executor import Executor, JobLauncher, JobResult, StillWriting
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
 from kraal.engine.waiters import Waiters
 
 if TYPE_CHECKING:
-    from kraal.engine.api import Run
+    from kraal.engine.api import Run, Working
 
 
 TOGETHER_S: Final = 1.0
@@ -121,6 +121,38 @@ class PollTimer:
         """Do not call `poll` until it is set again."""
         self._number += 1
         self._interval_s = 0.0
+
+
+class Steps:
+    """Reports the steps of a run. Continuous writing without progress is one step, however often it is checked."""
+
+    def __init__(self, working: Working) -> None:
+        self._working = working
+        self._continues = False
+        """Whether the latest job was such a check."""
+
+    def begin(self, step: str) -> None:
+        """Record that a poll, a batch or a commit starts, or is repeated."""
+        self._working(busy=True, step="" if self._continues and step == "poll" else step)
+
+    def fail(self, error: BaseException) -> None:
+        """Record why the step is repeated."""
+        self._working(busy=True, failure=str(error))
+
+    def end_poll(self) -> None:
+        """Record that a poll has found nothing."""
+        if not self._continues:
+            self._working(busy=False)
+
+    def end_job(self, result: JobResult) -> None:
+        """Record the end of a job."""
+        self._continues = isinstance(result, StillWriting)
+        self.end_poll()
+
+    def end(self) -> None:
+        """Record that the run is at no step."""
+        self._continues = False
+        self._working(busy=False)
 
 
 class WaitingReports:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from kraal.core.logging import SubjectLock
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import (
+    BatchDone,
     Committed,
     Failed,
     Held,
@@ -33,11 +34,12 @@ from kraal.engine.executor import (
     NoExecutor,
     PendingRequests,
     Phase,
+    StillWriting,
     commit_job,
     failed,
 )
 from kraal.engine.lease_watch import LeaseWatch
-from kraal.engine.run_host import Host, PollTimer, WaitingReports
+from kraal.engine.run_host import Host, PollTimer, Steps, WaitingReports
 from kraal.engine.thread_pool import Owner
 from kraal.plugins.api import RetriableError
 
@@ -60,8 +62,7 @@ class TaskRun:
         self, host: Host, owner: Owner, spec: TaskSpec, make_executor: MakeExecutor, report: Report
     ) -> None:
         """Create a run; `owner` owns all calls that the run and its executor make."""
-        self.spec = spec
-        self._host, self._owner = host, owner
+        self.spec, self._host, self._owner = spec, host, owner
         self._pool = host.pool.of(owner)
         self._executor: Executor = NoExecutor()
         self._make_executor, self._report_to = make_executor, report
@@ -70,7 +71,7 @@ class TaskRun:
         self._batch, self._failures, self._opened, self._timed = 0, 0, False, False
         self._version: str | None = None
         self._timer = PollTimer(host, owner, self._poll)
-        self._waiting = WaitingReports(report)
+        self._steps, self._waiting = Steps(spec.working), WaitingReports(report)
         self._watch = LeaseWatch(spec.task, spec.lease, host.poller.after)
 
     def start(self) -> None:
@@ -169,7 +170,7 @@ class TaskRun:
         if self._phase is not Phase.OVER:
             self._phase = Phase.OVER
             self._host.over(self.spec.task, self)
-            self.spec.working(busy=False)
+            self._steps.end()
             self._report_to(self._requests.end or Stopped(clean=True))
 
     def _force(self) -> None:
@@ -223,7 +224,7 @@ class TaskRun:
         if requests.hold and requests.commit is None and not rests:
             requests.hold = False
             self._waiting.end_wait()
-            self.spec.working(busy=False)
+            self._steps.end()
             self._report_to(Held())
         if self._phase is not Phase.IDLE:
             return
@@ -248,7 +249,7 @@ class TaskRun:
                 self._timer.set(_LEASE_S)
                 return False
             self._phase = Phase.POLLING
-            self.spec.working(busy=True)
+            self._steps.begin("poll")
         try:
             if wait:
                 executor.wait()
@@ -269,7 +270,7 @@ class TaskRun:
                 return False
             dropped = requests.end is not None or (requests.stop and not rests)  # the next run reads it again
             if launch is None or dropped:
-                self.spec.working(busy=False)
+                self._steps.end_poll()
                 self._phase = Phase.IDLE
                 again = requests.only_asked and self._timer.stays(executor)
                 if not again:
@@ -278,6 +279,7 @@ class TaskRun:
             requests.asked = False
             self._timer.cancel()
             self._phase = Phase.WORKING
+            self._steps.begin("batch")
         self._launch(launch)
         return False
 
@@ -296,14 +298,14 @@ class TaskRun:
                 return
             self._failures = 0
             self._waiting.end_wait()
-            self.spec.working(busy=False)
-            if outcome is None:
+            self._steps.end_job(outcome)
+            if outcome is None or isinstance(outcome, StillWriting):
                 self._requests.asked = not self._requests.hold
             elif isinstance(outcome, Committed):
                 self._requests.commit = None
             else:
                 self._batch += 1
-            if outcome is not None and self._requests.end is None:
+            if isinstance(outcome, BatchDone | Committed) and self._requests.end is None:
                 self._report_to(outcome)
             self._back(Phase.IDLE)
 
@@ -315,6 +317,7 @@ class TaskRun:
             log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
             if self._was_left():
                 return
+            self._steps.fail(error)
             self._report_waiting(f"{doing} is tried again: {error}", retry=True)
             if launch is None:
                 self._phase = Phase.IDLE
@@ -338,7 +341,7 @@ class TaskRun:
         """Commit as an ordinary job. Holds the lock."""
         self._timer.cancel()
         self._phase = Phase.WORKING
-        self.spec.working(busy=True)
+        self._steps.begin("commit")
         self._launch(commit_job(self._executor, offsets, self._leased, self._pool.submit))
 
     def _leased(self) -> bool:

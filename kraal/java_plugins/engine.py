@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kraal.java_plugins.chains.run import ChainedRun
     from kraal.java_plugins.host import PluginHost
     from kraal.java_plugins.hosts import PluginHosts
+    from kraal.metrics.stalls.down_parts import DownPart
     from kraal.metrics.thread_pools import PoolState
     from kraal.plugins.registry import Registry
 
@@ -51,6 +52,10 @@ class JavaPluginEngine:
     def pools(self) -> Sequence[PoolState]:
         """Return the stuck calls of the other engine's threads."""
         return self._inner.pools()
+
+    def down(self) -> Sequence[DownPart]:
+        """Return the parts of the other engine and the plugins' JVMs that are down."""
+        return [*self._inner.down(), *self._hosts.down()]
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
         """Call `changed` with every later state of the other engine."""

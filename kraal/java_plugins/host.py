@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kraal.java_plugins.discovery import Discovery
 from kraal.java_plugins.jvm import Jvm, PluginsAway
+from kraal.metrics.stalls.down_parts import DownPart
 
 if TYPE_CHECKING:
     from kraal.java_plugins.catalog import JavaPlugin
@@ -99,6 +100,8 @@ class PluginHost:
         self._jvm: Jvm | None = None
         self._starting: Jvm | None = None
         self._why = f"{self._jvm_name} is starting"
+        self._down_s: float | None = None
+        """Since when the process has not been up, in monotonic seconds; None: it is up, or not wanted yet."""
         self.starts = 0
         """How often the process was started."""
         self._described: str | None = None
@@ -116,6 +119,7 @@ class PluginHost:
 
     def start(self) -> None:
         """Start the host's threads; returns at once."""
+        self._down_s = time.monotonic()
         self._thread.start()
         threading.Thread(target=self._watch, name="kraal-java-watch", daemon=True).start()
 
@@ -197,6 +201,12 @@ class PluginHost:
         """Why the process is not up; None if it is."""
         return None if self._jvm is not None else self._why
 
+    def down(self) -> DownPart | None:
+        """Return why and since when the process is not up; None if it is."""
+        since_s, why = self._down_s, self._why
+        name = f"plugins-jvm:{self.connector}" if self.connector else "plugins-jvm"
+        return None if since_s is None else DownPart(name, since_s, why)
+
     def wait_until_up(self, timeout_s: float) -> bool:
         """Wait until the process is up; return whether it is."""
         return self._is_up.wait(timeout_s)
@@ -270,7 +280,7 @@ class PluginHost:
             return False
         log.info("%s are ready", self._plugins)
         with self._lock:
-            self._jvm = jvm
+            self._jvm, self._down_s = jvm, None
             self._is_up.set()
         _logged(self._set_levels)
         for listener in self._all():
@@ -318,6 +328,7 @@ class PluginHost:
             was_up, self._jvm, self._starting = self._jvm is not None, None, None
             self._is_up.clear()
         if was_up and not self._closing.is_set():
+            self._down_s = time.monotonic()
             self._why = f"{self._jvm_name} ended ({jvm.end}), and starts again"
             for listener in self._all():
                 _logged(partial(listener.down, self._why))

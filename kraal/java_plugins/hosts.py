@@ -7,7 +7,7 @@ when none of them is left.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ from kraal.config.connector.java_plugins import PluginsJvm, jvm_of
 
 if TYPE_CHECKING:
     from kraal.java_plugins.host import PluginHost
+    from kraal.metrics.stalls.down_parts import DownPart
 
 _CLOSE_S: Final = 10.0
 """How long the worker's end waits for the end of all processes."""
@@ -103,6 +104,10 @@ class PluginHosts:
         """Return all hosts, by their connectors; that of the shared process has an empty name."""
         with self._lock:
             return {"": self.shared, **{name: own.host for name, own in self._own.items()}}
+
+    def down(self) -> Sequence[DownPart]:
+        """Return the processes that are not up."""
+        return [part for host in self.all().values() if (part := host.down()) is not None]
 
     def set_log_level(self, namespace: str, level: str) -> None:
         """Set the level of Java's loggers below a namespace in all processes, also in later ones."""

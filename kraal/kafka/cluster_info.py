@@ -1,4 +1,4 @@
-"""Queries the Kafka cluster's id."""
+"""Queries the Kafka cluster's id, and the names of its topics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kraal.core.errors import StoreError
+
+
+def topic_names(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> frozenset[str]:
+    """Return the names of the topics that the worker may see; blocks at most `timeout_s`. Raises KafkaException."""
+    settings: dict[str, Any] = {**client, "bootstrap.servers": bootstrap_servers, "log_level": "0"}
+    return frozenset(AdminClient(settings).list_topics(timeout=timeout_s).topics)
 
 
 def cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> str:

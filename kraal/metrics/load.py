@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.text import Family, labels
 from kraal.metrics.thread_pools import PoolState
 
@@ -37,6 +38,7 @@ class LoadNumbers:
     body_bytes: int
     open_streams: int = 0
     pools: Sequence[PoolState] = ()
+    down: Sequence[DownPart] = ()
 
 
 def load_families(numbers: LoadNumbers) -> Iterator[Family]:
@@ -79,6 +81,12 @@ def load_families(numbers: LoadNumbers) -> Iterator[Family]:
         "gauge",
         "Threads of a pool that are held by calls that do not return.",
         [(labels(("pool", pool.name)), len(pool.stuck)) for pool in numbers.pools],
+    )
+    yield Family(
+        "kraal_part_down",
+        "gauge",
+        "1 for a part of the worker that tasks need and that is down: spark, lane, plugins-jvm.",
+        [(labels(("part", part.name)), 1) for part in numbers.down],
     )
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kraal.cluster.views.rest import task_state
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId, WorkerId
+from kraal.core.secrets import secrets
 from kraal.metrics.series import RECENT, Values, summed
-from kraal.metrics.stall_detection import progress_of
+from kraal.metrics.stall_detection import connector_stalls, progress_of, task_trace
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
@@ -34,18 +35,22 @@ class ConnectorProgress:
     """The tasks that run here or have failed here, by number."""
     recent: Values = NO_RATES
     """Records per second of all tasks that ran here, one for each of the latest samples."""
+    stall_cause: str | None = None
+    """Why the connector's instance is stalled; None if it is not, or not here."""
 
 
 def merged(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dict[str, Any]:
     """Return the JSON of a connector's progress on several workers; of equal tasks the first counts. Pure."""
     tasks: dict[int, Mapping[str, Any]] = {}
-    recent = NO_RATES
+    recent, cause = NO_RATES, None
     for part in parts:
+        cause = cause or part.stall_cause
         for task in part.tasks:
             tasks.setdefault(task["id"], task)
         recent = part.recent if recent is NO_RATES else summed(recent, part.recent)
     return {
         "tasks": [tasks[number] for number in sorted(tasks)],
+        "stall_cause": cause,
         "recent_records_per_second": recent,
         "silent": [*silent],
     }
@@ -87,13 +92,21 @@ class ProgressReports:
         tasks: dict[ConnectorName, list[TaskId]] = {name: [] for name in recent}
         for task in sorted(current.tasks):
             tasks.setdefault(task.connector, []).append(task)
-        for name in tasks if only is None else tasks.keys() & {only}:
+        stalls = {
+            name: stall.cause
+            for name, stall in connector_stalls(snapshot, current, now_s, self.metrics.stall_s, only)
+            if stall is not None
+        }
+        names = [*tasks, *(stalls.keys() - tasks.keys())]
+        for name in names if only is None else {only}.intersection(names):
             told: list[dict[str, Json]] = []
-            for task in tasks[name]:
+            for task in tasks.get(name, ()):
                 measured = _java(java[task]) if task in java else _python(current.tasks[task], now_s)
                 state = _state(self.metrics, snapshot, current, task, now_s)
                 told.append({"id": task.task, "worker_id": snapshot.worker_id, **measured, **state})
-            yield name, ConnectorProgress(told, recent.get(name, NO_RATES))
+            cause = stalls.get(name)
+            cause = None if cause is None else secrets.scrub(cause)
+            yield name, ConnectorProgress(told, recent.get(name, NO_RATES), cause)
 
 
 def _python(numbers: TaskNumbers, now_s: float) -> dict[str, Json]:
@@ -143,10 +156,12 @@ def _state(
     metrics: MetricsRegistry, snapshot: Snapshot, current: CurrentMetrics, task: TaskId, now_s: float
 ) -> dict[str, Json]:
     state = task_state(snapshot, task)
-    found = progress_of(current, task, state, now_s, metrics.stall_s)
+    backlog = current.backlogs.get(task) if state is State.RUNNING else None
+    found = progress_of(current, task, state, now_s, metrics.stall_s, task_trace(snapshot, task))
     return {
-        "backlog_records": current.backlogs.get(task) if state is State.RUNNING else None,
+        "backlog_records": None if backlog is None else backlog.records,
         "stalled": found.stalled,
+        "stall_cause": found.cause,
         "step_ms": _ms(found.step_s),
         "last_batch_age_ms": _ms(found.batch_age_s),
     }

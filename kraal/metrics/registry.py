@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kraal.core.ids import Instance, State, TaskId
+from kraal.core.ids import ConnectorName, Instance, State, TaskId
 from kraal.metrics.group import GroupNumbers, no_rebalance
+from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog
 from kraal.metrics.task import TaskNumbers, Time
 from kraal.metrics.windows import Sampled, Windows
 
@@ -34,22 +35,19 @@ class Startups:
         )
 
 
-class Work:
-    """The start time of the current step of one run of a task. Called by one thread of the engine at a time."""
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The present life of an instance. Times are monotonic seconds."""
 
-    __slots__ = ("_time", "since_s")
-
-    def __init__(self, time: Time) -> None:
-        self._time = time
-        self.since_s: float | None = None
-        """The start of the step, in monotonic seconds; None if the task is idle."""
-
-    def __call__(self, *, busy: bool) -> None:
-        """Record the start or retry of a step, or its end. See `TaskSpec.working`."""
-        if not busy:
-            self.since_s = None
-        elif self.since_s is None:
-            self.since_s = self._time.now()
+    started_s: float
+    state: State | None = None
+    """The latest state that it reported; None: none yet."""
+    state_s: float | None = None
+    """When it reported that state."""
+    refusal: str = ""
+    """Why a connector made no task configs in the latest attempt; empty if it made some."""
+    refused_s: float | None = None
+    """Since when a connector has made none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +58,16 @@ class CurrentMetrics:
     """The instances that run in this process, or failed and were not removed, with their plugins' versions."""
     tasks: Mapping[TaskId, TaskNumbers]
     partitions: Mapping[TaskId, int]
-    backlogs: Mapping[TaskId, int]
-    """Records (offsets) between a sink task's position and the end of its partitions, where known."""
-    working: Mapping[TaskId, float]
-    """The start of each task's current step in the engine; monotonic seconds."""
+    backlogs: Mapping[TaskId, Backlog]
+    """The backlogs of sink tasks, where known."""
+    steps: Mapping[TaskId, Step]
+    """Each task's current step in the engine."""
+    lives: Mapping[Instance, Life]
+    """Those of the living instances."""
+    no_partitions_s: Mapping[TaskId, float]
+    """Since when each task has had no partition, in monotonic seconds, if its engine has reported so."""
+    unassigned: Mapping[TaskId, str]
+    """Why sink tasks without partitions have none, where there is a reason."""
     connector_startups: Startups
     task_startups: Startups
     group: GroupNumbers | None
@@ -73,21 +77,23 @@ class CurrentMetrics:
 class MetricsRegistry:
     """The latest published metrics. `current` may be called by any thread."""
 
-    def __init__(self, time: Time, windows: Windows, *, in_group: bool, stall_s: float = 300.0) -> None:
-        """Create an empty registry. `stall_s`: duration of a step after which a task counts as stalled; 0: never."""
+    def __init__(self, time: Time, windows: Windows, *, in_group: bool, stall_s: float = 60.0) -> None:
+        """Create an empty registry. `stall_s`: time without progress after which a task is stalled; 0: never."""
         self.stall_s = stall_s
         self.time = time
         self.windows = windows
         self.group = no_rebalance(windows) if in_group else None
         """Written by membership."""
         self._living: dict[Instance, str | None] = {}
-        self._states: dict[Instance, State] = {}
-        """The latest state of each running instance; all that are RUNNING are also in `_up`."""
+        self._lives: dict[Instance, Life] = {}
+        """Those of the living instances; all that are RUNNING are also in `_up`."""
         self._up: set[Instance] = set()
         """The instances that started successfully."""
         self._tasks: dict[TaskId, TaskNumbers] = {}
         self._partitions: dict[TaskId, int] = {}
-        self._backlogs: dict[TaskId, int] = {}
+        self._no_partitions_s: dict[TaskId, float] = {}
+        self._backlogs: dict[TaskId, Backlog] = {}
+        self._unassigned: Mapping[TaskId, str] = {}
         self._work: dict[TaskId, Work] = {}
         self._connector_startups = Startups(Sampled(windows))
         self._task_startups = Startups(Sampled(windows))
@@ -99,9 +105,10 @@ class MetricsRegistry:
             tasks=self._tasks.copy(),
             partitions=self._partitions.copy(),
             backlogs=self._backlogs.copy(),
-            working={
-                t: since for t, work in self._work.copy().items() if (since := work.since_s) is not None
-            },
+            steps={t: step for t, work in self._work.copy().items() if (step := work.step) is not None},
+            lives=self._lives.copy(),
+            no_partitions_s=self._no_partitions_s.copy(),
+            unassigned=self._unassigned,
             connector_startups=self._connector_startups,
             task_startups=self._task_startups,
             group=self.group,
@@ -116,17 +123,27 @@ class MetricsRegistry:
     def has_partitions(self, task: TaskId, count: int) -> None:
         """Publish the number of a sink task's partitions. Called by one thread of the engine at a time."""
         self._partitions[task] = count
-        if not count:
+        if count:
+            self._no_partitions_s.pop(task, None)
+        else:
             self._backlogs.pop(task, None)
+            self._no_partitions_s.setdefault(task, self.time.now())
 
     def has_backlog(self, task: TaskId, records: int) -> None:
         """Publish how many records a sink task is behind. Called by one thread of the engine at a time."""
-        self._backlogs[task] = records
+        numbers = self._tasks.get(task)
+        read_total = 0 if numbers is None else numbers.read_total
+        before = self._backlogs.get(task)
+        self._backlogs[task] = next_backlog(before, records, read_total, self.time.now())
 
     def follow(self, task: TaskId) -> Work:
         """Track a new run of a task; reports of earlier runs are ignored. Called by the task's actor."""
         work = self._work[task] = Work(self.time)
         return work
+
+    def set_unassigned(self, reasons: Mapping[TaskId, str]) -> None:
+        """Publish why sink tasks without partitions have none. Called by the thread that watches for stalls."""
+        self._unassigned = reasons
 
     # -- the worker's actor --------------------------------------------------------------------------------
 
@@ -134,19 +151,32 @@ class MetricsRegistry:
         """Record the start of an instance."""
         self._forget(instance)
         self._living[instance] = None
+        self._lives[instance] = Life(self.time.now())
+
+    def made_task_configs(self, name: ConnectorName, refusal: str | None) -> None:
+        """Record that a connector made task configs, or why it made none."""
+        life = self._lives.get(name)
+        if life is None:
+            return
+        if refusal is None:
+            self._lives[name] = replace(life, refusal="", refused_s=None)
+        else:
+            since_s = self.time.now() if life.refused_s is None else life.refused_s
+            self._lives[name] = replace(life, refusal=refusal, refused_s=since_s)
 
     def changed(self, instance: Instance, state: State, version: str | None) -> None:
         """Record the state of a running instance; an unchanged state has no effect."""
-        if self._states.get(instance) is state:
+        now_s = self.time.now()
+        life = self._lives.get(instance, Life(now_s))
+        if life.state is state:
             return
-        self._states[instance] = state
+        self._lives[instance] = replace(life, state=state, state_s=now_s)
         self._living[instance] = version or self._living.get(instance)
         if instance in self._up or state not in (State.RUNNING, State.FAILED):
             return
         well = state is State.RUNNING
         if well:
             self._up.add(instance)
-        now_s = self.time.now()
         if isinstance(instance, TaskId):
             self._task_startups = self._task_startups.ended(now_s, well=well)
         else:
@@ -158,10 +188,11 @@ class MetricsRegistry:
 
     def _forget(self, instance: Instance) -> None:
         self._living.pop(instance, None)
-        self._states.pop(instance, None)
+        self._lives.pop(instance, None)
         self._up.discard(instance)
         if isinstance(instance, TaskId):
             self._tasks.pop(instance, None)
             self._partitions.pop(instance, None)
+            self._no_partitions_s.pop(instance, None)
             self._backlogs.pop(instance, None)
             self._work.pop(instance, None)

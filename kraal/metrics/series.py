@@ -183,11 +183,10 @@ class Series:
                 if ring is not None:
                     runs = numbers.states.state is State.RUNNING
                     backlog = current.backlogs.get(task) if runs else None
-                    stalled = (
-                        runs
-                        and progress_of(current, task, State.RUNNING, now_s, self._metrics.stall_s).stalled
-                    )
-                    ring.take(number, numbers, backlog, elapsed_s, stalled=stalled)
+                    state = numbers.states.state or State.UNASSIGNED
+                    stalled = progress_of(current, task, state, now_s, self._metrics.stall_s).stalled
+                    records = None if backlog is None else backlog.records
+                    ring.take(number, numbers, records, elapsed_s, stalled=stalled)
             changed = self._changed() if self._listeners else frozenset()
         for listener in self._listeners if changed else ():
             listener(changed)

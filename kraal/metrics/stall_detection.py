@@ -1,25 +1,28 @@
-"""Status information in addition to Connect's states: automatic restarts, and tasks without progress. Pure.
+"""Status information in addition to Connect's states: automatic restarts, and instances without progress. Pure.
 
 Only the worker that runs an instance knows both: they are not in the topics that workers share because Java workers
-read these too. A task is *stalled* if it runs and has been at one step for longer than `task.stall.timeout.ms`: a
-source's poll, a batch, which a sink starts when it has records, or a commit. An idle task is never stalled.
+read these too. `kraal.metrics.stalls.causes` decides what is stalled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kraal.cluster.decisions.auto_restart import Watched, applies, recent, why_given_up
-from kraal.cluster.views.rest import task_state
+from kraal.cluster.views.rest import shown_state, task_state
 from kraal.config.connector.auto_restart import AutoRestart, policy_of
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
+from kraal.core.secrets import secrets
+from kraal.metrics.stalls.causes import ConnectorFacts, Stall, TaskFacts, connector_stall, task_stall
+from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState, why_unhealthy
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
-    from kraal.metrics.registry import CurrentMetrics, MetricsRegistry
+    from kraal.metrics.registry import CurrentMetrics, Life, MetricsRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,25 +35,94 @@ class Progress:
     """Time since the latest batch was written."""
     way: str | None = None
     """How the latest batch was carried out, and why."""
-    stalled: bool = False
+    stall: Stall | None = None
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the task is stalled."""
+        return self.stall is not None
+
+    @property
+    def cause(self) -> str | None:
+        """The cause of the stall, without secrets."""
+        return None if self.stall is None else secrets.scrub(self.stall.cause)
 
 
 def progress_of(
-    current: CurrentMetrics, task: TaskId, state: State, now_s: float, stall_s: float
+    current: CurrentMetrics,
+    task: TaskId,
+    state: State,
+    now_s: float,
+    stall_s: float,
+    trace: str | None = None,
 ) -> Progress:
-    """Return the progress of a task of this worker; `state` is that of the REST API."""
-    numbers = current.tasks.get(task)
-    begins = (current.working.get(task), None if numbers is None else numbers.committing_s)
+    """Return the progress of a task of this worker; `state` and `trace` are those of the REST API."""
+    numbers, step = current.tasks.get(task), current.steps.get(task)
+    begins = (None if step is None else step.since_s, None if numbers is None else numbers.committing_s)
     since_s = min((each for each in begins if each is not None), default=None)
-    step_s = None if since_s is None else max(now_s - since_s, 0.0)
     batch_s = None if numbers is None else numbers.batch_s
-    late = step_s is not None and 0 < stall_s < step_s
     return Progress(
-        step_s=step_s,
+        step_s=None if since_s is None else max(now_s - since_s, 0.0),
         batch_age_s=None if batch_s is None else max(now_s - batch_s, 0.0),
         way=None if numbers is None else numbers.way or None,
-        stalled=late and state is State.RUNNING,
+        stall=task_stall(_task_facts(current, task, state, trace), now_s, stall_s),
     )
+
+
+def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str | None) -> TaskFacts:
+    life, numbers = current.lives.get(task), current.tasks.get(task)
+    is_sink = numbers is not None and not numbers.is_source
+    return TaskFacts(
+        state=state,
+        trace=trace,
+        started_s=None if life is None else life.started_s,
+        reported=None if life is None else life.state,
+        reported_s=None if life is None else life.state_s,
+        step=current.steps.get(task),
+        committing_s=None if numbers is None else numbers.committing_s,
+        commit_failure="" if numbers is None else numbers.commit_failure,
+        read_total=0 if numbers is None else numbers.read_total,
+        backlog=current.backlogs.get(task),
+        partitions=current.partitions.get(task, 0),
+        unassigned=current.unassigned.get(task, ""),
+        unassigned_s=_without_partitions_s(current, task, life) if is_sink else None,
+    )
+
+
+def _without_partitions_s(current: CurrentMetrics, task: TaskId, life: Life | None) -> float | None:
+    """Return since when a running sink task has had no partition; None if it has some."""
+    if life is None or life.state_s is None or current.partitions.get(task):
+        return None
+    return max(life.state_s, current.no_partitions_s.get(task, life.state_s))
+
+
+def _connector_facts(snapshot: Snapshot, current: CurrentMetrics, name: ConnectorName) -> ConnectorFacts:
+    life, entry = current.lives.get(name), snapshot.config.connectors.get(name)
+    statuses = snapshot.status.statuses.get(name)
+    status = None if statuses is None else statuses.connector
+    return ConnectorFacts(
+        state=shown_state(snapshot, name, State.UNASSIGNED if status is None else status.state),
+        trace=None if status is None else status.trace,
+        started_s=None if life is None else life.started_s,
+        reported=None if life is None else life.state,
+        reported_s=None if life is None else life.state_s,
+        has_configs=entry is None or (bool(entry.tasks or entry.tasks_version) and not entry.inconsistent),
+        refusal="" if life is None else life.refusal,
+        refused_s=None if life is None else life.refused_s,
+    )
+
+
+def connector_stalls(
+    snapshot: Snapshot,
+    current: CurrentMetrics,
+    now_s: float,
+    stall_s: float,
+    only: ConnectorName | None = None,
+) -> Iterator[tuple[ConnectorName, Stall | None]]:
+    """Yield the stall of each connector instance of this worker, or of `only` one, sorted; None: it has none."""
+    living = current.living if only is None else {only}.intersection(current.living)
+    for name in sorted(each for each in living if not isinstance(each, TaskId)):
+        yield name, connector_stall(_connector_facts(snapshot, current, name), now_s, stall_s)
 
 
 def progress(
@@ -59,7 +131,15 @@ def progress(
     """Yield the progress of each task of this worker, sorted by name and number."""
     tasks = [each for each in current.living if isinstance(each, TaskId)]
     for task in sorted(tasks):
-        yield task, progress_of(current, task, task_state(snapshot, task), now_s, stall_s)
+        state, trace = task_state(snapshot, task), task_trace(snapshot, task)
+        yield task, progress_of(current, task, state, now_s, stall_s, trace)
+
+
+def task_trace(snapshot: Snapshot, task: TaskId) -> str | None:
+    """Return the trace in a task's status."""
+    statuses = snapshot.status.statuses.get(task.connector)
+    status = None if statuses is None else statuses.tasks.get(task.task)
+    return None if status is None else status.trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +151,8 @@ class StallDetection:
     """The worker's policy."""
     pools: Callable[[], Sequence[PoolState]] = tuple
     """Returns the states of thread pools, including threads held by stuck calls."""
+    down_parts: Callable[[], Sequence[DownPart]] = tuple
+    """Returns the parts that are down, however short."""
 
     def why_unhealthy(self) -> str | None:
         """Return why `GET /health` fails although the herder responds; None if it does not fail."""
@@ -88,20 +170,21 @@ class StallDetection:
         found: dict[str, Json] = {"policy": _policy(policy)}
         here: dict[str, Json] = {"worker_id": snapshot.worker_id}
         if name in current.living:
-            found["connector"] = here | _restarts(policy, name, snapshot.watched.get(name), now_s)
+            [(_, stall)] = connector_stalls(snapshot, current, now_s, self.metrics.stall_s, name)
+            restarts = _restarts(policy, name, snapshot.watched.get(name), now_s)
+            found["connector"] = here | restarts | _stall(stall)
         tasks: list[Json] = []
         for task in sorted(
             each for each in current.living if isinstance(each, TaskId) and each.connector == name
         ):
-            state_of_task = progress_of(
-                current, task, task_state(snapshot, task), now_s, self.metrics.stall_s
-            )
+            state, trace = task_state(snapshot, task), task_trace(snapshot, task)
+            state_of_task = progress_of(current, task, state, now_s, self.metrics.stall_s, trace)
             tasks.append(
                 {
                     "id": task.task,
                     **here,
                     **_restarts(policy, task, snapshot.watched.get(task), now_s),
-                    "stalled": state_of_task.stalled,
+                    **_stall(state_of_task.stall),
                     "step_ms": _ms(state_of_task.step_s),
                     "last_batch_age_ms": _ms(state_of_task.batch_age_s),
                     "last_batch_way": state_of_task.way,
@@ -118,11 +201,52 @@ class StallDetection:
             {
                 "connector": task.connector,
                 "task": task.task,
+                "cause": found.cause,
+                "stalled_ms": _ms(now_s - found.stall.since_s),
                 "step_ms": _ms(found.step_s),
                 "last_batch_age_ms": _ms(found.batch_age_s),
             }
             for task, found in each
-            if found.stalled
+            if found.stall is not None
+        ]
+
+    def stalled_connectors(self, snapshot: Snapshot) -> list[Json]:
+        """Return the stalled connector instances of this worker, likewise."""
+        now_s = self.metrics.time.now()
+        return [
+            {
+                "connector": name,
+                "cause": secrets.scrub(stall.cause),
+                "stalled_ms": _ms(now_s - stall.since_s),
+            }
+            for name, stall in connector_stalls(snapshot, self.metrics.current(), now_s, self.metrics.stall_s)
+            if stall is not None
+        ]
+
+    def causes(self, snapshot: Snapshot) -> dict[str, tuple[str, str]]:
+        """Return the kind and the cause of each stall, by subject as in the log: connectors, tasks, then parts."""
+        now_s, stall_s, current = self.metrics.time.now(), self.metrics.stall_s, self.metrics.current()
+        stalls = chain(
+            (
+                (f"connector {name}", stall)
+                for name, stall in connector_stalls(snapshot, current, now_s, stall_s)
+            ),
+            ((f"task {task}", each.stall) for task, each in progress(snapshot, current, now_s, stall_s)),
+        )
+        found = {
+            subject: (stall.kind.value, secrets.scrub(stall.cause))
+            for subject, stall in stalls
+            if stall is not None
+        }
+        return found | {f"worker's {part['part']}": ("down", str(part["why"])) for part in self.down()}
+
+    def down(self) -> list[dict[str, Json]]:
+        """Return the parts of this worker that have been down for longer than a step may take, likewise."""
+        now_s, stall_s = self.metrics.time.now(), self.metrics.stall_s
+        return [
+            {"part": part.name, "why": secrets.scrub(part.why), "down_ms": _ms(now_s - part.since_s)}
+            for part in self.down_parts()
+            if 0 < stall_s < now_s - part.since_s
         ]
 
 
@@ -148,6 +272,11 @@ def _restarts(
         "given_up": None if given_up is None else given_up.value,
         "why": None if given_up is None else why_given_up(policy, given_up),
     }
+
+
+def _stall(stall: Stall | None) -> dict[str, Json]:
+    cause = None if stall is None else secrets.scrub(stall.cause)
+    return {"stalled": stall is not None, "stall_cause": cause}
 
 
 def _ms(seconds: float | None) -> int | None:

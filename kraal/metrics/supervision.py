@@ -5,17 +5,18 @@ Their names start with `kraal_` to distinguish them from Connect's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraal.core.ids import Instance, State, TaskId
-from kraal.metrics.stall_detection import progress_of
+from kraal.metrics.stall_detection import connector_stalls, progress_of
 from kraal.metrics.text import Family, labels
 
 if TYPE_CHECKING:
     from kraal.cluster.decisions.auto_restart import Watched
     from kraal.cluster.views.snapshot import Snapshot
     from kraal.metrics.registry import CurrentMetrics
+    from kraal.metrics.stalls.causes import Stall
 
 HELP: Final[Mapping[str, str]] = {
     "kraal_connector_auto_restarts_total": "Automatic restarts of the connector by this worker.",
@@ -23,7 +24,10 @@ HELP: Final[Mapping[str, str]] = {
     "kraal_task_auto_restarts_total": "Automatic restarts of the task by this worker.",
     "kraal_task_auto_restart_given_up": "1 for a task that stays FAILED although it is supervised, else 0.",
     "kraal_task_next_restart_timestamp_ms": "When the task is restarted, in milliseconds since the epoch.",
-    "kraal_task_stalled": "1 for a task that runs and has been at one step for too long, else 0.",
+    "kraal_connector_stalled": "1 for a connector that should make progress and makes none, else 0.",
+    "kraal_task_stalled": "1 for a task that should make progress and makes none, else 0.",
+    "kraal_connector_stall": "1, with the kind of a stalled connector's cause.",
+    "kraal_task_stall": "1, with the kind of a stalled task's cause.",
     "kraal_task_last_batch_age_ms": "Milliseconds since the task's latest batch was written.",
     "kraal_task_backlog_records": "Records (offsets) between a running sink task and the end of its partitions.",
 }
@@ -40,8 +44,9 @@ def supervision(
     connectors = sorted(each for each in current.living if not isinstance(each, TaskId))
     yield from _restarts("connector", connectors, snapshot.watched)
     yield from _restarts("task", list(states), snapshot.watched)
+    yield from _stalls("connector", connector_stalls(snapshot, current, now_s, stall_s))
     due: Rows = []
-    stalled: Rows = []
+    stalls: list[tuple[TaskId, Stall | None]] = []
     ages: Rows = []
     backlogs: Rows = []
     for at, (task, state) in enumerate(states.items(), 1):
@@ -52,13 +57,13 @@ def supervision(
         if watched is not None and watched.due_ms is not None:
             due.append((label, watched.due_ms))
         found = progress_of(current, task, state, now_s, stall_s)
-        stalled.append((label, int(found.stalled)))
+        stalls.append((task, found.stall))
         if found.batch_age_s is not None:
             ages.append((label, round(found.batch_age_s * 1000)))
         if state is State.RUNNING and (backlog := current.backlogs.get(task)) is not None:
-            backlogs.append((label, backlog))
+            backlogs.append((label, backlog.records))
     yield _family("kraal_task_next_restart_timestamp_ms", due)
-    yield _family("kraal_task_stalled", stalled)
+    yield from _stalls("task", stalls)
     yield _family("kraal_task_last_batch_age_ms", ages)
     yield _family("kraal_task_backlog_records", backlogs)
 
@@ -76,10 +81,22 @@ def _restarts(
     yield _family(f"kraal_{kind}_auto_restart_given_up", given_up)
 
 
-def _labels(instance: Instance) -> str:
+def _stalls(kind: str, stalls: Iterable[tuple[Instance, Stall | None]]) -> Iterator[Family]:
+    """Yield whether each instance is stalled, and the kinds of causes; a kind is no label of the first, for alerts."""
+    flags: Rows = []
+    kinds: Rows = []
+    for instance, stall in stalls:
+        flags.append((_labels(instance), int(stall is not None)))
+        if stall is not None:
+            kinds.append((_labels(instance, ("kind", stall.kind.value)), 1))
+    yield _family(f"kraal_{kind}_stalled", flags)
+    yield _family(f"kraal_{kind}_stall", kinds)
+
+
+def _labels(instance: Instance, *more: tuple[str, str]) -> str:
     if isinstance(instance, TaskId):
-        return labels(("connector", instance.connector), ("task", str(instance.task)))
-    return labels(("connector", instance))
+        return labels(("connector", instance.connector), ("task", str(instance.task)), *more)
+    return labels(("connector", instance), *more)
 
 
 def _family(name: str, rows: Rows) -> Family:

@@ -130,6 +130,8 @@ class TaskNumbers:
     """How the latest batch was carried out, and why, for people."""
     committing_s: float | None = None
     """Since when offsets have been on their way to be stored, however often that was tried; None: they are not."""
+    commit_failure: str = ""
+    """Why the latest attempt to store them failed; empty if it did not."""
 
 
 def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
@@ -240,6 +242,7 @@ class TaskMeter:
             commits=numbers.commits.record(1, now_s),
             commits_total=numbers.commits_total + 1,
             committing_s=None,
+            commit_failure="",
         )
 
     def transaction(self, records: int) -> None:
@@ -248,9 +251,10 @@ class TaskMeter:
         self._count_commit(0.0)
         self._set(transaction_size=self._numbers.transaction_size.record(records, self._time.now()))
 
-    def commit_refused(self) -> None:
+    def commit_refused(self, why: str = "") -> None:
         """They could not be stored, and it is tried again."""
         self._commit_failed()
+        self._set(commit_failure=why)
         self.committing()
         self.retried()
 
@@ -269,7 +273,12 @@ class TaskMeter:
     def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
         """Record the failure of the task; `errors` are those of its last batch."""
         self._commit_failed()
-        self._set(last_error_ms=self._time.wall_ms(), committing_s=None, errors=self._numbers.errors + errors)
+        self._set(
+            last_error_ms=self._time.wall_ms(),
+            committing_s=None,
+            commit_failure="",
+            errors=self._numbers.errors + errors,
+        )
 
     def _commit_failed(self) -> None:
         if self._commit_began_s is not None:

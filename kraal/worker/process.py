@@ -34,12 +34,13 @@ from kraal.core.log_levels import Loggers
 from kraal.core.logging import who
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.services import open_services
-from kraal.kafka.cluster_info import cluster_id
+from kraal.kafka.cluster_info import cluster_id, topic_names
 from kraal.metrics.connect_families import Identity
 from kraal.metrics.progress import ProgressReports
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.series import Sampler
 from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.watch import StallWatch
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import Providers
@@ -200,6 +201,9 @@ class Process(ABC, Generic[C]):
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
         who.generation = lambda: assembly.published.latest.generation
         assembly.journal.follow_log()
+        stall_detection = StallDetection(
+            assembly.metrics, self.config.auto_restart, engine.pools, engine.down
+        )
         apps = create_apps(
             assembly.herder,
             assembly.published,
@@ -209,7 +213,7 @@ class Process(ABC, Generic[C]):
             scrape=self._scrape(assembly, registry, settings, admission, engine, java_metrics),
             gather=None if java_metrics is None else java_metrics.gather,
             loggers=self._loggers,
-            stall_detection=StallDetection(assembly.metrics, self.config.auto_restart, engine.pools),
+            stall_detection=stall_detection,
             progress=ProgressReports(assembly.metrics, assembly.series, java_metrics),
             admission=admission,
             dead_letters=letters_kafka(self._worker_settings())
@@ -225,7 +229,7 @@ class Process(ABC, Generic[C]):
         self._find_kafka(assembly)
         self._open_control(assembly)
         self._started(assembly)
-        with Sampler(assembly.series):
+        with Sampler(assembly.series), StallWatch(stall_detection, assembly.published, self._topic_names):
             self._told.wait()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
@@ -299,7 +303,9 @@ class Process(ABC, Generic[C]):
             assembly.metrics,
             identity,
             lambda name: registry.resolve(name) or name,
-            lambda: replace(admission.numbers(self._system.mailboxes()), pools=engine.pools()),
+            lambda: replace(
+                admission.numbers(self._system.mailboxes()), pools=engine.pools(), down=engine.down()
+            ),
             None if java is None else java.numbers,
         )
 
@@ -329,6 +335,9 @@ class Process(ABC, Generic[C]):
 
     def _cluster_id(self) -> str:
         return cluster_id(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
+
+    def _topic_names(self) -> frozenset[str]:
+        return topic_names(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
 
     def _gave_up(self, name: str, error: BaseException) -> None:
         log.critical("Shutting down because the %s exhausted its restart budget: %r", name, error)

@@ -8,6 +8,7 @@ from typing import Final
 from kraal.metrics.series import RECENT, SAMPLES
 from web.openapi.operation import Schema
 from web.openapi.shapes import NUMBER, TEXT, list_of, object_of, ref
+from web.openapi.supervision import STALL
 
 _SILENT: Final[Schema] = {**list_of(TEXT), "description": "Workers that did not answer."}
 
@@ -24,6 +25,7 @@ PROGRESS: Final[Mapping[str, Schema]] = {
     "Progress": object_of(
         {
             "tasks": list_of(ref("TaskProgress")),
+            "stall_cause": _maybe("string", "Why the connector itself is stalled; null: it is not."),
             "recent_records_per_second": _samples(
                 "number",
                 "All tasks together, one value each 5 seconds, oldest first; null: not known.",
@@ -60,10 +62,7 @@ PROGRESS: Final[Mapping[str, Schema]] = {
                 "integer",
                 "Records (offsets) between a running sink's position and the end of its partitions.",
             ),
-            "stalled": {
-                "type": "boolean",
-                "description": "It is running, but has been in the same step for too long.",
-            },
+            **STALL,
             "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
             "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
         },

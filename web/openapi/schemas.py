@@ -67,8 +67,10 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "message": TEXT,
             "stalled_tasks": NUMBER,
             "stalled": list_of(ref("StalledTask")),
+            "stalled_connectors": list_of(ref("StalledConnector")),
+            "down": list_of(ref("DownPart")),
         },
-        optional=("stalled_tasks", "stalled"),
+        optional=("stalled_tasks", "stalled", "stalled_connectors", "down"),
     ),
     "ConnectorConfig": {
         **map_of(MAYBE_TEXT),

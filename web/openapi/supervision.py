@@ -17,6 +17,10 @@ def _maybe(kind: str, about: str) -> Schema:
     return {"type": [kind, "null"], "description": about}
 
 
+STALL: Final[Mapping[str, Schema]] = {
+    "stalled": {**_FLAG, "description": "It should make progress, and has made none for too long."},
+    "stall_cause": _maybe("string", "Why, as a sentence; null: it is not stalled."),
+}
 _RESTARTS: Final[Mapping[str, Schema]] = {
     "worker_id": TEXT,
     "supervised": {**_FLAG, "description": "Whether it is restarted automatically after a failure."},
@@ -51,12 +55,12 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
         optional=("connector",),
         about="With `expand=supervision`: data of running and failed instances.",
     ),
-    "SupervisedInstance": object_of(_RESTARTS),
+    "SupervisedInstance": object_of({**_RESTARTS, **STALL}),
     "SupervisedTask": object_of(
         {
             "id": NUMBER,
             **_RESTARTS,
-            "stalled": {**_FLAG, "description": "It is running, but has been in the same step for too long."},
+            **STALL,
             "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
             "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
             "last_batch_way": _maybe("string", "How the worker carried out the latest batch, and why."),
@@ -66,8 +70,25 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
         {
             "connector": TEXT,
             "task": NUMBER,
-            "step_ms": NUMBER,
+            "cause": TEXT,
+            "stalled_ms": {**NUMBER, "description": "Milliseconds since it made progress."},
+            "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
             "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
         }
+    ),
+    "StalledConnector": object_of(
+        {
+            "connector": TEXT,
+            "cause": TEXT,
+            "stalled_ms": {**NUMBER, "description": "Milliseconds since it made progress."},
+        }
+    ),
+    "DownPart": object_of(
+        {
+            "part": {**TEXT, "description": "`spark`, `lane`, `plugins-jvm`, or `plugins-jvm:CONNECTOR`."},
+            "why": TEXT,
+            "down_ms": {**NUMBER, "description": "Milliseconds since it was up."},
+        },
+        about="A part of the worker that tasks need and that is down.",
     ),
 }

@@ -181,11 +181,13 @@ async def _java_measured(reports: ProgressReports) -> None:
 
 def _progress(body: object) -> ConnectorProgress | None:
     match body:
-        case {"progress": {"tasks": [*tasks], "recent_records_per_second": recent}} if all(
+        case {"progress": {"tasks": [*tasks], "recent_records_per_second": recent} as progress} if all(
             map(is_task, tasks)
         ):
-            values = _values(recent)
-            return None if values is None or len(values) != RECENT else ConnectorProgress(tasks, values)
+            values, cause = _values(recent), progress.get("stall_cause")
+            if values is None or len(values) != RECENT:
+                return None
+            return ConnectorProgress(tasks, values, cause if isinstance(cause, str) else None)
         case _:
             return None
 

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from kraal.metrics.stall_detection import StallDetection
+
 _MOST = 100
-"""Maximum number of stalled tasks to name."""
+"""Maximum number of stalled tasks, and of stalled connectors, to name."""
 
 
 @endpoint(
@@ -66,8 +68,8 @@ async def _root(services: Services, request: Request) -> Response:
 async def _health(services: Services, _request: Request) -> Response:
     """GET /health: asks the herder, so that a hanging herder is detected.
 
-    Stalled tasks are only named: the worker itself is healthy, and restarting it would not help them. But a thread pool
-    that stuck calls hold completely makes the worker unhealthy: only a new process helps.
+    Stalled instances and parts that are down are only named: the worker itself is healthy, and restarting it would not
+    help them. But a thread pool that stuck calls hold completely makes the worker unhealthy: only a new process helps.
     """
     problem = services.settings.start_problem()
     if problem is not None:
@@ -81,10 +83,20 @@ async def _health(services: Services, _request: Request) -> Response:
     why = None if stall_detection is None else stall_detection.why_unhealthy()
     if why is not None:
         return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", why)
-    stalled = [] if stall_detection is None else stall_detection.stalled(snapshot)
-    more: dict[str, Json] = {"stalled_tasks": len(stalled), "stalled": stalled[:_MOST]} if stalled else {}
+    more: dict[str, Json] = {} if stall_detection is None else _stalls(stall_detection, snapshot)
     text = "Worker has completed startup and is ready to handle requests."
     return _worker_status(HTTPStatus.OK, "healthy", text, more)
+
+
+def _stalls(stall_detection: StallDetection, snapshot: Snapshot) -> dict[str, Json]:
+    """Return what is stalled or down, if anything is."""
+    tasks, connectors = stall_detection.stalled(snapshot), stall_detection.stalled_connectors(snapshot)
+    more: dict[str, Json] = {"stalled_tasks": len(tasks), "stalled": tasks[:_MOST]} if tasks else {}
+    if connectors:
+        more["stalled_connectors"] = connectors[:_MOST]
+    if down := stall_detection.down():
+        more["down"] = [*down]
+    return more
 
 
 def _unhealthy(snapshot: Snapshot) -> Response:

@@ -243,7 +243,8 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _note(row: Row) -> str:
     if row.progress is not None and row.progress.get("stalled"):
-        return f"stalled for {_age(row.number('step_ms'))}"
+        cause = row.progress.get("stall_cause")
+        return f"stalled: {printable(str(cause))}" if cause else f"stalled for {_age(row.number('step_ms'))}"
     return row.trace
 
 

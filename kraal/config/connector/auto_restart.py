@@ -99,10 +99,12 @@ WORKER_SUPERVISION: Final = (
         for name, kind, check, _, doc, default in _DECLARED
     ),
     Key(
-        name=STALL_TIMEOUT, type=ConfigType.LONG, default=300_000, importance=Importance.LOW,
+        name=STALL_TIMEOUT, type=ConfigType.LONG, default=60_000, importance=Importance.LOW,
         validator=between(0, _LONGEST_STALL_MS), source="Kraal",
-        doc="Maximum time of one step of a running task, such as a batch or a commit, in milliseconds; a task that "
-        "takes longer is reported as stalled, and its state stays the same. 0: no limit.",
+        doc="Maximum time without progress, in milliseconds: of one step of a running task, such as a batch or a "
+        "commit, of a sink whose backlog grows while it reads nothing, of a sink without topics, and of a start. A "
+        "task or connector without progress for longer is reported as stalled, and its state stays the same. "
+        "0: no limit.",
     ),
 )  # fmt: skip
 """Of workers."""

@@ -31,6 +31,7 @@ from kraal.engine.executor import result_of
 from kraal.engine.failure_trace import is_bridge_failure, root_cause
 from kraal.engine.lanes.bridge import ENDED, READY, LaneBridge, LaneResult
 from kraal.engine.lanes.rows import is_small, stream_of
+from kraal.metrics.stalls.down_parts import DownPart
 
 if TYPE_CHECKING:
     from kraal.engine.kafka_io.coalescing import Coalescer, PendingBatch
@@ -88,6 +89,8 @@ class Lanes:
         self._numbers = itertools.count(1)
         self._ended: tuple[Spark, float] | None = None
         """The Spark session in which the last lane ended, and when, in monotonic seconds."""
+        self._down: DownPart | None = None
+        """Since when there has been no lane although one was wanted, and why; None: it is up."""
         self._closed = False
 
     def takes(self, rows: int, size: int) -> bool:
@@ -108,6 +111,7 @@ class Lanes:
             ):
                 return False
             self._lane = lane = _Open(spark)
+            self._down = self._down or DownPart("lane", time.monotonic(), "its Spark task has not started")
         for name, function in (("kraal-lane-push", self._push), ("kraal-lane-results", self._receive)):
             threading.Thread(target=function, args=(lane,), name=name, daemon=True).start()
         return False
@@ -161,6 +165,12 @@ class Lanes:
         if lane is not None:
             for name in names:
                 self._canceller.submit(partial(_forget, lane, name))
+
+    def down(self) -> DownPart | None:
+        """Return why no lane takes batches in the present Spark session; None if one does, or none was wanted."""
+        with self._lock:
+            spark = self._lane.spark if self._lane is not None else self._ended[0] if self._ended else None
+            return None if spark is None or spark is not self._session.current else self._down
 
     def close(self) -> None:
         """End the thread that hands over batches; the other one ends with Spark."""
@@ -263,7 +273,7 @@ class Lanes:
 
     def _ready(self, lane: _Open) -> None:
         with self._lock:
-            lane.is_ready = True
+            lane.is_ready, self._down = True, None
             self._lock.notify_all()
         log.info("Started the lane for small batches")
 
@@ -287,9 +297,12 @@ class Lanes:
         """Forget the lane; jobs write what it has not written, once it cannot send it any more."""
         if error is not None and lane.bridge is not None and not is_bridge_failure(error):
             self._stop_sending(lane, lane.bridge.end)
+        reason = "its Spark task has ended" if error is None else root_cause(error)
         with self._lock:
             if self._lane is lane:
                 self._lane, self._ended = None, (lane.spark, time.monotonic())
+                since_s = self._ended[1] if self._down is None else self._down.since_s
+                self._down = DownPart("lane", since_s, reason)
                 waiting = list(self._waiting)
                 self._waiting.clear()
                 self._waiting_bytes = 0
@@ -297,7 +310,6 @@ class Lanes:
                 waiting = []
             self._lock.notify_all()
             numbers = list(lane.sent)
-        reason = "its Spark task has ended" if error is None else root_cause(error)
         if error is not None and is_bridge_failure(error):  # the session reports the end of its JVM
             log.debug("The lane for small batches has ended: %s", reason)
         elif not self._closed:

@@ -34,6 +34,7 @@ from kraal.engine.session.gateway import Starting
 from kraal.engine.session.heap_exhaustion import heap_death
 from kraal.engine.session.start_failure import start_failure
 from kraal.engine.session.warm_up import warm_up
+from kraal.metrics.stalls.down_parts import DownPart
 from kraal.plugins.importing import import_spark
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class Session:
         self._wanted = wanted
         self._archive = archive
         self._state: EngineState = EngineStarting("Spark starts with the first task that needs it")
+        self._down_s: float | None = None
+        """Since when Spark has been starting, in monotonic seconds; None: it is up, or was not wanted yet."""
         self._spark: Spark | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closing = threading.Event()
@@ -133,7 +136,15 @@ class Session:
         """Start the session's thread unless it was started; returns at once."""
         with self._starting:
             if not self.started:
+                self._down_s = time.monotonic()
                 self._thread.start()
+
+    def down(self) -> DownPart | None:
+        """Return why Spark is not up although it was started; None if it is up."""
+        state, since_s = self._state, self._down_s
+        if since_s is None or not isinstance(state, EngineStarting):
+            return None
+        return DownPart("spark", since_s, state.reason)
 
     def spark(self) -> Spark:
         """Return the living session. Raises SparkAway while there is none."""
@@ -222,6 +233,7 @@ class Session:
         return EngineStarting(text, out_of_memory=heap is not None)
 
     def _set(self, state: EngineState) -> None:
+        self._down_s = None if isinstance(state, EngineReady) else self._down_s or time.monotonic()
         self._state = state
         try:
             self._changed(state)

@@ -20,7 +20,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
-from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.executor import STILL_WRITING, JobLauncher, JobResult
 from kraal.engine.failure_trace import root_cause
 from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits, reader_of
 from kraal.engine.kafka_io.writer import WritePlan
@@ -170,7 +170,7 @@ class StreamExecutor:
             if _PASSES.search(cause := root_cause(error)):
                 raise RetriableError(cause) from error
             raise error
-        return None
+        return STILL_WRITING if query.has_unacknowledged else None
 
     def _start(self) -> None:
         task, converters = self._task, self._converters

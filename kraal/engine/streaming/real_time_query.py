@@ -97,6 +97,11 @@ class StreamQuery:
         """Whether records flow."""
         return bool(self._query.isActive)
 
+    @property
+    def has_unacknowledged(self) -> bool:
+        """Whether there were records on their way to Kafka at the latest call of `news`."""
+        return any(place.waiting for place in self._seen.values())
+
     def news(self) -> QueryProgress | None:
         """Return what was written since the last call; None: nothing."""
         now = self._tracker.places()

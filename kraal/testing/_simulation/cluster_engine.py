@@ -163,11 +163,12 @@ class PluginRun(ClusterRun):
             self._look_in(IDLE_S)
             return
         if self._engine.hangs(self.task):
-            self.spec.working(busy=True)
+            self.spec.working(busy=True, step="batch")
             return
         try:
             done = self._work.next()
         except RetriableError as error:
+            self.spec.working(busy=True, step="batch", failure=str(error))
             self._report(Waiting(str(error), retry=True))
             self._look_in(RETRY_S)
             return

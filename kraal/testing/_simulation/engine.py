@@ -32,6 +32,7 @@ from kraal.testing._simulation.topics import Topics
 
 if TYPE_CHECKING:
     from kraal.engine.api import Run
+    from kraal.metrics.stalls.down_parts import DownPart
     from kraal.metrics.thread_pools import PoolState
 
 _BATCH = 10
@@ -142,6 +143,10 @@ class FakeEngine:
 
     def pools(self) -> Sequence[PoolState]:
         """Return an empty mapping: this engine has no threads."""
+        return ()
+
+    def down(self) -> Sequence[DownPart]:
+        """Return nothing: this engine has no parts."""
         return ()
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
@@ -266,7 +271,7 @@ class FakeRun:
         if not self._asked or not numbers or self._over or not may_read:
             return
         if self._engine.hangs(self.task):
-            self.spec.working(busy=True)
+            self.spec.working(busy=True, step="batch")
             return
         self._asked = False
         self.spec.working(busy=False)

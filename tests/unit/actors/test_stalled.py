@@ -1,8 +1,9 @@
-"""A task that makes no progress though there is work is told as stalled, by the engine's and the task's own account."""
+"""An instance that should make progress and makes none is stalled, with its cause: in status, metrics and log."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from typing_extensions import override
@@ -11,9 +12,12 @@ from actors.messages.herder import SetTargetState
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.errors import StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.engine.api import RunEvent, TaskSpec
 from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.watch import StallWatch
 from kraal.stores.memory import MemoryOffsets
-from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.testing._simulation.engine import FakeEngine, FakeRun
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
 from tests.fakes.workers.prometheus import scraped
 
@@ -30,6 +34,16 @@ def made(**properties: str) -> EmbeddedWorker:
 def stalled(worker: EmbeddedWorker) -> list[Any]:
     stall_detection = StallDetection(worker.assembly.metrics, AutoRestart())
     found: list[Any] = json.loads(json.dumps(stall_detection.stalled(worker.snapshot)))
+    return found
+
+
+def cause(worker: EmbeddedWorker) -> str:
+    """Return the cause of the only stalled instance."""
+    return cause_of_kind(worker)[1]
+
+
+def cause_of_kind(worker: EmbeddedWorker) -> tuple[str, str]:
+    [found] = StallDetection(worker.assembly.metrics, AutoRestart()).causes(worker.snapshot).values()
     return found
 
 
@@ -56,7 +70,16 @@ def test_a_batch_that_does_not_end_is_stalled() -> None:
     worker.advance(60)
     assert stalled(worker) == []
     worker.advance(1)
-    assert stalled(worker) == [{"connector": NAME, "task": 0, "step_ms": 61_000, "last_batch_age_ms": 71_000}]
+    assert stalled(worker) == [
+        {
+            "connector": NAME,
+            "task": 0,
+            "cause": "Its batch does not end",
+            "stalled_ms": 61_000,
+            "step_ms": 61_000,
+            "last_batch_age_ms": 71_000,
+        }
+    ]
     assert worker.states(NAME) == ["RUNNING"] * 3
     assert [gauge(worker, "kraal_task_stalled", task) for task in (T0, T1)] == [1, 0]
     worker.fake.hang(T0, hangs=False)
@@ -84,7 +107,7 @@ def test_offsets_that_cannot_be_stored_are_a_step_that_does_not_end() -> None:
     worker.fake.feed(T0, 5)
     worker.advance(62)
     [found] = stalled(worker)
-    assert found["task"] == 0
+    assert (found["task"], found["cause"]) == (0, "Its commit does not end: the disk is full")
     offsets.refuses = False
     worker.advance(5)
     assert stalled(worker) == []
@@ -113,3 +136,84 @@ def test_zero_switches_it_off() -> None:
     worker.fake.feed(T0, 5)
     worker.advance(1_000_000)
     assert stalled(worker) == []
+
+
+class Silent(FakeEngine):
+    """Opens tasks and never says that they are open."""
+
+    @override
+    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
+        del report
+        return FakeRun(self, spec, position, lambda _: None)
+
+
+def sink(**properties: str) -> EmbeddedWorker:
+    worker = EmbeddedWorker(properties=properties)
+    worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "orders,more", "tasks.max": "1"})
+    return worker
+
+
+def test_sink_whose_backlog_grows_while_it_reads_nothing_is_stalled() -> None:
+    worker = sink()
+    worker.fake.feed(T0, 5)
+    worker.run()
+    report = worker.assembly.metrics.has_backlog
+    report(T0, 1)
+    worker.advance(30)
+    report(T0, 100)
+    worker.advance(61)
+    assert cause_of_kind(worker)[0] == "backlog"
+    assert gauge(worker, "kraal_task_stalled", T0) == 1
+    assert scraped(worker.metrics()).value("kraal_task_stall", connector=NAME, task="0", kind="backlog") == 1
+    worker.fake.feed(T0, 5)
+    worker.run()
+    assert stalled(worker) == []
+
+
+def test_sink_whose_topics_do_not_exist_is_stalled_until_it_has_a_partition() -> None:
+    worker = sink()
+    metrics = worker.assembly.metrics
+    metrics.has_partitions(T0, 0)
+    topics: set[str] = {"others"}
+    watch = StallWatch(StallDetection(metrics, AutoRestart()), worker.assembly.published, lambda: topics)
+    watch.look()
+    assert stalled(worker) == []
+    worker.advance(61)
+    watch.look()
+    assert cause(worker) == "None of its topics exists: orders, more"
+    assert stalled(worker)[0]["step_ms"] is None
+    topics.add("orders")
+    metrics.has_partitions(T0, 1)
+    watch.look()
+    assert stalled(worker) == []
+
+
+def test_task_whose_start_does_not_return_is_stalled() -> None:
+    worker = EmbeddedWorker(engine=Silent())
+    worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
+    worker.advance(61)
+    assert cause(worker) == "Its start does not return"
+
+
+def test_task_that_waits_for_its_engine_is_stalled() -> None:
+    worker = EmbeddedWorker()
+    worker.fake.lose("Spark is starting")
+    worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
+    assert worker.states(NAME) == ["RUNNING", "UNASSIGNED"]
+    worker.advance(61)
+    assert cause(worker) == "It waits: Spark is starting"
+
+
+def test_connector_that_makes_no_task_configs_is_stalled() -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1", "fail.in": "task_configs"})
+    assert stalled(worker) == []
+    worker.advance(61)
+    kind, text = cause_of_kind(worker)
+    assert (kind, text.partition(":")[0]) == ("no-tasks", "Its task configs are not made")
+    assert scraped(worker.metrics()).value("kraal_connector_stalled", connector=NAME) == 1
+    detection = StallDetection(worker.assembly.metrics, AutoRestart())
+    supervision: Any = detection.status(worker.snapshot, NAME)
+    assert supervision["connector"]["stalled"] is True
+    stalls: Any = detection.stalled_connectors(worker.snapshot)
+    assert [each["cause"] for each in stalls] == [text]

@@ -26,7 +26,7 @@ from kraal.engine.api import (
     TaskSpec,
     Waiting,
 )
-from kraal.engine.executor import Executor, JobLauncher, JobResult
+from kraal.engine.executor import STILL_WRITING, Executor, JobLauncher, JobResult, StillWriting
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
@@ -37,6 +37,9 @@ DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 SPEC = TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={})
 
 
+SOURCE_AWAY, SINK_AWAY = "the source is away", "the sink is away"
+
+
 @dataclass
 class Fickle:
     """Work whose polls and jobs fail so often before they succeed."""
@@ -45,6 +48,8 @@ class Fickle:
     during: Callable[[], None] = lambda: None
     """Called in each poll."""
     jobs: int = 0
+    checks: int = 0
+    """How many jobs find records on their way before there are results."""
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
     waits: bool = False
@@ -60,12 +65,15 @@ class Fickle:
         self.during()
         self.polls -= 1
         if self.polls >= 0:
-            raise RetriableError("the source is away")
+            raise RetriableError(SOURCE_AWAY)
         return lambda done: done(self._job())
 
-    def _job(self) -> BatchDone | BaseException:
+    def _job(self) -> BatchDone | StillWriting | BaseException:
+        if self.checks:
+            self.checks -= 1
+            return STILL_WRITING
         self.jobs -= 1
-        return DONE if self.jobs < 0 else RetriableError("the sink is away")
+        return DONE if self.jobs < 0 else RetriableError(SINK_AWAY)
 
     def wait(self) -> None:
         pass
@@ -278,25 +286,36 @@ def test_a_run_without_problems_reports_none(host: Threads) -> None:
 
 
 class Account:
-    """What a run says of its steps: True when one starts or is tried again, False when it has ended."""
+    """What a run says of its steps: the name or the failure, and False when a step has ended."""
 
     def __init__(self) -> None:
-        self.steps: list[bool] = []
+        self.steps: list[str | bool] = []
 
-    def __call__(self, *, busy: bool) -> None:
-        self.steps.append(busy)
+    def __call__(self, *, busy: bool, step: str = "", failure: str = "") -> None:
+        self.steps.append(busy and (failure or step))
 
 
 @pytest.mark.parametrize(
     ("work", "steps"),
     [
-        pytest.param(Fickle(), [True, False], id="a batch"),
-        pytest.param(Fickle(polls=2), [True, True, True, False], id="what is tried again is the same step"),
-        pytest.param(Fickle(jobs=2), [True, False], id="a job that is tried again"),
+        pytest.param(Fickle(), ["poll", "batch", False], id="a batch"),
+        pytest.param(
+            Fickle(polls=2),
+            ["poll", SOURCE_AWAY, "poll", SOURCE_AWAY, "poll", "batch", False],
+            id="what is tried again is the same step",
+        ),
+        pytest.param(
+            Fickle(jobs=2), ["poll", "batch", SINK_AWAY, SINK_AWAY, False], id="a job that is tried again"
+        ),
+        pytest.param(
+            Fickle(checks=2),
+            ["poll", "batch", "", "batch", "", "batch", False],
+            id="continuous writing without progress is one step",
+        ),
     ],
 )
 def test_a_run_says_when_it_begins_a_step_and_when_that_has_ended(
-    host: Threads, work: Fickle, steps: list[bool]
+    host: Threads, work: Fickle, steps: list[str | bool]
 ) -> None:
     account = Account()
     said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
@@ -308,7 +327,7 @@ def test_a_run_says_when_it_begins_a_step_and_when_that_has_ended(
     assert account.steps == steps
     run.commit({})
     assert said.get(timeout=10) == Committed()
-    assert account.steps == [*steps, True, False]
+    assert account.steps == [*steps, "commit", False]
     run.hold()
     assert said.get(timeout=10) == Held()
     run.stop()

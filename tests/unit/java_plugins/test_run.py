@@ -77,8 +77,9 @@ class Played:
         made.open(behind)
         return made
 
-    def works(self, *, busy: bool) -> None:
+    def works(self, *, busy: bool, step: str = "", failure: str = "") -> None:
         """Note the start or end of a step."""
+        del step, failure
         self.steps.append(busy)
 
     def running(self, **more: Any) -> JavaRun:

@@ -62,6 +62,7 @@ class Story:
             task, is_source=is_source, time=self.watch, windows=Windows(), publish=self.metrics.publish
         )
         meter.state(State.RUNNING)
+        self.metrics.changed(task, State.RUNNING, "1.0")
         return meter
 
     def step(self, steps: int = 1) -> None:

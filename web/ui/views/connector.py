@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from web.ui.views.json_values import mapping, maps, text, texts, whole
-from web.ui.views.progress import Progress, TaskProgress, progress_of
+from web.ui.views.progress import Progress, TaskProgress, progress_of, stalls_of
 from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus, Instance, connector_status
 
@@ -109,10 +109,7 @@ def connector_page(name: str, status: Mapping[str, Any], config: object, topics:
     known = mapping(supervision)
     supervised = {each["id"]: each for each in maps(known.get("tasks")) if isinstance(each.get("id"), int)}
     progress = progress_of(status.get("progress"))
-    stalled = progress.stalled | {
-        number for number, each in supervised.items() if each.get("stalled") is True
-    }
-    read = connector_status(name, status, frozenset(stalled))
+    read = connector_status(name, status, {**progress.stalls, **stalls_of(supervision)})
     tasks = [_row(each, supervised.get(each.task or 0), progress) for each in read.tasks]
     tasks.sort(key=lambda row: (RANK[row.instance.state], row.instance.task))
     return ConnectorPage(

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from web.ui.views.json_values import mapping, text
-from web.ui.views.progress import Progress, progress_of, stalled_tasks
+from web.ui.views.progress import Progress, progress_of, stalls_of
 from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus, connector_status, state_of
 
@@ -36,7 +36,7 @@ class Row:
     @cached_property
     def status(self) -> ConnectorStatus:
         """The connector with its tasks."""
-        return connector_status(self.name, self.found, stalled_tasks(self.numbers))
+        return connector_status(self.name, self.found, stalls_of(self.numbers))
 
     @cached_property
     def progress(self) -> Progress:
@@ -134,9 +134,7 @@ def rows_of(statuses: object, infos: object, progress: object = None) -> tuple[R
 def _row(name: str, status: object, info: Mapping[str, Any], numbers: Mapping[str, Any]) -> Row:
     progress = numbers.get("progress")
     config = mapping(mapping(info.get("info")).get("config"))
-    return Row(
-        name, status, progress, state_of(status, stalled_tasks(progress)), text(config, "connector.class")
-    )
+    return Row(name, status, progress, state_of(status, stalls_of(progress)), text(config, "connector.class"))
 
 
 def choice_of(query: Mapping[str, str]) -> Choice:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from web.ui.views.json_values import is_number, mapping, maps, number
+from web.ui.views.json_values import is_number, mapping, maps, number, text
+from web.ui.views.statuses import Stalls
 
 SPARK_WIDTH: Final = 96
 SPARK_HEIGHT: Final = 20
@@ -24,7 +25,8 @@ class TaskProgress:
     write_ms: float | None
     commit_ms: float | None
     backlog: float | None
-    stalled: bool
+    stall: str | None
+    """Why it is stalled, empty if its worker does not say; None: it is not."""
     step_ms: float | None
     last_batch_age_ms: float | None
     errors: tuple[tuple[str, float], ...]
@@ -38,16 +40,12 @@ class Progress:
     tasks: Mapping[int, TaskProgress]
     recent: object = None
     """Records per second of the last minutes, as answered."""
+    stalls: Stalls = field(default_factory=dict)
 
     @property
     def spark(self) -> str:
         """Path of a line in a box of SPARK_WIDTH by SPARK_HEIGHT; empty without values."""
         return spark_path(self.recent)
-
-    @property
-    def stalled(self) -> frozenset[int]:
-        """Numbers of stalled tasks."""
-        return frozenset(number for number, each in self.tasks.items() if each.stalled)
 
     @property
     def records_per_s(self) -> float | None:
@@ -64,16 +62,22 @@ def progress_of(found: object) -> Progress:
     """Read the numbers of a connector."""
     numbers = mapping(found)
     tasks = [_task(task) for task in maps(numbers.get("tasks")) if isinstance(task.get("id"), int)]
-    return Progress({each.task: each for each in tasks}, numbers.get("recent_records_per_second"))
-
-
-def stalled_tasks(found: object) -> frozenset[int]:
-    """Return the numbers of stalled tasks, without reading the others' numbers."""
-    return frozenset(
-        task["id"]
-        for task in maps(mapping(found).get("tasks"))
-        if task.get("stalled") is True and isinstance(task.get("id"), int)
+    return Progress(
+        {each.task: each for each in tasks}, numbers.get("recent_records_per_second"), stalls_of(found)
     )
+
+
+def stalls_of(found: object) -> Stalls:
+    """Return the stalls of a connector from its progress or its supervision, without reading other values."""
+    known = mapping(found)
+    stalls: dict[int | None, str] = {
+        task["id"]: text(task, "stall_cause")
+        for task in maps(known.get("tasks"))
+        if task.get("stalled") is True and isinstance(task.get("id"), int)
+    }
+    if cause := text(known, "stall_cause") or text(mapping(known.get("connector")), "stall_cause"):
+        stalls[None] = cause
+    return stalls
 
 
 def spark_path(values: object) -> str:
@@ -102,7 +106,7 @@ def _task(found: Mapping[str, Any]) -> TaskProgress:
         write_ms=number(found, "write_ms"),
         commit_ms=number(found, "commit_ms"),
         backlog=number(found, "backlog_records"),
-        stalled=found.get("stalled") is True,
+        stall=text(found, "stall_cause") if found.get("stalled") is True else None,
         step_ms=number(found, "step_ms"),
         last_batch_age_ms=number(found, "last_batch_age_ms"),
         errors=tuple((key.replace("_", "-"), count) for key in _ERRORS if (count := number(counts, key))),

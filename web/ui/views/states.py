@@ -22,13 +22,14 @@ class Shown(StrEnum):
 
 
 RANK: Final = {state: rank for rank, state in enumerate(Shown)}
+MAY_STALL: Final = frozenset({Shown.RUNNING, Shown.RESTARTING, Shown.UNASSIGNED, Shown.UNKNOWN})
 _BY_NAME: Final = {state.name: state for state in Shown}
 
 
 def shown_state(state: object, *, stalled: bool = False) -> Shown:
     """Return what is shown for a state of Connect, such as `RUNNING`."""
     found = _BY_NAME.get(state, Shown.UNKNOWN) if isinstance(state, str) else Shown.UNKNOWN
-    return Shown.STALLED if stalled and found is Shown.RUNNING else found
+    return Shown.STALLED if stalled and found in MAY_STALL else found
 
 
 def worst(states: Iterable[Shown]) -> Shown:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from kraal.core.traces import root_cause
 from web.ui.views.json_values import mapping, maps, text
 from web.ui.views.states import RANK, Shown, shown_state, worst
+
+Stalls = Mapping[int | None, str]
+"""Why tasks are stalled, by number; None: the connector itself."""
+NO_STALLS: Final[Stalls] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Instance:
     trace: str
     version: str
     """Version of the plugin; empty if the worker does not tell."""
+    stall: str = ""
+    """Why it is stalled; empty if it is not, or if its worker does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +57,10 @@ class ConnectorStatus:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Distinct root causes of failures, the connector's first."""
-        found = (each.cause for each in (self.connector, *self.tasks) if each.state is Shown.FAILED)
+        """Distinct root causes of failures and stalls, the connector's first."""
+        found = (
+            each.cause if each.state is Shown.FAILED else each.stall for each in (self.connector, *self.tasks)
+        )
         return tuple(dict.fromkeys(filter(None, found)))
 
     @property
@@ -60,12 +69,12 @@ class ConnectorStatus:
         return tuple(sorted({each.worker for each in (self.connector, *self.tasks) if each.worker}))
 
 
-def state_of(status: object, stalled: frozenset[int] = frozenset()) -> Shown:
+def state_of(status: object, stalls: Stalls = NO_STALLS) -> Shown:
     """Return the state of `connector_status` alone: a list sorts thousands of connectors, and shows few."""
     found = mapping(status)
-    own = shown_state(mapping(found.get("connector")).get("state"))
+    own = shown_state(mapping(found.get("connector")).get("state"), stalled=None in stalls)
     return worst(
-        [own, *(shown_state(task.get("state"), stalled=task["id"] in stalled) for task in _tasks(found))]
+        [own, *(shown_state(task.get("state"), stalled=task["id"] in stalls) for task in _tasks(found))]
     )
 
 
@@ -75,26 +84,28 @@ def _tasks(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield task
 
 
-def connector_status(name: str, status: object, stalled: frozenset[int] = frozenset()) -> ConnectorStatus:
-    """Read a status; `stalled` are the numbers of stalled tasks."""
+def connector_status(name: str, status: object, stalls: Stalls = NO_STALLS) -> ConnectorStatus:
+    """Read a status."""
     found = mapping(status)
-    instances = [_instance(task, task["id"], stalled=task["id"] in stalled) for task in _tasks(found)]
+    instances = [_instance(task, task["id"], stalls) for task in _tasks(found)]
     return ConnectorStatus(
         name=name,
         type=text(found, "type") if text(found, "type") in ("source", "sink") else "",
-        connector=_instance(found.get("connector"), None),
+        connector=_instance(found.get("connector"), None, stalls),
         tasks=tuple(sorted(instances, key=lambda each: each.task or 0)),
     )
 
 
-def _instance(found: object, task: int | None, *, stalled: bool = False) -> Instance:
+def _instance(found: object, task: int | None, stalls: Stalls) -> Instance:
     status = mapping(found)
     trace = text(status, "trace")
+    state = shown_state(status.get("state"), stalled=task in stalls)
     return Instance(
         task=task,
-        state=shown_state(status.get("state"), stalled=stalled),
+        state=state,
         worker=text(status, "worker_id"),
         cause=root_cause(trace),
         trace=trace,
         version=text(status, "version"),
+        stall=stalls.get(task, "") if state is Shown.STALLED else "",
     )

@@ -68,7 +68,7 @@ def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, work
     assert rows[0].split()[:4] == ["0", HOST, "0", "2023-11-14"]
     assert rows[1].split()[:5] == ["1", HOST, "0", "-", "-"]
     assert "A restart cannot fix this failure" in rows[1]
-    assert rows[2].endswith("stalled: no progress for 301 s")
+    assert rows[2].endswith("stalled: Its batch does not end")
     found = json.loads(kraal.out("describe", "a", "-o", "json"))
     assert found["status"]["supervision"]["policy"]["restart"] == "task"
 

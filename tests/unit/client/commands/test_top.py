@@ -27,7 +27,15 @@ def numbers(task: int, **more: Any) -> dict[str, Any]:
     found = {"id": task, "worker_id": W1, "records_per_second": 0.0, "records_total": 0, "read_total": 0}
     found |= {"poll_ms": None, "write_ms": None, "commit_ms": None, "commits_total": 0, "errors": errors}
     return (
-        found | {"backlog_records": None, "stalled": False, "step_ms": None, "last_batch_age_ms": None} | more
+        found
+        | {
+            "backlog_records": None,
+            "stalled": False,
+            "stall_cause": None,
+            "step_ms": None,
+            "last_batch_age_ms": None,
+        }
+        | more
     )
 
 

@@ -36,7 +36,7 @@ def checked(**config: str) -> dict[str, ConfigInfo]:
 def test_nothing_is_restarted_by_default_as_in_connect() -> None:
     config = parse_standalone(DEFAULTS)
     assert config.auto_restart == AutoRestart(restarted=Restarted.NONE, most=10, window_s=3600, backoff_s=1)
-    assert config.stall_timeout_s == 300
+    assert config.stall_timeout_s == 60
 
 
 def test_both_modes_know_the_keys() -> None:

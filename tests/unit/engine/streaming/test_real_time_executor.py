@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from typing_extensions import override
 
+from actors.runtime.clock import ThreadClock
 from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as run_module
@@ -26,6 +27,7 @@ from kraal.engine.streaming.real_time_executor import StreamExecutor
 from kraal.engine.streaming.real_time_query import QueryProgress
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner
+from kraal.metrics.stalls.work import Work
 from kraal.plugins.api import SourceStream, SourceTask, TaskContext
 from tests.unit.engine.test_run_retries import Threads
 
@@ -67,11 +69,13 @@ class Query:
         self.runs = True
         self.written = 0
         self.told = 0
-        self.forgotten = False
+        self.forgotten = self.has_unacknowledged = False
+        self.looks = 0
         self.failure: Exception = ValueError("broken")
         Query.made.append(self)
 
     def news(self) -> QueryProgress | None:
+        self.looks += 1
         if self.written == self.told:
             return None
         count, self.told = self.written - self.told, self.written
@@ -117,7 +121,10 @@ class Bench:
         self.leased = True
         self.slots = Slots()
         self.said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-        spec = TaskSpec(task=TASK, task_config={}, connector_config={}, lease=lambda: self.leased)
+        self.work = Work(ThreadClock())
+        spec = TaskSpec(
+            task=TASK, task_config={}, connector_config={}, lease=lambda: self.leased, working=self.work
+        )
         self.ended: list[str] = []
         """Client ids whose producers were ended."""
         view = SimpleNamespace(spark_is_local=True, scratch=str(tmp), bootstrap_servers="b:1")
@@ -208,6 +215,28 @@ def test_a_pause_ends_the_query_and_reports_its_writes_and_a_resume_starts_after
     bench.run.stop()
     assert bench.hear(BatchDone).offsets == {HERE: {"offset": 7}}
     assert bench.hear(Stopped).clean
+
+
+def test_records_that_kafka_does_not_acknowledge_are_one_step_until_it_does(bench: Bench) -> None:
+    bench.run.start()
+    bench.run.next()
+    bench.hear(Opened)
+    first = query(1)
+    first.has_unacknowledged = True
+    looks = first.looks
+    until(lambda: first.looks >= looks + 2)
+    step = bench.work.step
+    assert step is not None
+    until(lambda: first.looks >= looks + 6)
+    again = bench.work.step
+    assert again is not None
+    assert (again.name, again.since_s) == ("batch", step.since_s)
+    first.has_unacknowledged = False
+    first.written = 5
+    bench.hear(BatchDone)
+    until(lambda: bench.work.step is None)
+    assert bench.work.step is None
+    bench.run.cancel()
 
 
 def test_a_query_that_fails_reports_what_it_wrote_first(bench: Bench) -> None:

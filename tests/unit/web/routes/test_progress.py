@@ -76,9 +76,11 @@ def test_the_numbers_of_a_source(api: Api) -> None:
                 "records_per_second": 1.08, "records_total": 40, "read_total": 44,
                 "poll_ms": 12.5, "write_ms": 45.67, "commit_ms": 500.0, "commits_total": 1,
                 "errors": {"failed": 4, "skipped": 3, "logged": 2, "dead_lettered": 1},
-                "backlog_records": None, "stalled": False, "step_ms": 2000, "last_batch_age_ms": 7000,
+                "backlog_records": None, "stalled": False, "stall_cause": None, "step_ms": 2000,
+                "last_batch_age_ms": 7000,
             }
         ],
+        "stall_cause": None,
         "recent_records_per_second": [*[None] * (RECENT - 1), 8.0],
         "silent": [],
     }  # fmt: skip
@@ -125,7 +127,8 @@ def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
     alone = asked(api, f"{LIST}?expand=progress", "ExpandedConnector")
     assert {name: list(parts) for name, parts in alone.items()} == {"c": ["progress"], "d": ["progress"]}
     assert alone["c"]["progress"]["tasks"][0]["records_total"] == 5
-    assert alone["d"]["progress"] == {"tasks": [], "recent_records_per_second": NOTHING, "silent": []}
+    nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NOTHING, "silent": []}
+    assert alone["d"]["progress"] == nothing
     for parts in (["progress", "info", "status"], ["info", "progress", "status"]):
         query = "&".join(f"expand={part}" for part in parts)
         code, text = api.request("GET", f"{LIST}?{query}")

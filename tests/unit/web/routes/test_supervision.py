@@ -20,7 +20,7 @@ from tests.unit.web.workers import Stranger, Worker
 from web.settings import Settings
 
 if TYPE_CHECKING:
-    from kraal.metrics.registry import Work
+    from kraal.metrics.stalls.work import Work
 
 NAME = ConnectorName("c")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
@@ -84,7 +84,8 @@ def test_failed_instances_show_their_restarts_and_the_next_one(api: Api) -> None
     assert task == {
         "id": 0, "worker_id": "worker:8083", "supervised": True, "restarts": 7, "restarts_in_window": 1,
         "last_restart_ms": 1_700_000_050_000,
-        "next_restart_ms": 1_700_000_101_000, "given_up": None, "why": None, "stalled": False, "step_ms": None,
+        "next_restart_ms": 1_700_000_101_000, "given_up": None, "why": None, "stalled": False,
+        "stall_cause": None, "step_ms": None,
         "last_batch_age_ms": None, "last_batch_way": None,
     }  # fmt: skip
 
@@ -103,21 +104,33 @@ def test_given_up_instance_reports_the_reason(api: Api) -> None:
 
 def test_a_step_that_takes_too_long_is_stalled_and_the_worker_healthy(api: Api) -> None:
     work = running(api)
-    work(busy=True)
-    api.clock.advance_to(300.0)
-    assert not told(api)["tasks"][0]["stalled"], "five minutes are allowed"
+    work(busy=True, step="batch")
+    api.clock.advance_to(60.0)
+    assert not told(api)["tasks"][0]["stalled"], "a minute is allowed"
     assert api.request("GET", "/health") == (200, HEALTHY)
-    api.clock.advance_to(301.0)
-    work(busy=True)  # it is tried again
+    api.clock.advance_to(61.0)
+    work(busy=True, failure="the broker is away")  # it is tried again
     [task] = told(api)["tasks"]
-    assert (task["stalled"], task["step_ms"]) == (True, 301_000), "answers are not kept"
+    cause = "Its batch does not end: the broker is away"
+    assert (task["stalled"], task["stall_cause"], task["step_ms"]) == (True, cause, 61_000), (
+        "answers are not kept"
+    )
     code, text = api.request("GET", "/health")
     assert (code, json.loads(text)) == (
         200,
         {
             **json.loads(HEALTHY),
             "stalled_tasks": 1,
-            "stalled": [{"connector": "c", "task": 0, "step_ms": 301_000, "last_batch_age_ms": None}],
+            "stalled": [
+                {
+                    "connector": "c",
+                    "task": 0,
+                    "cause": cause,
+                    "stalled_ms": 61_000,
+                    "step_ms": 61_000,
+                    "last_batch_age_ms": None,
+                }
+            ],
         },
     )
     state = json.loads(api.request("GET", "/connectors/c/status")[1])["tasks"][0]["state"]

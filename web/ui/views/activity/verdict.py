@@ -9,11 +9,11 @@ from typing import Final
 from web.ui.views.activity.timeline import REMOVED, Entry, Timeline
 from web.ui.views.cluster import Waiting
 from web.ui.views.connector import Restarts, TaskRow
-from web.ui.views.states import Shown
+from web.ui.views.states import MAY_STALL, Shown
 
 _TITLES: Final = {
     Shown.FAILED: "Failed",
-    Shown.STALLED: "Running, but without progress",
+    Shown.STALLED: "No progress",
     Shown.RESTARTING: "Restarting",
     Shown.UNASSIGNED: "No worker runs it",
     Shown.UNKNOWN: "No worker has reported a state",
@@ -76,7 +76,7 @@ def verdict_of(row: TaskRow, timeline: Timeline, waiting: Iterable[Waiting], con
 
 def _fits(entry: Entry, state: Shown) -> bool:
     """Whether the history's latest state is the one that the status shows."""
-    return entry.state == state or (state is Shown.STALLED and entry.state == Shown.RUNNING)
+    return entry.state == state or (state is Shown.STALLED and entry.state in MAY_STALL)
 
 
 def _why(row: TaskRow, known: Entry | None, waits: Waiting | None) -> str:
@@ -84,6 +84,8 @@ def _why(row: TaskRow, known: Entry | None, waits: Waiting | None) -> str:
     match row.instance.state:
         case Shown.FAILED:
             return row.instance.cause or told
+        case Shown.STALLED:
+            return row.instance.stall or told
         case Shown.UNASSIGNED | Shown.UNKNOWN if waits is not None and waits.reason:
             return waits.reason
         case _:

@@ -26,12 +26,13 @@ KRAAL = {
     **JAVA,
     "supervision": {
         "policy": {"restart": "task", "max": 5, "window_ms": 600_000, "backoff_ms": 1000},
-        "connector": RESTARTS,
+        "connector": {**RESTARTS, "stalled": True, "stall_cause": "Its task configs are not made: E"},
         "tasks": [
             {
                 "id": 0,
                 **RESTARTS,
                 "stalled": True,
+                "stall_cause": "Its batch does not end",
                 "step_ms": 400_000,
                 "last_batch_age_ms": 500,
                 "last_batch_way": "w",
@@ -64,6 +65,10 @@ def test_a_kraal_worker_tells_restarts_stalls_and_numbers() -> None:
     assert found.policy == "Failures are restarted automatically (task): at most 5 times in 10 min."
     failed, stalled = found.tasks
     assert stalled.instance.state is Shown.STALLED
+    assert stalled.instance.stall == "Its batch does not end"
+    assert found.connector.instance.stall == "Its task configs are not made: E"
+    assert found.connector.instance.state is Shown.STALLED
+    assert found.status.causes == ("Its task configs are not made: E", "Its batch does not end", "E: why")
     assert (stalled.step_ms, stalled.batch_age_ms, stalled.batch_way) == (400_000, 500, "w")
     assert failed.restarts is not None
     assert (failed.restarts.given_up, failed.restarts.why) == (True, "5 of 5 restarts are used.")

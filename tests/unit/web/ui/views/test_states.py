@@ -56,6 +56,8 @@ def test_what_needs_attention_comes_first() -> None:
     [
         ("RUNNING", False, Shown.RUNNING),
         ("RUNNING", True, Shown.STALLED),
+        ("UNASSIGNED", True, Shown.STALLED),
+        ("RESTARTING", True, Shown.STALLED),
         ("FAILED", True, Shown.FAILED),
         ("PAUSED", True, Shown.PAUSED),
         ("RESTARTING", False, Shown.RESTARTING),

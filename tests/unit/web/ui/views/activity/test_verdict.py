@@ -78,7 +78,10 @@ def test_a_history_that_is_behind_the_status_explains_nothing() -> None:
 
 def test_a_stalled_task_runs_since_it_started() -> None:
     found = verdict("RUNNING", ("RUNNING", "created", ""), stalled=True)
-    assert (found.title, found.since_ms) == ("Running, but without progress", 900)
+    assert (found.title, found.since_ms, found.why) == ("No progress", 900, "created")
+    cause = "Its batch does not end"
+    found = verdict("RUNNING", ("RUNNING", "created", ""), stalled=True, supervision={"stall_cause": cause})
+    assert found.why == cause
 
 
 def test_a_running_task_needs_nothing() -> None:

@@ -1,0 +1,1 @@
+"""Stalls: facts about progress, and the decisions about them."""

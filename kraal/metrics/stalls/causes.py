@@ -1,0 +1,166 @@
+"""Decides whether an instance is stalled, and why. Pure.
+
+An instance is *stalled* if it should work and has made no progress for longer than `task.stall.timeout.ms`:
+
+    RUNNING      it has been at one step for so long, or its backlog grows while it reads nothing, or its subscription
+                 matches no topic, or no task of its connector has a partition
+    UNASSIGNED   it waits for so long, for example for the JVM that runs it
+    no state     its start has not returned for so long
+    a connector  likewise, or it has no stored task configs
+
+An idle task is never stalled: a source whose poll finds nothing, and a sink without a backlog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from kraal.core.ids import State
+from kraal.core.traces import root_cause
+
+if TYPE_CHECKING:
+    from kraal.metrics.stalls.work import Backlog, Step
+
+
+class StallKind(StrEnum):
+    """The kind of a stall, as metrics show it."""
+
+    STEP = "step"
+    BACKLOG = "backlog"
+    NO_TOPIC = "no-topic"
+    START = "start"
+    WAITING = "waiting"
+    NO_TASKS = "no-tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A stall of an instance."""
+
+    kind: StallKind
+    since_s: float
+    """When the progress ended, in monotonic seconds."""
+    cause: str
+    """For people: what is wrong, without a time, so that equal causes have equal texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts:
+    """The published facts about a task of this worker. Times are monotonic seconds."""
+
+    state: State
+    """As the REST API shows it."""
+    trace: str | None = None
+    """The trace in the task's status, which is also the reason to wait of an UNASSIGNED task."""
+    started_s: float | None = None
+    reported: State | None = None
+    """The latest state that the task reported since its start; None: none yet."""
+    reported_s: float | None = None
+    """When it reported that state."""
+    step: Step | None = None
+    committing_s: float | None = None
+    """Since when the actor has been storing its offsets."""
+    commit_failure: str = ""
+    read_total: int = 0
+    backlog: Backlog | None = None
+    partitions: int = 0
+    """Number of a sink's partitions."""
+    unassigned: str = ""
+    """Why a sink without partitions can have none; empty for sources, and if there is no reason."""
+    unassigned_s: float | None = None
+    """Since when a sink has had no partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorFacts:
+    """The published facts about a connector instance of this worker."""
+
+    state: State
+    trace: str | None = None
+    started_s: float | None = None
+    reported: State | None = None
+    reported_s: float | None = None
+    has_configs: bool = True
+    """Whether a complete set of task configs is stored; it may be empty."""
+    refusal: str = ""
+    """Why the connector made no task configs in the latest attempt; empty if it made some."""
+    refused_s: float | None = None
+    """Since when it has made none."""
+
+
+_STEPS: Final = {
+    "poll": "Its poll does not return",
+    "batch": "Its batch does not end",
+    "commit": "Its commit does not end",
+    "": "It has records that it neither writes nor commits",
+}
+_WAITS: Final = (State.UNASSIGNED, State.RESTARTING)
+
+
+def task_stall(facts: TaskFacts, now_s: float, stall_s: float) -> Stall | None:
+    """Return the stall of a task; None if it makes progress, is idle, or shall not run."""
+    if stall_s <= 0:
+        return None
+    stall = _running(facts) if facts.state is State.RUNNING and facts.reported is not None else None
+    stall = stall or _not_started(facts)
+    return stall if stall is not None and now_s - stall.since_s > stall_s else None
+
+
+def connector_stall(facts: ConnectorFacts, now_s: float, stall_s: float) -> Stall | None:
+    """Return the stall of a connector; None if it makes progress, or shall not run."""
+    if stall_s <= 0:
+        return None
+    stall = _not_started(facts)
+    if facts.state is State.RUNNING and facts.reported is State.RUNNING:
+        if facts.refused_s is not None:
+            stall = Stall(
+                StallKind.NO_TASKS, facts.refused_s, f"Its task configs are not made: {facts.refusal}"
+            )
+        elif not facts.has_configs and facts.reported_s is not None:
+            text = "It has no tasks, because no complete set of task configs is stored"
+            stall = Stall(StallKind.NO_TASKS, facts.reported_s, text)
+    return stall if stall is not None and now_s - stall.since_s > stall_s else None
+
+
+def _running(facts: TaskFacts) -> Stall | None:
+    """Return what may be a stall of a running task, however short it is."""
+    step, committing_s = facts.step, facts.committing_s
+    if committing_s is not None and (step is None or committing_s < step.since_s):
+        return Stall(StallKind.STEP, committing_s, _with(_STEPS["commit"], facts.commit_failure))
+    if step is not None:
+        text = _STEPS.get(step.name, _STEPS[""])
+        return Stall(StallKind.STEP, step.since_s, _with(text, step.failure or facts.commit_failure))
+    if facts.unassigned_s is not None and facts.unassigned:
+        return Stall(StallKind.NO_TOPIC, facts.unassigned_s, facts.unassigned)
+    backlog = facts.backlog
+    if (
+        backlog is not None
+        and backlog.grows_since_s is not None
+        and backlog.read_total == facts.read_total
+        and facts.reported_s is not None
+        and backlog.growth
+        > facts.partitions  # a marker of a transaction counts as a record, in each partition
+    ):
+        text = (
+            f"It reads no record, although its backlog has grown to {backlog.records:,} records; "
+            "a producer's open transaction may hold them back"
+        )
+        return Stall(StallKind.BACKLOG, max(backlog.grows_since_s, facts.reported_s), text)
+    return None
+
+
+def _not_started(facts: TaskFacts | ConnectorFacts) -> Stall | None:
+    """Return what may be a stall of an instance that does not run yet."""
+    if facts.started_s is not None and facts.reported is None:
+        return Stall(StallKind.START, facts.started_s, "Its start does not return")
+    waits = facts.state in _WAITS and facts.reported is State.UNASSIGNED
+    if waits and facts.reported_s is not None:
+        reason = root_cause(facts.trace) if facts.trace else "its worker does not say for what"
+        return Stall(StallKind.WAITING, facts.reported_s, f"It waits: {reason}")
+    return None
+
+
+def _with(text: str, failure: str) -> str:
+    return f"{text}: {failure}" if failure else text

@@ -1,0 +1,89 @@
+"""Why sink tasks without partitions have none: their connector subscribes to no existing topic, or to no partition.
+
+Pure; the caller has asked the cluster for the names of its topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kraal.config import java_regex
+from kraal.core.errors import PatternTooSlow
+from kraal.core.ids import Config, ConnectorName, State, TaskId
+from kraal.core.printable import first_of
+
+if TYPE_CHECKING:
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.metrics.registry import CurrentMetrics
+
+_TOPICS: Final = "topics"
+_PATTERN: Final = "topics.regex"
+_OTHER_CLUSTER: Final = "consumer.override.bootstrap.servers"
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that no pattern matches. Source: Topic.isInternal, ConsumerCoordinator.onUpdateSubscription."""
+_VARIABLE: Final = "${"
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class EmptySink:
+    """Tasks of one sink connector on this worker that run without partitions."""
+
+    name: ConnectorName
+    config: Config
+    tasks: tuple[TaskId, ...]
+    is_complete: bool
+    """Whether these are all tasks of the connector."""
+
+
+def empty_sinks(snapshot: Snapshot, current: CurrentMetrics) -> list[EmptySink]:
+    """Return the sinks whose tasks on this worker all run without partitions.
+
+    If one of them has a partition, the subscription matches a topic and the others are spare members of the group.
+    """
+    tasks: dict[ConnectorName, list[TaskId]] = {}
+    for task, numbers in current.tasks.items():
+        life = current.lives.get(task)
+        if not numbers.is_source and life is not None and life.state is State.RUNNING:
+            tasks.setdefault(task.connector, []).append(task)
+    sinks: list[EmptySink] = []
+    for name, own in sorted(tasks.items()):
+        entry = snapshot.config.connectors.get(name)
+        if entry is not None and not any(current.partitions.get(task) for task in own):
+            is_complete = len(own) == len(entry.tasks)
+            sinks.append(EmptySink(name, entry.config, tuple(sorted(own)), is_complete))
+    return sinks
+
+
+def unassigned(sinks: Iterable[EmptySink], topics: Collection[str]) -> Mapping[TaskId, str]:
+    """Return the reasons by task; a task without a reason may be a spare member of its group."""
+    reasons = ((sink, _reason(sink, topics)) for sink in sinks)
+    return {task: reason for sink, reason in reasons if reason is not None for task in sink.tasks}
+
+
+def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
+    names, pattern = sink.config.get(_TOPICS) or "", sink.config.get(_PATTERN) or ""
+    if sink.config.get(_OTHER_CLUSTER) or _VARIABLE in names or _VARIABLE in pattern:
+        return None  # the names are those of the worker's cluster, and the config is as written
+    if pattern:
+        matches = _matches(pattern, topics)
+        missing = f"topics.regex '{pattern}' matches none of the cluster's {len(topics)} topics"
+    else:
+        wanted = [each.strip() for each in names.split(",") if each.strip()]
+        matches = any(each in topics for each in wanted)
+        missing = f"None of its topics exists: {first_of(wanted, _SHOWN)}"
+    if not matches:
+        return missing
+    if sink.is_complete:
+        return "None of its tasks has a partition, although its topics exist; its consumers may not be in their group"
+    return None
+
+
+def _matches(pattern: str, topics: Iterable[str]) -> bool:
+    try:
+        compiled = java_regex.compiled(pattern)
+        return any(compiled.fullmatch(topic) for topic in topics if topic not in _INTERNAL)
+    except (ValueError, PatternTooSlow):
+        return True  # the task's own error reports it

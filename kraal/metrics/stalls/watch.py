@@ -1,0 +1,92 @@
+"""Watches for stalls: logs each when it begins, becomes another kind or ends, and looks for sinks without topics.
+
+Its thread looks every five seconds. It asks the cluster for the names of its topics only while there is a sink whose
+tasks here all run without partitions, at most once in `LOOKUP_S`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Final, Self
+
+from kraal.core.logging import working_for
+from kraal.metrics.stalls.subscriptions import EmptySink, empty_sinks, unassigned
+
+if TYPE_CHECKING:
+    from kraal.cluster.views.snapshot import Published
+    from kraal.metrics.stall_detection import StallDetection
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S: Final = 5.0
+LOOKUP_S: Final = 30.0
+MAX_LINES: Final = 20
+"""Maximum number of lines that are logged at a time."""
+
+
+class StallWatch:
+    """The watch of one worker; its thread runs inside a `with` statement."""
+
+    def __init__(
+        self, detection: StallDetection, published: Published, topics: Callable[[], Collection[str]]
+    ) -> None:
+        """`topics` returns the names of the cluster's topics; it blocks, and may raise any error."""
+        self._detection, self._published, self._topics = detection, published, topics
+        self._kinds: Mapping[str, str] = {}
+        """The kinds of the stalls that were logged, by subject."""
+        self._lookup_s = -math.inf
+        """When the topics were looked up last, in monotonic seconds."""
+        self._sinks: list[EmptySink] = []
+        """The sinks of the latest lookup."""
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stall-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it; a lookup that is under way ends by itself."""
+        self._closed.set()
+
+    def look(self) -> None:
+        """Look once."""
+        try:
+            self._look_up()
+        except Exception as error:  # noqa: BLE001 - brokers may be away; the next look comes soon
+            log.info("Failed to look up the topics of sinks without partitions: %s", error)
+        causes = self._detection.causes(self._published.latest)
+        before, self._kinds = self._kinds, {subject: kind for subject, (kind, _) in causes.items()}
+        begun = [subject for subject, kind in self._kinds.items() if before.get(subject) != kind]
+        for subject in begun[:MAX_LINES]:
+            with working_for(subject):
+                log.warning("Stalled: %s: %s", subject, causes[subject][1])
+        if len(begun) > MAX_LINES:
+            log.warning("Stalled: %d more; GET /health lists them", len(begun) - MAX_LINES)
+        ended = sorted(before.keys() - causes.keys())
+        for subject in ended[:MAX_LINES]:
+            with working_for(subject):
+                log.info("No longer stalled: %s", subject)
+        if len(ended) > MAX_LINES:
+            log.info("No longer stalled: %d more", len(ended) - MAX_LINES)
+
+    def _look_up(self) -> None:
+        """Publish why sink tasks have no partitions."""
+        metrics = self._detection.metrics
+        sinks = empty_sinks(self._published.latest, metrics.current())
+        if metrics.stall_s <= 0 or not sinks:
+            metrics.set_unassigned({})
+        elif sinks != self._sinks or metrics.time.now() - self._lookup_s >= LOOKUP_S:
+            self._sinks, self._lookup_s = sinks, metrics.time.now()
+            metrics.set_unassigned(unassigned(sinks, frozenset(self._topics())))
+
+    def _run(self) -> None:
+        while not self._closed.wait(INTERVAL_S):
+            try:
+                self.look()
+            except Exception:
+                log.warning("Failed to look for stalled tasks", exc_info=True)

@@ -1,0 +1,69 @@
+"""Facts about the progress of a task, published by its threads; `kraal.metrics.stalls.causes` judges them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraal.metrics.task import Time
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The step that a task is at."""
+
+    name: str
+    """`poll`, `batch` or `commit`; empty if the task does not say."""
+    since_s: float
+    """When it started, in monotonic seconds; a retry does not start it again."""
+    failure: str = ""
+    """Why the latest attempt failed; empty if none did."""
+
+
+class Work:
+    """The current step of one run of a task. Called by one thread of the engine at a time."""
+
+    __slots__ = ("_time", "step")
+
+    def __init__(self, time: Time) -> None:
+        self._time = time
+        self.step: Step | None = None
+        """None if the task is idle."""
+
+    def __call__(self, *, busy: bool, step: str = "", failure: str = "") -> None:
+        """Record the start or retry of a step, or its end. See `TaskSpec.working`."""
+        current = self.step
+        if not busy:
+            self.step = None
+        elif current is None:
+            self.step = Step(step, self._time.now(), failure)
+        elif step or failure:
+            self.step = replace(current, name=step or current.name, failure=failure or current.failure)
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The backlog of a sink task, and its growth since the task last read a record."""
+
+    records: int
+    """Records (offsets) between the task's position and the end of its partitions."""
+    read_total: int
+    """Records that the task had read since its start."""
+    least: int
+    """The smallest backlog since then."""
+    grows_since_s: float | None = None
+    """When it was first larger than `least`, in monotonic seconds; None if it has not grown."""
+
+    @property
+    def growth(self) -> int:
+        """Number of records by which the backlog has grown."""
+        return self.records - self.least
+
+
+def next_backlog(before: Backlog | None, records: int, read_total: int, now_s: float) -> Backlog:
+    """Return the backlog after another report of it. Pure."""
+    if before is None or before.read_total != read_total or records <= before.least:
+        return Backlog(records, read_total, records)
+    since_s = now_s if before.grows_since_s is None else before.grows_since_s
+    return replace(before, records=records, grows_since_s=since_s)

@@ -1,0 +1,36 @@
+"""Why sinks without partitions have none."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.metrics.stalls.subscriptions import EmptySink, unassigned
+
+NAME = ConnectorName("c")
+T0 = TaskId(NAME, 0)
+TOPICS = {"orders", "orders-2", "__consumer_offsets"}
+IDLE = "None of its tasks has a partition, although its topics exist; its consumers may not be in their group"
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"topics": "a, b"}, "None of its topics exists: a, b"),
+        ({"topics": "a,orders"}, IDLE),
+        ({"topics.regex": r"orders-\d+"}, IDLE),
+        ({"topics.regex": r"\Qorders\E"}, IDLE),
+        ({"topics.regex": r"order"}, "topics.regex 'order' matches none of the cluster's 3 topics"),
+        ({"topics.regex": "__.*"}, "topics.regex '__.*' matches none of the cluster's 3 topics"),
+        ({"topics": "${file:/x:topic}"}, None),
+        ({"topics": "a", "consumer.override.bootstrap.servers": "other:9092"}, None),
+    ],
+)
+def test_sink_without_partitions_has_a_reason(config: dict[str, str], reason: str | None) -> None:
+    sink = EmptySink(NAME, config, (T0,), is_complete=True)
+    assert unassigned([sink], TOPICS) == ({} if reason is None else {T0: reason})
+
+
+def test_spare_member_of_a_group_on_several_workers_has_no_reason() -> None:
+    sink = EmptySink(NAME, {"topics": "orders"}, (T0,), is_complete=False)
+    assert unassigned([sink], TOPICS) == {}

@@ -1,0 +1,70 @@
+"""What the watch for stalls logs, and when it asks for topics."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kraal.config.connector.auto_restart import AutoRestart
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.down_parts import DownPart
+from kraal.metrics.stalls.watch import LOOKUP_S, StallWatch
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+NAME = ConnectorName("c")
+T0 = TaskId(NAME, 0)
+
+
+def test_stall_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kraal.metrics.stalls.watch")
+    worker = EmbeddedWorker()
+    worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
+    down = [DownPart("lane", worker.assembly.metrics.time.now(), "it has ended")]
+    detection = StallDetection(worker.assembly.metrics, AutoRestart(), down_parts=lambda: down)
+    watch = StallWatch(detection, worker.assembly.published, set)
+    worker.fake.hang(T0)
+    worker.fake.feed(T0, 5)
+    watch.look()
+    assert caplog.messages == []
+    worker.advance(61)
+    watch.look()
+    watch.look()
+    assert caplog.messages == [
+        "Stalled: task c-0: Its batch does not end",
+        "Stalled: worker's lane: it has ended",
+    ]
+    assert detection.down() == [{"part": "lane", "why": "it has ended", "down_ms": 61_000}]
+    caplog.clear()
+    worker.fake.hang(T0, hangs=False)
+    down.clear()
+    watch.look()
+    assert caplog.messages == ["No longer stalled: task c-0", "No longer stalled: worker's lane"]
+
+
+def test_topics_are_looked_up_only_for_sinks_without_partitions() -> None:
+    worker = EmbeddedWorker()
+    asked: list[float] = []
+    metrics = worker.assembly.metrics
+
+    def topics() -> set[str]:
+        asked.append(metrics.time.now())
+        raise OSError("no broker answers")
+
+    watch = StallWatch(StallDetection(metrics, AutoRestart()), worker.assembly.published, topics)
+    worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "a", "tasks.max": "1"})
+    watch.look()
+    assert asked == [], "the fake engine assigns a partition"
+    metrics.has_partitions(T0, 0)
+    watch.look()
+    watch.look()
+    assert len(asked) == 1
+    worker.advance(LOOKUP_S)
+    watch.look()
+    assert len(asked) == 2
+    metrics.has_partitions(T0, 1)
+    worker.advance(LOOKUP_S)
+    watch.look()
+    assert len(asked) == 2

@@ -1,0 +1,48 @@
+"""Steps of tasks, and the growth of backlogs."""
+
+from __future__ import annotations
+
+from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog
+
+
+class Time:
+    """A clock that the test sets."""
+
+    at_s = 0.0
+
+    def now(self) -> float:
+        return self.at_s
+
+    def wall_ms(self) -> int:
+        return 0
+
+
+def test_retried_step_keeps_its_start_and_reports_its_latest_failure() -> None:
+    time = Time()
+    work = Work(time)
+
+    def step() -> Step | None:
+        return work.step
+
+    work(busy=True, step="poll")
+    time.at_s = 5.0
+    work(busy=True, step="batch")
+    work(busy=True, failure="a")
+    work(busy=True, failure="b")
+    work(busy=True)
+    assert step() == Step("batch", 0.0, "b")
+    work(busy=False)
+    assert step() is None
+    work(busy=True)
+    assert step() == Step("", 5.0)
+
+
+def test_backlog_grows_only_while_nothing_is_read() -> None:
+    first = next_backlog(None, 10, 3, 1.0)
+    assert first == Backlog(10, 3, 10)
+    assert next_backlog(first, 10, 3, 2.0) == first
+    grown = next_backlog(first, 12, 3, 2.0)
+    assert (grown, grown.growth) == (Backlog(12, 3, 10, 2.0), 2)
+    assert next_backlog(grown, 15, 3, 9.0) == Backlog(15, 3, 10, 2.0)
+    assert next_backlog(grown, 15, 4, 9.0) == Backlog(15, 4, 15), "it has read"
+    assert next_backlog(grown, 4, 3, 9.0) == Backlog(4, 3, 4), "its offsets were moved"
