@@ -148,6 +148,8 @@ class Feeder:
         for pipe in pipes:
             pipe.source_file.touch()
         self._times = 0
+        self._grew = {pipe: time.monotonic() for pipe in pipes}
+        """When each sink file had something new, in monotonic seconds."""
         self.standstill_s = 0.0
         """The longest time without anything new in some sink file, while lines came."""
         self._ended = threading.Event()
@@ -161,6 +163,10 @@ class Feeder:
         """Return the number of lines in a pipe's source file."""
         return self._times * pipe.lines
 
+    def still_s(self, pipe: Pipe) -> float:
+        """Return for how long there has been nothing new in a pipe's sink file."""
+        return time.monotonic() - self._grew[pipe]
+
     def stop(self) -> None:
         """Append no more."""
         self._ended.set()
@@ -169,7 +175,8 @@ class Feeder:
 
     def _run(self) -> None:
         sizes = {pipe: pipe.progress() for pipe in self._pipes}
-        grew = {pipe: time.monotonic() for pipe in self._pipes}
+        grew = self._grew
+        grew.update({pipe: time.monotonic() for pipe in self._pipes})
         due = time.monotonic()
         while not self._ended.wait(LOOK_S):
             now = time.monotonic()

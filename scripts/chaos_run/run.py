@@ -19,12 +19,13 @@ from kraal.broker.records import BrokerRecord, read_topic
 from kraal.worker.control_port import REASON
 from scripts.chaos_run.clients import Clients
 from scripts.chaos_run.faults import Faults
-from scripts.chaos_run.kinds import once
+from scripts.chaos_run.kinds import hostile, once
 from scripts.chaos_run.kinds.groups import committed, ends
 from scripts.chaos_run.kinds.install import install
 from scripts.chaos_run.kinds.lanes import not_by_lane
 from scripts.chaos_run.kinds.orders import Orders
 from scripts.chaos_run.kinds.scene import Scene
+from scripts.chaos_run.kinds.standstill import Standstill
 from scripts.chaos_run.leaks import Held, leaks
 from scripts.chaos_run.lines import line, out_of_order
 from scripts.chaos_run.members import Members
@@ -116,6 +117,7 @@ class _Stage:
             stopped=threading.Event(),
         )
         self._faults = Faults(members, self._timeline, self._scene)
+        self._standstill = Standstill(self._scene, self._feeder.still_s)
         self._settling = Settling(members, self._pipes, self._clients, self._behind, self._place)
         self._before: list[Held] = []
         self._bound_s = 0.0
@@ -124,7 +126,8 @@ class _Stage:
         """Start all, and wait until lines flow."""
         self._timeline.say("starting the broker and the workers")
         self._members.start()
-        create_topic(self._members.broker.bootstrap, SIDE_TOPIC)
+        for topic in (SIDE_TOPIC, hostile.TOPIC):
+            create_topic(self._members.broker.bootstrap, topic)
         for pipe in self._pipes:
             create_topic(self._members.broker.bootstrap, pipe.name, partitions=pipe.partitions)
         deadline_s = time.monotonic() + UP_S
@@ -249,6 +252,7 @@ class _Stage:
         jobs: Sequence[tuple[str, Callable[[], None]]] = (
             ("heavy", lambda: self._faults.heavy(steps.heavy, seconds)),
             ("actors", lambda: self._faults.actors(steps.actors, seconds)),
+            ("standstill", lambda: self._standstill.run(seconds)),
             ("requests", lambda: self._clients.run(steps.requests, seconds)),
         )
         with ThreadPoolExecutor(len(jobs)) as threads:

@@ -58,6 +58,9 @@ class Heavy(StrEnum):
     EXHAUST_POOL = "more hanging tasks than workers have threads"
     KILL_LANE = "kill of a lane's Spark task"
     KILL_FULL_JVM = "kill -9 of a JVM whose lane waits for the broker"
+    HOSTILE_RECORDS = "records that are hard to read"
+    SMALL_TOPIC = "topic with a small max.message.bytes"
+    STARVE = "processes that take all cores"
     OUTAGE = "long outage of the broker"
 
 
@@ -83,6 +86,9 @@ HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
     Heavy.EXHAUST_POOL: (2.0, 22.0),
     Heavy.KILL_LANE: (2.0, 6.0),
     Heavy.KILL_FULL_JVM: (0.0, 1.0),
+    Heavy.HOSTILE_RECORDS: (2.0, 6.0),
+    Heavy.SMALL_TOPIC: (10.0, 20.0),
+    Heavy.STARVE: (15.0, 30.0),
     Heavy.OUTAGE: (OUTAGE_S, OUTAGE_S),
 }
 """Seconds from the fault to its end, at least and at most."""

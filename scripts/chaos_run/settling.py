@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from scripts.chaos_run.clients import Call, Clients
+from scripts.chaos_run.kinds import hostile
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.pipes import HANGING, SIDES, Feeder, Pipe
 
@@ -54,7 +55,7 @@ class Settling:
         ]
         calls += [Call("PUT", f"/connectors/{name}/resume") for name in self._wanted]
         calls += [Call("DELETE", f"/connectors/side-{number}") for number in range(SIDES)]
-        calls.append(Call("DELETE", f"/connectors/{HANGING}"))
+        calls += [Call("DELETE", f"/connectors/{name}") for name in (HANGING, *hostile.SINKS)]
         for asked in calls:
             why = self._until_accepted(asked, deadline_s)
             if why:

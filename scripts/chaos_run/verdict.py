@@ -109,7 +109,10 @@ def _judged(found: Findings) -> list[Line]:
         _none("no actor died of anything but this script", found.died),
         _none("no offset of a source or sink went back: no old owner sent a commit", found.backwards),
         *([] if found.commits else [Line("not one commit was found", met=False)]),
-        _none("sinks that are slow commit, and workers that are stuck say so", found.broken),
+        _none(
+            "slow sinks commit, hostile records and small topics stop nothing, and what stands still says why",
+            found.broken,
+        ),
         _none("no thread or file was leaked", found.leaks),
         _none("no process was left", found.left),
         _none("every fault was carried out and undone", found.failed),

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from scripts.chaos_run.kinds import lanes, moving, overlap, pools, suspend, targets
+from scripts.chaos_run.kinds import (
+    hostile,
+    lanes,
+    moving,
+    overlap,
+    pools,
+    small_topic,
+    starve,
+    suspend,
+    targets,
+)
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import Heavy, HeavyStep
 
@@ -19,6 +29,9 @@ DO: Final[Mapping[Heavy, Callable[[Scene, HeavyStep], Undo | None]]] = {
     Heavy.EXHAUST_POOL: pools.exhaust,
     Heavy.KILL_LANE: lanes.kill_task,
     Heavy.KILL_FULL_JVM: lanes.kill_full_jvm,
+    Heavy.HOSTILE_RECORDS: hostile.send,
+    Heavy.SMALL_TOPIC: small_topic.shrink,
+    Heavy.STARVE: starve.starve,
 }
 """Each does it, and returns what undoes it, or None when it cannot be done now."""
 EXTRA_S: Final[Mapping[Heavy, float]] = {
@@ -29,4 +42,7 @@ EXTRA_S: Final[Mapping[Heavy, float]] = {
     Heavy.EXHAUST_POOL: 20.0,
     Heavy.KILL_LANE: 6.0,
     Heavy.KILL_FULL_JVM: 4.0,
+    Heavy.HOSTILE_RECORDS: 30.0,
+    Heavy.SMALL_TOPIC: 5.0,
+    Heavy.STARVE: 3.0,
 }

@@ -45,7 +45,7 @@ def test_a_seed_means_the_same_tomorrow() -> None:
     assert [(step.at_s, step.fault, step.worker) for step in steps.heavy[:3]] == [
         (3.0, Heavy.OVERLAP_RESTART, 2),
         (15.9, Heavy.FREEZE_JVM, 0),
-        (34.1, Heavy.HALF_OPEN, 1),
+        (34.1, Heavy.FULL_DISK, 1),
     ]
 
 

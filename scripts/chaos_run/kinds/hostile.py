@@ -1,0 +1,123 @@
+"""Records that are hard to read: header names that are not UTF-8, and half surrogates, as text and as bytes.
+
+Two sinks read them. One takes any bytes (strings), the other reads JSON and skips what is none (`errors.tolerance`);
+both must write what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+from typing_extensions import override
+
+from scripts.chaos_run.clients import Call
+from scripts.chaos_run.kinds.scene import Scene, Undo
+from scripts.chaos_run.schedule import HeavyStep
+
+TOPIC: Final = "hostile"
+SINKS: Final = ("hostile-string", "hostile-json")
+ASK_S: Final = 15.0
+SEND_S: Final = 10.0
+WRITTEN_S: Final = 60.0
+"""How long the sinks may take until they have written what follows the records."""
+_SINK: Final = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": TOPIC}
+_CONVERTERS: Final = {
+    "hostile-string": {"value.converter": "org.apache.kafka.connect.storage.StringConverter"},
+    "hostile-json": {
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "errors.tolerance": "all",
+    },
+}
+
+
+class RawName(str):
+    """A header's name of any bytes; the client asks it for its UTF-8."""
+
+    __slots__ = ("raw",)
+
+    raw: bytes
+
+    def __new__(cls, raw: bytes) -> Self:
+        """Make a name of these bytes."""
+        name = super().__new__(cls, raw.decode("latin-1"))
+        name.raw = raw
+        return name
+
+    @override
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        """Return the bytes as they are."""
+        del encoding, errors
+        return self.raw
+
+
+@dataclass(frozen=True, slots=True)
+class Hostile:
+    """A record."""
+
+    value: bytes
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+RECORDS: Final = (
+    Hostile(b'{"hostile":1}', [(RawName(b"\xff\xfe"), b"1"), (RawName(b"caf\xe9"), b"2")]),
+    Hostile(b'{"hostile":2}', [(RawName(b"a\x00b"), b""), (RawName(b""), b"3")]),
+    Hostile(b'{"hostile":"x\\ud83d"}'),
+    Hostile(b'{"hostile":"\\ude00\\ud83d"}', [(RawName("\udcff".encode("utf-8", "surrogatepass")), b"4")]),
+    Hostile(b'{"hostile":"x\xed\xa0\xbd"}'),
+)
+
+
+def send(scene: Scene, step: HeavyStep) -> Undo | None:
+    """Write the records and a line that follows them; in the end both sinks must have written that line."""
+    directory = scene.slow.sink_file.parent
+    for name in SINKS:
+        config = {**_SINK, **_CONVERTERS[name], "file": str(directory / f"{name}.out")}
+        if not scene.accepted(Call("PUT", f"/connectors/{name}/config", config), ASK_S):
+            _remove(scene)
+            return None
+    marker = f"after hostile records, at {scene.timeline.now_s():.1f} s, {step.pick}"
+    try:
+        produce(scene.members.broker.bootstrap, [*RECORDS, Hostile(f'{{"marker":"{marker}"}}'.encode())])
+    except KafkaError as exc:
+        scene.timeline.say(f"  the records could not be written: {exc}")
+        _remove(scene)
+        return None
+
+    def undo() -> None:
+        files = [directory / f"{name}.out" for name in SINKS]
+        scene.until(lambda: not without(files, marker), WRITTEN_S)
+        for name in without(files, marker):
+            scene.broke(f"the sink {name} has not written what follows hostile records")
+        _remove(scene)
+
+    return undo
+
+
+def produce(bootstrap: str, records: Sequence[Hostile]) -> None:
+    """Write records to the topic's first partition. Raises KafkaError."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    try:
+        sent = [
+            producer.send(TOPIC, value=each.value, headers=list(each.headers), partition=0)
+            for each in records
+        ]
+        for future in sent:
+            future.get(SEND_S)
+    finally:
+        producer.close(SEND_S)
+
+
+def without(files: Sequence[Path], marker: str) -> list[str]:
+    """Return the names of the files, without ending, that do not contain a text."""
+    return [file.stem for file in files if not file.exists() or marker.encode() not in file.read_bytes()]
+
+
+def _remove(scene: Scene) -> None:
+    for name in SINKS:
+        scene.accepted(Call("DELETE", f"/connectors/{name}"), ASK_S)

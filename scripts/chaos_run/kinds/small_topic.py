@@ -1,0 +1,56 @@
+"""A topic whose `max.message.bytes` is smaller than a producer's batches: they must be written in smaller ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from scripts.chaos_run.kinds.scene import Scene, Undo
+from scripts.chaos_run.pipes import Pipe
+from scripts.chaos_run.schedule import HeavyStep, choose
+
+LIMIT_BYTES: Final = 2_000
+"""A few lines: a batch of a pipe has more."""
+_KEY: Final = "max.message.bytes"
+_ASK_S: Final = 10.0
+MOVES_S: Final = 30.0
+"""How long a pipe may take until its sink writes something new, besides the fault's own time."""
+
+
+def shrink(scene: Scene, step: HeavyStep) -> Undo | None:
+    """Lower the limit of one pipe's topic; lines must flow meanwhile."""
+    name = choose([pipe.name for pipe in scene.pipes], step.pick)
+    pipe = next(each for each in scene.pipes if each.name == name)
+    bootstrap = scene.members.broker.bootstrap
+    if not _limit(bootstrap, pipe, LIMIT_BYTES):
+        return None
+    scene.timeline.say(f"  {pipe.name}: {_KEY}={LIMIT_BYTES}")
+    before = pipe.progress()
+
+    def undo() -> None:
+        if not scene.until(lambda: pipe.progress() != before, MOVES_S):
+            scene.broke(f"{pipe.name}: no line came out while its topic had {_KEY}={LIMIT_BYTES}")
+        if not scene.until(lambda: _limit(bootstrap, pipe, None), _ASK_S):
+            scene.broke(f"{pipe.name}: {_KEY} could not be set back")
+
+    return undo
+
+
+def _limit(bootstrap: str, pipe: Pipe, limit: int | None) -> bool:
+    """Set a topic's limit, or its default again; return whether the broker has accepted it."""
+    operation = AlterConfigOpType.DELETE if limit is None else AlterConfigOpType.SET
+    entry = ConfigEntry(_KEY, None if limit is None else str(limit), incremental_operation=operation)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, pipe.name, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    try:
+        admin.incremental_alter_configs([resource], request_timeout=_ASK_S)[resource].result(_ASK_S)
+    except (KafkaException, TimeoutError):
+        return False
+    return True

@@ -1,0 +1,33 @@
+"""A starved machine: for each core a process that computes without a pause."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Final
+
+from scripts.chaos_run.kinds.scene import Scene, Undo
+from scripts.chaos_run.schedule import HeavyStep
+
+EACH: Final = 4
+"""Processes for each core: so a worker's thread gets a fifth of one."""
+_BURN: Final = "import time\nend_s = time.monotonic() + {seconds}\nwhile time.monotonic() < end_s: pass"
+_SPARE_S: Final = 30.0
+"""The processes end so long after the fault's time by themselves, if nobody ends them."""
+
+
+def starve(scene: Scene, step: HeavyStep) -> Undo | None:
+    """Start the processes, and end them."""
+    count = EACH * (os.cpu_count() or 1)
+    code = _BURN.format(seconds=step.hold_s + _SPARE_S)
+    burners = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
+    scene.timeline.say(f"  {count} processes compute")
+
+    def undo() -> None:
+        for each in burners:
+            each.kill()
+        for each in burners:
+            each.wait()
+
+    return undo

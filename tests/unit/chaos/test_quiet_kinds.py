@@ -1,0 +1,217 @@
+"""Hostile records, small topics, starved machines and standstills: what is ordered, undone and noted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from kafka.errors import CorruptRecordError, KafkaTimeoutError
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+from scripts.chaos_run.clients import Call
+from scripts.chaos_run.kinds import hostile, small_topic, starve
+from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.scene import Scene
+from scripts.chaos_run.kinds.standstill import LIMIT_S, Standstill, reasons_of
+from scripts.chaos_run.members import Member
+from scripts.chaos_run.pipes import Pipe
+from scripts.chaos_run.schedule import Heavy, HeavyStep
+from scripts.chaos_run.timeline import Timeline
+
+
+class Cluster:
+    """One worker that accepts everything."""
+
+    bootstrap = "127.0.0.1:1"
+
+    def __init__(self) -> None:
+        self.broker = self
+        self.all = [self]
+
+    def up(self) -> list[Cluster]:
+        return self.all
+
+
+class World:
+    """A scene, and what was asked in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.pipe = Pipe("p", directory / "p.in", directory / "p.out")
+        self.asked: list[tuple[str, str]] = []
+        self.connectors: dict[str, Any] = {}
+        self.scene = Scene(
+            members=cast("Any", Cluster()),
+            slow=self.pipe,
+            once=self.pipe,
+            hanging=Orders(directory / "hanging"),
+            ask=self.ask,
+            pipes=[self.pipe],
+            timeline=Timeline(),
+            stopped=threading.Event(),
+        )
+
+    def ask(self, member: Member, asked: Call) -> tuple[int, Any]:
+        del member
+        self.asked.append((asked.method, asked.path))
+        return 200, self.connectors
+
+    @property
+    def broken(self) -> list[str]:
+        return [each.partition(" s ")[2] for each in self.scene.broken]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(hostile, "WRITTEN_S", 0.0)
+    monkeypatch.setattr(small_topic, "MOVES_S", 0.0)
+    monkeypatch.setattr(hostile, "produce", lambda *_: None)
+    return World(tmp_path)
+
+
+def step(fault: Heavy) -> HeavyStep:
+    return HeavyStep(0.0, fault, 0, 0.0, 0.5)
+
+
+DELETED = [("DELETE", f"/connectors/{name}") for name in hostile.SINKS]
+
+
+def test_header_names_are_written_as_raw_bytes() -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 100_000)
+    record = hostile.RECORDS[0]
+    builder.append(0, 0, None, record.value, list(record.headers))
+    batch = bytes(builder.build())
+    assert b"\xff\xfe" in batch
+    assert b"caf\xe9" in batch
+    with pytest.raises(CorruptRecordError):
+        list(DefaultRecordBatch(batch))
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_sink_that_does_not_pass_hostile_records_is_noted(world: World, *, written: bool) -> None:
+    undo = hostile.send(world.scene, step(Heavy.HOSTILE_RECORDS))
+    assert undo is not None
+    assert world.asked == [("PUT", f"/connectors/{name}/config") for name in hostile.SINKS]
+    world.asked.clear()
+    marker = f"after hostile records, at {world.scene.timeline.now_s():.1f} s, 0.5"
+    texts = {"hostile-string": marker, "hostile-json": marker if written else "other"}
+    for name, text in texts.items():
+        world.pipe.sink_file.with_name(f"{name}.out").write_text(text)
+    undo()
+    why = "the sink hostile-json has not written what follows hostile records"
+    assert world.broken == ([] if written else [why])
+    assert world.asked == DELETED
+
+
+def test_hostile_sinks_are_removed_where_the_broker_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise KafkaTimeoutError
+
+    monkeypatch.setattr(hostile, "produce", refuse)
+    assert hostile.send(world.scene, step(Heavy.HOSTILE_RECORDS)) is None
+    assert world.asked[2:] == DELETED
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_pipe_that_stops_with_a_small_topic_is_noted(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, moves: bool
+) -> None:
+    limits: list[int | None] = []
+
+    def set_limit(bootstrap: str, pipe: Pipe, limit: int | None) -> bool:
+        del bootstrap, pipe
+        limits.append(limit)
+        return True
+
+    monkeypatch.setattr(small_topic, "_limit", set_limit)
+    undo = small_topic.shrink(world.scene, step(Heavy.SMALL_TOPIC))
+    assert undo is not None
+    assert limits == [small_topic.LIMIT_BYTES]
+    if moves:
+        world.pipe.sink_file.write_text("x")
+    undo()
+    assert limits == [small_topic.LIMIT_BYTES, None]
+    assert world.broken == (
+        [] if moves else ["p: no line came out while its topic had max.message.bytes=2000"]
+    )
+
+
+def test_small_topic_is_left_out_while_the_broker_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_topic, "_limit", lambda *_: False)
+    assert small_topic.shrink(world.scene, step(Heavy.SMALL_TOPIC)) is None
+
+
+def test_starving_processes_are_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starve, "EACH", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(starve, "_BURN", "import threading; threading.Event().wait({seconds})")
+    burners: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def start(command: list[str]) -> subprocess.Popen[bytes]:
+        burners.append(popen(command))
+        return burners[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    undo = starve.starve(world.scene, step(Heavy.STARVE))
+    assert undo is not None
+    assert [each.poll() for each in burners] == [None]
+    undo()
+    assert all(each.returncode is not None for each in burners)
+
+
+RUNS = {"state": "RUNNING", "worker_id": "w"}
+SILENT = {
+    "status": {"connector": RUNS, "tasks": [RUNS]},
+    "progress": {"tasks": [{"id": 0, "stalled": False}]},
+}
+STALLED = {
+    **SILENT,
+    "progress": {"tasks": [{"id": 0, "stalled": True, "stall_cause": "Its batch does not end"}]},
+}
+FAILED = {
+    **SILENT,
+    "status": {"connector": RUNS, "tasks": [{**RUNS, "state": "FAILED", "trace": "E: x\n at"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("connector", "reasons"),
+    [
+        (SILENT, []),
+        ({}, []),
+        (STALLED, ["Its batch does not end"]),
+        (FAILED, ["FAILED, E: x"]),
+        ({"progress": {"stall_cause": "It has no tasks"}}, ["It has no tasks"]),
+        ({"status": {"connector": {**RUNS, "state": "PAUSED"}}}, ["PAUSED"]),
+        ({"status": {"connector": {**RUNS, "state": "UNASSIGNED"}}}, []),
+        ({**SILENT, "progress": {"tasks": [{"stalled": True}]}}, []),
+    ],
+)
+def test_reasons_of_a_standstill_are_states_and_causes(connector: dict[str, Any], reasons: list[str]) -> None:
+    assert reasons_of(connector) == reasons
+
+
+def test_standstill_without_a_reason_is_noted_once(world: World) -> None:
+    still = {"p": LIMIT_S}
+    watch = Standstill(world.scene, lambda pipe: still[pipe.name])
+    watch.look()
+    assert world.asked == [], "two minutes are allowed"
+    still["p"] += 1
+    world.connectors = {"p-source": SILENT, "p-sink": STALLED}
+    watch.look()
+    assert world.broken == []
+    still["p"] = 0.0
+    watch.look()
+    still["p"] = LIMIT_S + 1
+    world.connectors = {"p-source": SILENT, "p-sink": SILENT}
+    watch.look()
+    watch.look()
+    assert world.broken == ["p has stood still for 120 s, and nothing is stalled or failed"]
