@@ -203,6 +203,7 @@ def test_a_process_that_ends_is_replaced(machine: Machine, host: PluginHost) -> 
     machine.next().kill()
     assert listener.next() == "the JVM of Java plugins ended (exit code -9), and starts again"
     assert listener.next() == "up"
+    assert host.down() is None
     assert host.starts == 2
     assert ("a.b", "DEBUG") in machine.next().levels
 
@@ -219,6 +220,9 @@ def test_the_first_scan_that_fails_is_raised(machine: Machine, host: PluginHost)
     host.start()
     with pytest.raises(PluginsAway, match="no memory"):
         host.describe(never)
+    down = host.down()
+    assert down is not None
+    assert (down.name, down.why) == ("plugins-jvm", "Java plugins are not available: no memory")
 
 
 def test_a_worker_that_is_asked_to_end_does_not_wait_for_the_scan(host: PluginHost) -> None:

@@ -303,17 +303,23 @@ def test_a_lane_whose_results_cannot_be_read_sends_nothing_once_jobs_repeat_its_
 def test_a_lane_that_ends_leaves_its_batches_to_jobs_and_is_not_started_again_at_once(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert stage.lanes.down() is None, "none was wanted"
     bridge = stage.started()
+    assert stage.lanes.down() is None
     stage.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     bridge.given.put(LaneResult(ENDED, "its Spark task has ended"))
     assert stage.jobs.get(timeout=WAIT_S) == "a"
+    down = stage.lanes.down()
+    assert down is not None
+    assert (down.name, down.why) == ("lane", "its Spark task has ended")
     stage.put("b")
     assert stage.jobs.get(timeout=WAIT_S) == "b"
     assert not stage.lanes.takes(1, 5)
     assert stage.bridges.empty()
     monkeypatch.setattr(module, "AGAIN_S", 0.0)
     stage.started()
+    assert stage.lanes.down() is None
 
 
 def test_a_new_spark_session_gets_a_lane_of_its_own_at_once(stage: Stage) -> None:
