@@ -79,8 +79,12 @@ def test_connectors_that_block_show_what_a_java_worker_shows(
 def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluster) -> None:
     cluster = blocked_cluster
     names, worker = block(cluster), cluster.alive[0]
-    stuck = {names[where] for where in ("sink-open", "sink-put", "sink-flush", "sink-precommit")}
+    starts = ("source-initialize", "source-start", "sink-initialize", "sink-start")
+    methods = ("sink-open", "sink-put", "sink-flush", "sink-precommit")
+    stuck = {names[where] for where in (*starts, *methods)}
     worker.wait_until("those inside a method were stalled", lambda: stalled(cluster) == stuck)
+    stuck = {names[where] for where in ("connector-initialize", "connector-start")}
+    assert stalled(cluster, "stalled_connectors") == stuck
     for where in BLOCKED:
         cluster.delete(names[where])
     kind, method, _ = BLOCKED["sink-put"]
@@ -94,9 +98,9 @@ def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluste
         cluster.delete(names[where])
 
 
-def stalled(side: ProcessCluster) -> set[str]:
+def stalled(side: ProcessCluster, of: str = "stalled") -> set[str]:
     """Return the connectors of stalled tasks; a source that polls may wait for data, so it is never stalled."""
-    return {each["connector"] for each in side.alive[0].get("/health").body.get("stalled", ())}
+    return {each["connector"] for each in side.alive[0].get("/health").body.get(of, ())}
 
 
 def reasons(side: ProcessCluster, name: str) -> str:
