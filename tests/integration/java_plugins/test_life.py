@@ -88,6 +88,23 @@ def test_a_task_that_throws_fails_alone(cluster: ProcessCluster, fault: str, sai
         cluster.delete(each)
 
 
+def test_a_source_of_standard_input_stops_and_can_be_created_again(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    name, worker, file = a_name("console"), cluster.alive[0], tmp_path / "in"
+    console = source_config(file, name)
+    del console["file"]
+    cluster.create(name, console)
+    worker.wait_for_states(name, RUNNING)
+    cluster.stop(name)
+    worker.wait_for_states(name, ["STOPPED"])
+    cluster.delete(name)
+    cluster.create(name, source_config(file, name))
+    append(file, "a line")
+    wait_for_values(cluster, name, ["a line"])
+    cluster.delete(name)
+
+
 def test_a_failed_task_is_restarted_by_itself(cluster: ProcessCluster) -> None:
     name, worker = a_name("supervised"), cluster.alive[0]
     supervised = {"errors.auto.restart": "task", "errors.auto.restart.backoff.ms": "100"}

@@ -1,6 +1,7 @@
 package kraal.plugins;
 
 import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -29,8 +30,9 @@ public final class PluginProcess {
     private PluginProcess() {
     }
 
-    /** Sends what plugins print to standard output, which has no log lines. */
+    /** Gives plugins an empty standard input, and sends what they print to standard output, which has no log lines. */
     private static void claimStreams() {
+        System.setIn(new ByteArrayInputStream(new byte[0])); // the process reads its own; a plugin that did would block
         System.setErr(System.out);
         Logger root = LogManager.getLogManager().getLogger("");
         for (Handler each : root.getHandlers()) {
