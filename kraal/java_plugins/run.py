@@ -66,10 +66,7 @@ class JavaRun:
         measured: Callable[[TaskId, int, Mapping[str, float]], None],
         over: Callable[[JavaRun, Failed | Stopped], None],
     ) -> None:
-        """`number` tells this run's events apart; `over` is called with the last event, and again without remains.
-
-        `measured` is given the task, the number, and the numbers with which the Java task fails.
-        """
+        """`over` gets the last event, and again when nothing remains; `measured` gets the metrics of a failed task."""
         self.spec = spec
         self.number = number
         self._host = host

@@ -279,7 +279,7 @@ class SourceExecutor:
 
         if self._refusals is None:
             client_id = client_options.producer_client_id(self._spec.task)
-            self._refusals = RefusalWatch(self._spec.task, self._context, limits, client_id, self._drop_batch)
+            self._refusals = RefusalWatch(self._spec, self._context, limits, client_id, self._drop_batch)
         watched = self._refusals.over(launch)
         return lambda done: watched(partial(explain, done))
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from kraal.core.ids import TaskId
-from kraal.engine.api import BatchDone
+from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.message_limits import MessageLimits
@@ -34,14 +33,14 @@ class RefusalWatch:
 
     def __init__(
         self,
-        task: TaskId,
+        spec: TaskSpec,
         context: ExecutorContext,
         limits: MessageLimits,
         client_id: str,
         interrupt: Callable[[], None],
     ) -> None:
         """Create a watch; `client_id`: of the task's own producer; `interrupt`: ends the running job."""
-        self._task = task
+        self._spec = spec
         self._context = context
         self._limits = limits
         self._client_id = client_id
@@ -97,6 +96,7 @@ class RefusalWatch:
             since = refusal.count - self._counts.get(text, refusal.count)
             self._counts[text] = refusal.count
             if since and not refusal.is_size:
+                self._spec.working(busy=True, failure=text)  # the cause if the task stalls
                 self._warn(text)
             elif since >= ENDLESS and self._shrinks is None:
                 limit = self._limits.lower(refusal.topic)
@@ -107,4 +107,4 @@ class RefusalWatch:
         now_s = time.monotonic()
         if now_s >= self._reported_s.get(text, -REPORT_INTERVAL_S) + REPORT_INTERVAL_S:
             self._reported_s[text] = now_s
-            log.warning("%s: %s. Its producer tries again", self._task, text)
+            log.warning("%s: %s. Its producer tries again", self._spec.task, text)

@@ -105,10 +105,10 @@ def test_a_plugin_whose_config_never_returns_is_listed_without_keys(tmp_path: Pa
 def test_a_plugin_finds_the_worker_s_file_as_in_a_java_worker() -> None:
     jaas = 'x password="a=b c\\d #ü";'
     worker = {"bootstrap.servers": "b:9092", "sasl.jaas.config": jaas}
-    plugins = {"plugin.path": "", "plugin.discovery": "service_load"}
-    jvm = Jvm(java_class_path(), [], plugins, worker=worker)
+    files = PluginFiles({"plugin.path": "", "plugin.discovery": "service_load"})
+    jvm = Jvm(java_class_path(), [], files, worker=worker)
     try:
-        jvm.entry.hasAllManifests()
+        jvm.entry.scan()
         java = jvm._gateway.jvm.java  # what a plugin would call
         started, path = java.lang.System.getProperty("sun.java.command").split(" ")
         for _ in range(2):  # with every config

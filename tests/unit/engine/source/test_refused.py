@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import TaskSpec
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.message_limits import MessageLimits
 from kraal.engine.kafka_io.refusals import Refusal
@@ -33,8 +34,11 @@ class Stage:
         self.interrupted = 0
         producers = SimpleNamespace(refusals=lambda report: report(self.refusals))
         context: Any = SimpleNamespace(after=lambda _, call: self.timers.append(call), producers=producers)
-        task = TaskId(ConnectorName("c"), 0)
-        self.watch = RefusalWatch(task, context, self.limits, OWN, self._interrupt)
+        self.failures: list[str] = []
+        spec = TaskSpec(
+            task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}, working=self._working
+        )
+        self.watch = RefusalWatch(spec, context, self.limits, OWN, self._interrupt)
 
     def start(self) -> None:
         """Launch a job."""
@@ -51,6 +55,11 @@ class Stage:
             timers, self.timers = self.timers, []
             for each in timers:
                 each()
+
+    def _working(self, *, busy: bool, step: str = "", failure: str = "") -> None:
+        assert busy
+        assert step == ""
+        self.failures.append(failure)
 
     def _interrupt(self) -> None:
         self.interrupted += 1
@@ -71,7 +80,7 @@ def stage() -> Stage:
         (Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1), False),
     ],
 )
-def test_a_refusal_is_logged_for_the_tasks_that_it_stops(
+def test_a_refusal_is_logged_and_is_the_cause_of_a_stall_of_the_tasks_that_it_stops(
     stage: Stage, caplog: pytest.LogCaptureFixture, refusal: Refusal, *, warned: bool
 ) -> None:
     stage.start()
@@ -81,6 +90,7 @@ def test_a_refusal_is_logged_for_the_tasks_that_it_stops(
         stage.check(replace(refusal, count=count))
     expected = f"c-0: The brokers refuse records for the topic '{refusal.topic}' with NOT_ENOUGH_REPLICAS"
     assert [record.message.startswith(expected) for record in caplog.records] == [True] * warned
+    assert [failure.split(": ")[0] in expected for failure in stage.failures] == [True, True] * warned
     assert stage.interrupted == 0
 
 
