@@ -20,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.clients.record_size import (
     LIBRDKAFKA_DEFAULT,
+    LIBRDKAFKA_NAME,
     MAX_REQUEST_SIZE,
     refused_by_brokers,
     refused_by_producer,
@@ -237,7 +238,7 @@ class Kafka:
         except ck.KafkaException as exc:
             if code(exc) != ck.KafkaError.MSG_SIZE_TOO_LARGE:
                 raise
-            limit = (LIBRDKAFKA_DEFAULT | self._of_producer)["message.max.bytes"]
+            limit = (LIBRDKAFKA_DEFAULT | self._of_producer)[LIBRDKAFKA_NAME]
             size = len(letter.key or b"") + len(letter.value or b"")
             reason = refused_by_producer(target.topic, size, limit, f"producer.{MAX_REQUEST_SIZE}")
             raise self._to_error("failed to write all letters", reason) from exc

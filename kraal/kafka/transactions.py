@@ -21,7 +21,12 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kraal.config.clients.batch_limits import BatchLimits, LimitOf, Record, record_size
-from kraal.config.clients.record_size import MAX_REQUEST_SIZE, refused_by_brokers, refused_by_producer
+from kraal.config.clients.record_size import (
+    LIBRDKAFKA_NAME,
+    MAX_REQUEST_SIZE,
+    refused_by_brokers,
+    refused_by_producer,
+)
 from kraal.core.errors import Fenced, StoreAway, StoreError
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import NOT_AUTHORIZED
@@ -326,7 +331,7 @@ class TaskProducer:
         """Return whether smaller batches may be accepted, and why the latest record was not."""
         topic, size = self._failed_record
         if self._undelivered is None:
-            limit = self._settings.get("message.max.bytes")
+            limit = self._settings.get(LIBRDKAFKA_NAME)
             return False, refused_by_producer(topic, size, limit, f"producer.override.{MAX_REQUEST_SIZE}")
         if self._limits.learn(topic, size):
             return (

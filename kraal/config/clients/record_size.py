@@ -10,7 +10,8 @@ from typing import Final
 
 MAX_REQUEST_SIZE: Final = "max.request.size"
 DEFAULT_BYTES: Final = "1048576"
-LIBRDKAFKA_DEFAULT: Final = {"message.max.bytes": DEFAULT_BYTES}
+LIBRDKAFKA_NAME: Final = "message.max.bytes"
+LIBRDKAFKA_DEFAULT: Final = {LIBRDKAFKA_NAME: DEFAULT_BYTES}
 """The setting under librdkafka's name, below the user's own."""
 TOPIC_LIMIT: Final = "max.message.bytes"
 

@@ -23,6 +23,7 @@ from kraal.config.clients.layers import bootstrap, layered
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.clients.record_size import (
     DEFAULT_BYTES,
+    LIBRDKAFKA_NAME,
     MAX_REQUEST_SIZE,
     refused_by_brokers,
     refused_by_producer,
@@ -212,7 +213,7 @@ class DeadLetters:
                 reason = exc.args[0].str()
                 if exc.args[0].code() == ck.KafkaError.MSG_SIZE_TOO_LARGE:
                     key = f"producer.override.{MAX_REQUEST_SIZE}"
-                    limit = self._settings("producer", "")["message.max.bytes"]
+                    limit = self._settings("producer", "")[LIBRDKAFKA_NAME]
                     reason = refused_by_producer(self.topic.name, letter.size, limit, key)
                 raise _as_error(exc.args[0], f"cannot write a dead letter: {reason}") from None
             else:
