@@ -64,8 +64,9 @@ def cancel(cluster: Cluster) -> None:
 
 
 def fail(cluster: Cluster) -> None:
-    cluster.run()
+    run = cluster.run()
     cluster.host.tell(1, "failed", "java.lang.Error: x")
+    run.cancel()
 
 
 @pytest.mark.parametrize("end", [cancel, fail])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 CLIENTS = {"KafkaConsumer", "KafkaProducer"}
+EXCEPTIONS = {Path("kraal/dead_letters/malformed_headers.py")}  # confluent-kafka cannot return such names
 MODULES = {"kafka.codec", "kafka.consumer", "kafka.producer", "kafka.record"}
 
 
@@ -25,6 +26,7 @@ def test_kafka_python_neither_reads_nor_writes_records() -> None:
         (path.relative_to(ROOT), name)
         for package in ("actors", "web", "kraal")
         for path in (ROOT / package).rglob("*.py")
+        if path.relative_to(ROOT) not in EXCEPTIONS
         for name in imports(path)
         if name.removeprefix("kafka.") in CLIENTS or ".".join(name.split(".")[:2]) in MODULES
     ]

@@ -156,8 +156,6 @@ class FakeHerder:
 
     def publish(self, **changes: Any) -> None:
         latest = self.published.latest
-        if "status" in changes:  # other workers may be members now
-            changes.setdefault("generation", Generation(latest.generation + 1))
         self.published.publish(replace(latest, number=latest.number + 1, **changes))
 
     def put(

@@ -17,7 +17,7 @@ from kraal.cluster.views.changes import Names
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.config.values import Password
 from kraal.config.worker.basic_auth import BasicAuth
-from kraal.core.ids import ConnectorName, State, WorkerId
+from kraal.core.ids import ConnectorName, Generation, State, WorkerId
 from kraal.core.server_sent_events import Event
 from tests.unit.web.api import Api, status
 from tests.unit.web.event_stream import EventStream, wait_until
@@ -55,8 +55,9 @@ class Member:
         return stream
 
     def knows(self, *workers: WorkerId) -> None:
-        """Have it know one connector with a task on each of the workers."""
-        self.api.herder.publish(worker_id=self.id, status=statuses(*workers))
+        """Have it know one connector with a task on each of the workers, the members of the next generation."""
+        generation = Generation(self.api.herder.published.latest.generation + 1)
+        self.api.herder.publish(worker_id=self.id, status=statuses(*workers), generation=generation)
 
     def numbers(self, *names: str) -> None:
         """Have numbers of its own tasks change."""
