@@ -19,9 +19,10 @@ _TOP: Final = Path("tests", "integration")
 SPARK: Final = "spark"
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its group, and put the longest group first."""
-    if config.getoption("dist", "no") != "loadgroup":
+    if not getattr(config.option, "loadgroup", False):  # set in the processes of pytest-xdist
         return
     seconds = seconds_of_files(PAGE.read_text("utf-8")) if PAGE.exists() else {}
     paths = {item: item.path.relative_to(config.rootpath) for item in items}
