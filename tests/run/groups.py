@@ -1,52 +1,65 @@
 """Groups of tests that share a process, with its broker, Spark and workers, if several processes run the tests.
 
-Tests that play on the suite's Spark are one group, because PySpark has one session per process; every other folder is a
-group, and so is a file directly below `tests/integration`. The longest group starts first, as far as
-docs/results/durations.md has them.
+`--dist loadgroup` has these groups: the folders whose tests use the suite's Spark together, because PySpark has one
+session per process; every other folder; and each file directly below `tests/integration`. The longest group starts
+first, as far as docs/results/durations.md has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any, Final
 
 import pytest
+from typing_extensions import override
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.run.durations import PAGE, seconds_of_files
 
-_TOP: Final = Path("tests", "integration")
+_TOP: Final = "tests/integration"
 SPARK: Final = "spark"
+_USE_SPARK: Final = tuple(
+    f"{_TOP}/{name}" for name in ("connectors", "converters", "spark/", "test_secured_kafka.py")
+)
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
+class _GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+    """Hands groups to processes. pytest-xdist's own one needs marks, which it cannot read with pytest 9.2."""
+
+    @override
+    def _split_scope(self, nodeid: str) -> str:
+        return group_name(nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Return the scheduler for `--dist loadgroup`."""
+    return _GroupScheduling(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark each test with its group, and put the longest group first."""
+    """Put the longest group first: with `--no-loadscope-reorder` the scheduler keeps this order."""
     if not getattr(config.option, "loadgroup", False):  # set in the processes of pytest-xdist
         return
-    seconds = seconds_of_files(PAGE.read_text("utf-8")) if PAGE.exists() else {}
-    paths = {item: item.path.relative_to(config.rootpath) for item in items}
-    groups = {item: group_name(path, uses_spark=_uses_spark(item)) for item, path in paths.items()}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    weights = group_seconds(seconds, {str(paths[item]): group for item, group in groups.items()})
-    items.sort(key=lambda item: -weights.get(groups[item], 0.0))
+    paths = {item: item.nodeid.partition("::")[0] for item in items}
+    files = seconds_of_files(PAGE.read_text("utf-8"))
+    seconds = group_seconds(files, paths.values())
+    items.sort(key=lambda item: -seconds[group_name(paths[item])])
 
 
-def group_name(path: Path, *, uses_spark: bool) -> str:
-    """Return the name of the group of a test in `path`, which is relative to the root of the repository."""
-    if uses_spark:
+def group_name(path: str) -> str:
+    """Return the name of the group of the tests in a file; its path is relative to the root of the repository."""
+    if path.startswith(_USE_SPARK):
         return SPARK
-    return str(path if path.parent == _TOP else path.parent).replace("/", ".")
+    folder = str(PurePath(path).parent)
+    return path if folder == _TOP else folder
 
 
-def group_seconds(files: Mapping[str, float], groups: Mapping[str, str]) -> dict[str, float]:
-    """Return the seconds of each group, from those of files and the group of each file."""
+def group_seconds(files: Mapping[str, float], paths: Iterable[str]) -> dict[str, float]:
+    """Return the seconds of the group of each of `paths`, from those of files."""
     totals: dict[str, float] = {}
-    for path, group in groups.items():
+    for path in set(paths):
+        group = group_name(path)
         totals[group] = totals.get(group, 0.0) + files.get(path, 0.0)
     return totals
-
-
-def _uses_spark(item: pytest.Item) -> bool:
-    return "engine" in getattr(item, "fixturenames", ())

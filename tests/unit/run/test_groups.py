@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,27 +12,37 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
-    ("path", "uses_spark", "name"),
+    ("path", "name"),
     [
-        ("tests/integration/connectors/test_files.py", True, SPARK),
-        ("tests/integration/spark/test_member.py", False, "tests.integration.spark"),
-        (
-            "tests/integration/java_plugins/chains/test_mixed.py",
-            False,
-            "tests.integration.java_plugins.chains",
-        ),
-        ("tests/integration/test_chaos.py", False, "tests.integration.test_chaos.py"),
-        ("tests/differential/test_same_lines.py", False, "tests.differential"),
+        ("tests/integration/connectors/test_files.py", SPARK),
+        ("tests/integration/spark/columns/test_sql_columns.py", SPARK),
+        ("tests/integration/test_secured_kafka.py", SPARK),
+        ("tests/integration/spark_cluster/test_jdbc.py", "tests/integration/spark_cluster"),
+        ("tests/integration/java_plugins/chains/test_mixed.py", "tests/integration/java_plugins/chains"),
+        ("tests/integration/test_chaos.py", "tests/integration/test_chaos.py"),
+        ("tests/differential/test_same_lines.py", "tests/differential"),
     ],
 )
-def test_a_group_is_a_folder_or_spark(path: str, *, uses_spark: bool, name: str) -> None:
-    assert group_name(Path(path), uses_spark=uses_spark) == name
+def test_a_group_is_a_folder_or_spark(path: str, name: str) -> None:
+    assert group_name(path) == name
 
 
 def test_seconds_of_a_group_are_those_of_its_files() -> None:
     files = {"a/test_1.py": 2.0, "a/test_2.py": 3.0, "b/test_3.py": 7.0}
-    groups = {"a/test_1.py": "a", "a/test_2.py": "a", "c/test_4.py": "c"}
-    assert group_seconds(files, groups) == {"a": 5.0, "c": 0.0}
+    paths = ["a/test_1.py", "a/test_2.py", "a/test_2.py", "c/test_4.py"]
+    assert group_seconds(files, paths) == {"a": 5.0, "c": 0.0}
+
+
+def test_every_test_that_uses_spark_is_in_its_group() -> None:
+    folders = ("integration", "differential", "contract", "fuzz")
+    users = [
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in (ROOT / "tests" / folder).rglob("test_*.py")
+        if re.search(r"\b(stage: Stage|engine: SparkEngine|spark: SparkSession)\b", path.read_text("utf-8"))
+    ]
+    assert len(users) > 30
+    assert {group_name(path) for path in users} == {SPARK}
 
 
 TESTS = """
