@@ -108,7 +108,7 @@ def page(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
             "# Durations of the tests",
             "Seconds of one run of CI on two cores, by file and by fixture, the longest first. `.ci/run` prints the",
             "command that renews this page. The seconds of a file include the fixtures that its tests were the first",
-            "to use. Tests run in two processes at a time, so the sum is more than the duration of the run.",
+            "to use. Unit tests run in two processes at a time, so the sum is more than the duration of the run.",
             "",
             "| file | tests | seconds |",
             "|---|---|---|",

@@ -30,7 +30,7 @@ def test_both(): pass
 """
 
 CONFTEST = """
-pytest_plugins = ["tests.run.seeds", "tests.run.durations", "tests.run.changes", "tests.run.groups"]
+pytest_plugins = ["tests.run.seeds", "tests.run.durations", "tests.run.changes"]
 """
 
 
