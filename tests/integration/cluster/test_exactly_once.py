@@ -107,7 +107,11 @@ def test_pause_stop_and_altered_offsets(pipe: tuple[Pipe, ProcessCluster], kafka
     made, cluster = pipe
     [worker] = cluster.workers
     made.write(10)
-    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "600000"}
+    interval = {
+        "transaction.boundary": "interval",
+        "transaction.boundary.interval.ms": "600000",
+        "producer.override.transaction.timeout.ms": "600000",
+    }
     worker.create(made.source, {**made.source_config, **interval})
     worker.wait_until("records came", lambda: end_of(kafka.bootstrap, made.topic) == 10)
     assert list(committed(kafka.bootstrap, made.topic)) == []
