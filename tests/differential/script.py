@@ -116,6 +116,18 @@ def states(*wanted: str) -> Condition:
     return hold
 
 
+def listed_states(name: str, *wanted: str) -> Condition:
+    """Of a list with `expand=status`: the states of the connector whose name begins so, and of its tasks."""
+
+    def hold(answer: Answer) -> bool:
+        if answer.status != 200:
+            return False
+        (body,) = (each["status"] for key, each in answer.json.items() if key.startswith(name))
+        return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(wanted)
+
+    return hold
+
+
 def state(wanted: str) -> Condition:
     """Of a task's status."""
     return lambda answer: answer.status == 200 and answer.json["state"] == wanted

@@ -194,7 +194,7 @@ def test_kraal_refuses_at_validation_what_fails_javas_task(
     made: tuple[dict[str, Made], dict[str, Made]], name: str
 ) -> None:
     java, kraal = (side[name] for side in made)
-    assert (java.status, java.states[1:]) == (CREATED, ["FAILED"])
+    assert (java.status, java.states[1:]) == (CREATED, ("FAILED",))
     assert kraal.status == 400
     assert "predicate" in kraal.message
 

@@ -12,7 +12,7 @@ from tests.differential.allowances import (
 )
 from tests.differential.configs import creation, sink, source
 from tests.differential.exchange import DISTRIBUTED
-from tests.differential.script import append, ask, family, has, state, states
+from tests.differential.script import append, ask, family, has, listed_states, state, states
 from tests.differential.script import status as answers
 
 _RUNNING = states("RUNNING", "RUNNING")
@@ -189,6 +189,7 @@ _FAILING = [
         LIST_ORDER,
         fields("causes", "trace"),
         VERSIONS,
+        until=listed_states("broken-", "RUNNING", "FAILED"),
     ),
     ask(
         "restart the task that fails", f"POST {_BAD}/tasks/0/restart", None, whole("restart-fails", 204, 500)
