@@ -106,9 +106,9 @@ def page(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
     return "\n".join(
         [
             "# Durations of the tests",
-            "Seconds of one run of CI on two cores, by file and by fixture, the longest first. `.ci/run` prints the",
-            "command that renews this page. The seconds of a file include the fixtures that its tests were the first",
-            "to use. Unit tests run in two processes at a time, so the sum is more than the duration of the run.",
+            "Seconds of the tests of CI on two cores, as they were last measured, by file and by fixture, the longest",
+            "first. `.ci/run` prints the command that renews this page. A file includes the fixtures that its",
+            "tests were the first to use. Unit tests run in two processes at a time, so they take half as long.",
             "",
             "| file | tests | seconds |",
             "|---|---|---|",

@@ -99,16 +99,20 @@ def test_validations_show_what_a_provider_says_alike(
         assert counts == {1}, key
     sent = config | {"batch.size": f"${{rotating:{tmp_path}/none:x}}"}
     mine, its = (side.alive[0].put(path, sent) for side in (cluster, java))
-    assert mine.status == its.status == 500
+    assert (mine.status, its.status) == (200, 500), "Kraal names the key"
     assert its.body["message"].endswith(f"ConfigException: The file {tmp_path}/none cannot be read")
-    assert mine.body["message"].endswith(f": The file {tmp_path}/none cannot be read")
+    (value,) = (each["value"] for each in mine.body["configs"] if each["value"]["name"] == "batch.size")
+    assert f"The file {tmp_path}/none cannot be read" in str(value["errors"])
 
 
 def test_validations_and_starts_wait_for_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) -> None:
     name, kept, worker = a_name("waits"), tmp_path / "kept.properties", cluster.alive[0]
     keep(kept, topic=name)
     plugin_jvm(worker).kill()
-    cluster.create(name, faulty_config(name) | variables(kept, "topic"))
+    config = faulty_config(name) | variables(kept, "topic")
+    path = f"/connectors/{name}/config"
+    # 503 with Retry-After on a machine on which the next JVM takes longer than the request may wait
+    worker.wait_until("the next JVM answered", lambda: worker.put(path, config).status in {200, 201})
     worker.wait_for_states(name, RUNNING)
     assert worker.put(f"/connectors/{name}/pause").status == 202
     cluster.delete(name)

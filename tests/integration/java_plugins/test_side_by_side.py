@@ -43,7 +43,6 @@ WRONG = {
     "transforms": "none,fails",
     "transforms.none.type": "of.Nobody",
     "transforms.fails.type": FAULTY_TRANSFORM,
-    "transforms.fails.predicate": "missing",
 }
 
 
