@@ -113,7 +113,7 @@ def page(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
             "| file | tests | seconds |",
             "|---|---|---|",
             *(
-                f"| {name} | {tests.get(name, 0)} | {seconds:.1f} |"
+                f"| {name} | {tests.get(name, 0):.0f} | {seconds:.1f} |"
                 for name, seconds in _longest_first(files)
             ),
             "",
