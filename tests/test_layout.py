@@ -1,4 +1,4 @@
-"""Rules that no linter knows: how long things may be, how full folders, where tests may sleep, what loads Spark."""
+"""Rules that no linter knows: how long things may be, where tests may sleep, what loads Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULE_LINES, CLASS_LINES, FUNCTION_LINES = 500, 300, 60
-FOLDER_FILES = 20
 
 
 def modules() -> list[Path]:
@@ -51,17 +50,6 @@ def sleeps(path: Path) -> Iterator[str]:
 
 def test_nothing_is_too_long() -> None:
     assert [fault for path in modules() for fault in too_long(path)] == []
-
-
-def test_no_folder_has_too_many_files() -> None:
-    tops = [ROOT / name for name in ("actors", "web", "kraal", "java", "tests", "scripts", "docs", "deploy")]
-    folders = [each for top in tops for each in (top, *top.rglob("*")) if each.is_dir()]
-    counts = {
-        str(folder.relative_to(ROOT)): sum(each.is_file() for each in folder.iterdir())
-        for folder in folders
-        if folder.name != "__pycache__"
-    }
-    assert {name: count for name, count in counts.items() if count > FOLDER_FILES} == {}
 
 
 def test_unit_tests_do_not_sleep() -> None:
