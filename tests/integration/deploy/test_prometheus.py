@@ -32,6 +32,7 @@ CONDITION: Final = re.compile(r"\s*(==|>) [\d.]+$| or vector\(0\)")
 EMPTY: Final = re.compile(
     r"kraal_jvm_|debezium_"  # only with Java plugins
     r"|absent\("  # the worker answers
+    r"|kraal_part_down"  # all parts are up
     r'|kafka_connect_connector_metrics\{[^}]*status="failed"'  # only a task has failed
 )
 """Expressions that find nothing in the scene."""
