@@ -130,7 +130,7 @@ def test_permissions_of_the_workers_user(kafka_with_logins: SecuredKafka, tmp_pa
 def test_a_broker_without_acls_allows_everything(kafka: Broker, tmp_path: Path) -> None:
     tag = uuid4().hex
     create(kafka.bootstrap, f"config-{tag}", 1, "compact")
-    produce(kafka.bootstrap, f"config-{tag}", ahead_ms=3_660_000)
+    produce(kafka.bootstrap, f"config-{tag}", ahead_ms=3_600_000)
     with worker_in(kafka.bootstrap, f"doctor-{tag}"):
         found = examined(tmp_path, kafka.bootstrap, tag)[1]
     assert [(each["id"], each["level"]) for each in found if each["area"] == "acls"] == [
@@ -139,7 +139,7 @@ def test_a_broker_without_acls_allows_everything(kafka: Broker, tmp_path: Path) 
         ("acls.cluster", "ok"),
     ]
     [clock] = [each for each in found if each["id"] == "clock.records"]
-    assert (clock["level"], f"config-{tag} is from 3,6" in clock["what"]) == ("warning", True), clock
+    assert (clock["level"], f"config-{tag} is from 3," in clock["what"]) == ("warning", True), clock
 
 
 @contextmanager
