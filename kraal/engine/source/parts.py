@@ -148,8 +148,10 @@ def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
 
     Raises ValueError as `with_kafka_types`.
     """
-    with_records = batch if batch.discover is None else batch.discover(spark)
-    return None if with_records is None else with_kafka_types(with_records)
+    if batch.discover is None:  # its table was cast when it was polled
+        return batch
+    discovered = batch.discover(spark)
+    return None if discovered is None else with_kafka_types(discovered)
 
 
 def frame_of(batch: SourceBatch, spark: SparkSession, *, is_tracked: bool = False) -> DataFrame:
