@@ -26,6 +26,7 @@ from kraal.config.clients.record_size import (
     refused_by_producer,
 )
 from kraal.core.errors import StoreError
+from kraal.core.message_headers import headers_of
 from kraal.dead_letters.api import KafkaUnavailable, Span
 from kraal.dead_letters.records import DeadLetter, Target
 from kraal.kafka.settings import LastClientError, client, code
@@ -192,13 +193,12 @@ class Kafka:
 
     def _headers(self, message: Any) -> Sequence[tuple[str, bytes | None]]:
         """Return a record's headers; names that are not UTF-8 need another client."""
+        if (headers := headers_of(message)) is not None:
+            return headers
         try:
-            return message.headers() or ()
-        except (UnicodeDecodeError, SystemError):  # the latter with the former as its cause
-            try:
-                return self._header_reader.read(message.topic(), message.partition(), message.offset())
-            except StoreError as exc:
-                raise KafkaUnavailable(f"Kafka at {self.address} {exc}") from exc
+            return self._header_reader.read(message.topic(), message.partition(), message.offset())
+        except StoreError as exc:
+            raise KafkaUnavailable(f"Kafka at {self.address} {exc}") from exc
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Write letters back without the error headers and wait until all are acknowledged.

@@ -141,8 +141,9 @@ def read_limits(
         try:
             limits[resource.name] = int(answer.result(0)[TOPIC_LIMIT].value)
         except (ck.KafkaException, TimeoutError, KeyError, ValueError) as exc:
-            code = exc.args[0].code() if isinstance(exc, ck.KafkaException) else None
-            if code in NOT_AUTHORIZED:
+            if isinstance(exc, ck.KafkaException) and exc.args[0].code() in NOT_AUTHORIZED:
                 limits[resource.name] = None
-            log.info("Failed to read %s of the topic %s: %s", TOPIC_LIMIT, resource.name, repr(exc))
+                log.info("%s of the topic %s is unknown: DescribeConfigs is not allowed", TOPIC_LIMIT, resource.name)
+            else:
+                log.info("Failed to read %s of the topic %s: %s", TOPIC_LIMIT, resource.name, repr(exc))
     return limits

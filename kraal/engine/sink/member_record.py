@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Headers = Sequence[tuple[str, bytes | None]]
+from kraal.core.message_headers import Headers, headers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +32,8 @@ def record_of(message: Any) -> Record:
         message.partition(),
         message.offset(),
         timestamp,
-        _headers(message),
+        headers_of(message),
         message.key(),
         message.value(),
         kind - 1,  # librdkafka counts from "none"
     )
-
-
-def _headers(message: Any) -> Headers | None:
-    try:
-        return message.headers() or ()
-    except (UnicodeDecodeError, SystemError):  # the latter with the former as its cause
-        return None

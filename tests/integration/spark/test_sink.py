@@ -78,13 +78,14 @@ def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None
 @pytest.mark.parametrize("tolerance", ["none", "all"])
 def test_a_header_name_that_is_not_utf8_stops_no_sink(stage: Stage, tolerance: str) -> None:
     task, topic = name(), stage.topic()
-    stage.produce(topic, ["before"])
+    before = [f"before {number}" for number in range(50)]  # enough for CPython to specialise the calls
+    stage.produce(topic, before)
     produce_with_header(stage.address, topic, b"malformed", b"\xff", b"1")
     opening = opened(stage, task, topic, errors_tolerance=tolerance)
-    take(opening, 2)
+    take(opening, 51)
     opening.run.stop()
     opening.expect(Stopped)
-    assert [str(value).strip('"') for *_, value in plugins.WRITTEN[task]] == ["before", "malformed"]
+    assert [str(value).strip('"') for *_, value in plugins.WRITTEN[task]] == [*before, "malformed"]
 
 
 def test_a_stop_after_a_batch_waits_for_its_commit(stage: Stage) -> None:

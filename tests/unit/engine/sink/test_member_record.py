@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from kraal.core.message_headers import Headers
 from kraal.engine.sink.frame import tail_table
-from kraal.engine.sink.member_record import Headers, record_of
+from kraal.engine.sink.member_record import record_of
 
 
 @dataclass
