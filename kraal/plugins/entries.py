@@ -7,11 +7,13 @@ Source: PluginDesc, PluginType, PluginUtils (Kafka 4.3.0).
 
 from __future__ import annotations
 
+import sys
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
@@ -201,19 +203,24 @@ SIMPLE_HEADERS: Final = Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda:
 
 
 def installed(group: str) -> Sequence[EntryPoint]:
-    """Return the entry points of a group; in a checkout that is not installed, those of its pyproject.toml."""
-    found = tuple(entry_points(group=group))
-    try:
+    """Return the entry points of a group; in a checkout that is not installed, those of its pyproject.toml.
+
+    The installed packages are read once in a process, and again after a change of `sys.path`.
+    """
+    return _installed(group, tuple(sys.path))
+
+
+@lru_cache(maxsize=16)
+def _installed(group: str, _path: tuple[str, ...]) -> Sequence[EntryPoint]:
+    return (*entry_points(group=group), *_of_checkout(group))
+
+
+def _of_checkout(group: str) -> Iterator[EntryPoint]:
+    """Yield the entry points of a checkout's pyproject.toml; none if Kraal is installed."""
+    with suppress(PackageNotFoundError):
         distribution("kraal")
-    except PackageNotFoundError:
-        return (*found, *_checkout_entry_points(group))
-    return found
-
-
-def _checkout_entry_points(group: str) -> Sequence[EntryPoint]:
-    package = import_module("kraal").__file__
-    project = Path(package or ".").resolve().parents[1] / "pyproject.toml"
-    if not project.is_file():
-        return ()
-    entries = tomllib.loads(project.read_text("utf-8")).get("project", {}).get("entry-points", {})
-    return tuple(EntryPoint(name, value, group) for name, value in entries.get(group, {}).items())
+        return
+    project = Path(import_module("kraal").__file__ or ".").resolve().parents[1] / "pyproject.toml"
+    if project.is_file():
+        entries = tomllib.loads(project.read_text("utf-8")).get("project", {}).get("entry-points", {})
+        yield from (EntryPoint(name, value, group) for name, value in entries.get(group, {}).items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -29,8 +30,11 @@ def openapi_endpoint(settings: Settings, others: Iterable[Endpoint]) -> Endpoint
         any_type=True,
     )
     async def get(_services: Services, _request: Request) -> Response:
-        return Response(body, headers={"Content-Type": JSON})
+        return Response(body(), headers={"Content-Type": JSON})
+
+    @cache
+    def body() -> bytes:
+        return to_json(document(settings, operations))
 
     operations = [(each.method, each.path, each.operation) for each in (*others, get)]
-    body = to_json(document(settings, operations))
     return get

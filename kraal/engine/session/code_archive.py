@@ -9,11 +9,10 @@ from __future__ import annotations
 import importlib.util
 import zipfile
 from collections.abc import Iterable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
-from kraal.plugins.entries import GROUPS
+from kraal.plugins.entries import GROUPS, installed
 
 NAME: Final = "kraal-code.zip"
 OWN: Final = "kraal"
@@ -27,7 +26,7 @@ _STAMP: Final = (1980, 1, 1, 0, 0, 0)
 
 def packages() -> frozenset[str]:
     """Return the top-level packages to send: Kraal's, and those of installed plugins."""
-    points = (point for group in GROUPS for point in entry_points(group=group))
+    points = (point for group in GROUPS for point in installed(group))
     return frozenset({OWN, *(point.value.partition(":")[0].partition(".")[0] for point in points)})
 
 
