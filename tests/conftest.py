@@ -14,7 +14,7 @@ from hypothesis import settings
 from kraal.broker.broker import Broker, free_port
 from kraal.core.secrets import secrets
 
-pytest_plugins = ["tests.run.seeds", "tests.run.durations", "tests.run.changes"]
+pytest_plugins = ["tests.run.seeds", "tests.run.durations", "tests.run.changes", "tests.run.processes"]
 
 MARGIN_S = 5.0
 """How long before its time-out a test's stacks are printed."""

@@ -1,0 +1,36 @@
+"""Which tests stay in one process, and which start first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.run.processes import longest_first, scope_of
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "scope"),
+    [
+        ("tests/integration/spark/test_sink.py::test_a[x/y::z]", "tests/integration/spark"),
+        ("tests/integration/spark/columns/test_scan.py::test_a", "tests/integration/spark/columns"),
+        ("tests/integration/test_doctor.py::test_a", "tests/integration/test_doctor.py"),
+        ("tests/unit/web/test_app.py::TestA::test_a", "tests/unit/web/test_app.py"),
+        ("tests/test_layout.py::test_a", "tests/test_layout.py"),
+    ],
+)
+def test_folders_of_shared_fixtures_stay_together(nodeid: str, scope: str) -> None:
+    assert scope_of(nodeid) == scope
+
+
+def test_the_longest_scope_starts_first_and_keeps_its_order() -> None:
+    nodeids = [
+        "tests/unit/test_short.py::test_b",
+        "tests/integration/x/test_b.py::test_1",
+        "tests/unit/test_long.py::test_a",
+        "tests/integration/x/test_a.py::test_2",
+    ]
+    seconds = {
+        "tests/unit/test_long.py": 25.0,
+        "tests/integration/x/test_a.py": 20.0,
+        "tests/integration/x/test_b.py": 10.0,
+    }
+    assert longest_first(nodeids, seconds) == [1, 3, 2, 0]
