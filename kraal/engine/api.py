@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 class Working(Protocol):
     """Records how long a run has been at one step: a poll, a batch, a commit. Any thread, returns at once."""
 
-    def __call__(self, *, busy: bool, step: str = "", failure: str = "") -> None:
+    def __call__(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
         """Record that a step starts or is retried (`busy`), or that it has ended.
 
-        `step`: `poll`, `batch` or `commit`; empty: as before. `failure`: why the latest attempt failed.
+        `step`: `poll`, `batch` or `commit`; empty: as before. `failure`: why the latest attempt failed. `progress`: the
+        current step, if there is one, has made progress.
         """
 
 
@@ -94,8 +95,8 @@ class RemoteChain(Protocol):
         """Return the same for a sink's batches, in place of a `SinkPass`."""
 
 
-def _nobody_asks(*, busy: bool, step: str = "", failure: str = "") -> None:
-    del busy, step, failure
+def _nobody_asks(*, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
+    del busy, step, failure, progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kraal.config.clients.restrictions import check_urls
@@ -25,6 +26,7 @@ from kraal.engine.lanes.lanes import Lanes
 from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.pace import Pace
 from kraal.engine.read_gate import GatedExecutor
+from kraal.engine.session.job_progress import JobProgress
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Session, reason_of, scratch_directory
 from kraal.engine.session.slots import Slots
@@ -281,6 +283,9 @@ class SparkEngine:
                 log.warning("%s: Real-time mode delivers records at least once", spec.task)
                 spec.transactions.close()
             return StreamExecutor(spec, found, version, offsets, context, group, self._slots, canceller)
+        group.watch(
+            JobProgress(self.poller.after, canceller, partial(spec.working, busy=True, progress=True))
+        )
         if issubclass(found, SourceTask):
             work = SourceExecutor if spec.transactions is None else TransactionalSourceExecutor
             return work(spec, found, version, offsets, context, group)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kraal.core.ids import TaskId
+from kraal.engine.session.job_progress import JobProgress
 from kraal.engine.session.own_session import with_settings
 from kraal.engine.session.session import Session, Spark
 from kraal.engine.thread_pool import Share
@@ -29,6 +30,7 @@ class JobGroup:
         """The worker's Spark, and the same with separate sessions."""
         self._task = task
         self._canceller = canceller
+        self._progress: JobProgress | None = None
         self._over = False
         self.renew()
 
@@ -39,11 +41,17 @@ class JobGroup:
             self.given_up = False
             """Whether this launch was cancelled or interrupted."""
 
+    def watch(self, progress: JobProgress) -> None:
+        """Report the progress of the group's jobs. Not for streams, whose jobs come and go also without records."""
+        self._progress = progress
+
     @contextlib.contextmanager
     def job(self, what: str) -> Iterator[Spark]:
         """Run the block's Spark jobs in this group. Raises SparkAway while there is no session."""
         spark = self._session.spark()
-        with job_group(spark, pool=str(self._task), group=self._name, what=what):
+        name = self._name
+        watching = self._progress.watch(spark, name) if self._progress else contextlib.nullcontext()
+        with job_group(spark, pool=str(self._task), group=name, what=what), watching:
             yield self._with_settings(spark)
 
     def cancel(self) -> None:

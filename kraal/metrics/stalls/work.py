@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,30 +17,35 @@ class Step:
     name: str
     """`poll`, `batch` or `commit`; empty if the task does not say."""
     since_s: float
-    """When it started, in monotonic seconds; a retry does not start it again."""
+    """When it started or made progress last, in monotonic seconds; a retry is no progress."""
     failure: str = ""
     """Why the latest attempt failed; empty if none did."""
 
 
 class Work:
-    """The current step of one run of a task. Called by one thread of the engine at a time."""
+    """The current step of one run of a task."""
 
-    __slots__ = ("_time", "step")
+    __slots__ = ("_lock", "_time", "step")
 
     def __init__(self, time: Time) -> None:
         self._time = time
+        self._lock = threading.Lock()
+        """Held for a change: progress is reported by another thread than the steps."""
         self.step: Step | None = None
         """None if the task is idle."""
 
-    def __call__(self, *, busy: bool, step: str = "", failure: str = "") -> None:
-        """Record the start or retry of a step, or its end. See `TaskSpec.working`."""
-        current = self.step
-        if not busy:
-            self.step = None
-        elif current is None:
-            self.step = Step(step, self._time.now(), failure)
-        elif step or failure:
-            self.step = replace(current, name=step or current.name, failure=failure or current.failure)
+    def __call__(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
+        """Record the start, the retry, the progress or the end of a step. See `TaskSpec.working`."""
+        with self._lock:
+            current = self.step
+            if not busy:
+                self.step = None
+            elif progress:
+                self.step = current and Step(current.name, self._time.now())
+            elif current is None:
+                self.step = Step(step, self._time.now(), failure)
+            elif step or failure:
+                self.step = replace(current, name=step or current.name, failure=failure or current.failure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,18 @@ def test_retried_step_keeps_its_start_and_reports_its_latest_failure() -> None:
     assert step() == Step("", 5.0)
 
 
+def test_progress_begins_the_step_anew_and_ends_with_it() -> None:
+    time = Time()
+    work = Work(time)
+    work(busy=True, progress=True)
+    assert work.step is None
+    work(busy=True, step="batch")
+    work(busy=True, failure="a")
+    time.at_s = 5.0
+    work(busy=True, progress=True)
+    assert work.step == Step("batch", 5.0)
+
+
 def test_backlog_grows_only_while_nothing_is_read() -> None:
     first = next_backlog(None, 10, 3, 1.0)
     assert first == Backlog(10, 3, 10)

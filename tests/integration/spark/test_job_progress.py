@@ -1,0 +1,59 @@
+"""Which Spark jobs make progress, on real Spark."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraal.engine.session import job_progress
+from kraal.engine.session.job_progress import JobProgress
+from kraal.engine.session.jobs import job_group
+from kraal.engine.thread_pool import NOBODY, Pool
+from tests.fakes.spark.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def sleeping(spark: SparkSession, tasks: int, seconds: float) -> None:
+    """Run a job whose tasks sleep, one after the other."""
+    spark.sparkContext.parallelize(range(tasks), tasks).foreach(lambda _: time.sleep(seconds))
+
+
+@pytest.fixture
+def calls() -> Iterator[Pool]:
+    pool = Pool(1, "calls")
+    yield pool
+    pool.close(5)
+
+
+@pytest.mark.parametrize(("tasks", "seconds", "least", "most"), [(12, 0.5, 3, 99), (1, 3.0, 0, 1)])
+def test_completed_tasks_are_progress_and_a_task_that_hangs_is_none(
+    stage: Stage,
+    spark: SparkSession,
+    calls: Pool,
+    monkeypatch: pytest.MonkeyPatch,
+    tasks: int,
+    seconds: float,
+    least: int,
+    most: int,
+) -> None:
+    monkeypatch.setattr(job_progress, "CHECK_INTERVAL_S", 0.1)
+    reports: list[float] = []
+
+    def after(delay_s: float, function: Callable[[], object]) -> None:
+        threading.Timer(delay_s, function).start()
+
+    progress = JobProgress(after, calls.of(NOBODY), lambda: reports.append(time.monotonic()))
+    session = stage.engine._session.spark()
+    group = f"progress-{tasks}"
+    with job_group(session, pool="default", group=group, what="sleeps"), progress.watch(session, group):
+        sleeping(spark, tasks, seconds)
+    assert least <= len(reports) <= most
+    count = len(reports)
+    time.sleep(0.3)
+    assert len(reports) == count, "no report after the end"
