@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 MASTER: Final = "spark.master"
+WARMUP: Final = "kraal.spark.warmup.enabled"
 DEFAULT: Final = "local[*]"
 _LOCAL: Final = re.compile(r"local(?:\[(?:\d+|\*)(?:,\d+)?])?")
 SHARED_PATHS: Final = "spark.cluster.shared.paths"

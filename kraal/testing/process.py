@@ -86,6 +86,7 @@ class WorkerProcess:
             "key.converter": _STRING,
             "value.converter": _STRING,
             "listeners": "http://127.0.0.1:0",
+            "kraal.spark.warmup.enabled": "false",
             **(_own_files(self.offset_file) if group is None else _of_group(group)),
             **(properties or {}),
         }

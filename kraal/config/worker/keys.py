@@ -37,7 +37,7 @@ from kraal.config.java_regex import compiled
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.key_families import Family
 from kraal.config.patterns import Pattern
-from kraal.config.spark_master import SHARED_PATHS
+from kraal.config.spark_master import SHARED_PATHS, WARMUP
 from kraal.config.values import invalid, trim
 from kraal.config.worker.response_headers import check_header_rules
 
@@ -272,6 +272,10 @@ _KRAAL = [
          "With a Spark cluster: folders that the worker and all executors see under the same paths, such as a mounted "
          "network file system. Connectors whose executors read or write files must have their paths below one of them.",
          source="Kraal"),
+    worker_key(WARMUP, _BOOLEAN, _LOW,
+         "Whether a new Spark runs small batches before it counts as up. Without them it needs half the CPU time to "
+         "start, and a connector's first batches take seconds.",
+         default=True, source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
          "For tests only: port on 127.0.0.1 through which chaos scripts kill actors of the worker; 0: "
          "any free port. Default: no port.",

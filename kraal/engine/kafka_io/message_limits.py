@@ -143,7 +143,11 @@ def read_limits(
         except (ck.KafkaException, TimeoutError, KeyError, ValueError) as exc:
             if isinstance(exc, ck.KafkaException) and exc.args[0].code() in NOT_AUTHORIZED:
                 limits[resource.name] = None
-                log.info("%s of the topic %s is unknown: DescribeConfigs is not allowed", TOPIC_LIMIT, resource.name)
+                log.info(
+                    "%s of the topic %s is unknown: DescribeConfigs is not allowed",
+                    TOPIC_LIMIT,
+                    resource.name,
+                )
             else:
                 log.info("Failed to read %s of the topic %s: %s", TOPIC_LIMIT, resource.name, repr(exc))
     return limits

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kraal.config.spark_master import WARMUP
 from kraal.engine import client_options
 from kraal.engine.failure_trace import root_cause
 from kraal.engine.session.arrow import map_in_arrow
@@ -40,8 +41,12 @@ def warm_up(
 ) -> None:
     """Run what small batches run; failures are logged. Takes some seconds of the session's thread.
 
+    Does nothing if `kraal.spark.warmup.enabled` is false.
+
     `wanted`: whether a task waits for Spark. It is called between the steps, and True ends the warm-up.
     """
+    if worker.get(WARMUP, "").strip().lower() == "false":
+        return
     began_s = time.monotonic()
     producer = client_options.producer_options(worker, {}, client_options.SHARED_CLIENT)
     steps: dict[str, Callable[[], object]] = {

@@ -28,6 +28,15 @@ def test_a_task_that_waits_ends_the_warm_up(
     assert ("Warmed up Spark with" in caplog.text) == (before > 0)
 
 
+def test_a_worker_without_warm_up_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise AssertionError("a step of the warm-up ran")
+
+    monkeypatch.setattr(module, "_run_step", fails)
+    nothing: Any = None
+    warm_up(nothing, nothing, {"kraal.spark.warmup.enabled": "False"}, lambda: False)
+
+
 def test_a_failing_step_is_logged_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
