@@ -22,6 +22,9 @@ def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
     assert made.faults == []
 
 
+@pytest.mark.parametrize(
+    "worker", [pytest.param("standalone", marks=pytest.mark.slow), "distributed"], indirect=True
+)
 def test_by_our_own_document(worker: Target) -> None:
     report = from_schema(worker.url, SEED, OF_EACH_OPERATION)
     assert not report, report

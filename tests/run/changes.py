@@ -26,6 +26,23 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/deploy/test_systemd": ("deploy",),
     "tests/integration/deploy/test_prometheus": ("deploy", "kraal/metrics", "web/routes"),
     "tests/integration/deploy/test_traces": ("kraal/metrics", "kraal/worker/traces.py"),
+    "tests/integration/test_demo": (
+        "scripts",
+        "examples",
+        "kraal/broker",
+        "kraal/jars",
+        "kraal/connectors/file",
+        "kraal/cli",
+    ),
+    "tests/integration/test_embedded_kafka": ("kraal/broker", "kraal/jars", "kraal/cli"),
+    "tests/integration/test_java_stores": ("kraal/config/clients", "kraal/jars"),
+    "tests/integration/test_load": ("scripts",),
+    "tests/integration/test_secured_kafka": (
+        "kraal/config/clients",
+        "kraal/engine/client_options.py",
+        "kraal/kafka",
+        "tests/fakes/kafka",
+    ),
     "tests/integration/packages": (*_PACKAGING, "kraal/cli", "kraal/client", "tests/fakes/distributions.py"),
     "tests/integration/test_docs_site": ("docs", "mkdocs.yml", "scripts/docs", "scripts/docs_site"),
     "tests/integration/tutorials": (
