@@ -41,6 +41,12 @@ def server_properties(
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "num.partitions": "1",
+        # Fewer than the default of 50, which take a second to create.
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.num.partitions": "4",
+        # No records of the controller while nothing happens; the default is one every half second.
+        "metadata.max.idle.interval.ms": "0",
         # Do not wait for more members of a group; the default is three seconds.
         "group.initial.rebalance.delay.ms": "0",
         # After kill -9 the new broker is rejected until the session of the old one expires (default: 9 s).
