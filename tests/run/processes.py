@@ -37,7 +37,7 @@ def longest_first(nodeids: Sequence[str], seconds: Mapping[str, float]) -> list[
     return sorted(range(len(nodeids)), key=lambda place: (-totals[scopes[place]], scopes[place]))
 
 
-class _Scheduling(LoadScopeScheduling):
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc] # without type information
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
 

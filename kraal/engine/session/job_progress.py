@@ -41,9 +41,13 @@ class JobProgress:
                     self._report()
             wait()
 
+        def due() -> None:
+            if not is_over:
+                self._calls.submit(check)
+
         def wait() -> None:
             if not is_over:
-                self._after(CHECK_INTERVAL_S, lambda: is_over or self._calls.submit(check))
+                self._after(CHECK_INTERVAL_S, due)
 
         wait()
         try:

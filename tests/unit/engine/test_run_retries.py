@@ -291,7 +291,8 @@ class Account:
     def __init__(self) -> None:
         self.steps: list[str | bool] = []
 
-    def __call__(self, *, busy: bool, step: str = "", failure: str = "") -> None:
+    def __call__(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
+        assert not progress
         self.steps.append(busy and (failure or step))
 
 

@@ -77,9 +77,9 @@ class Played:
         made.open(behind)
         return made
 
-    def works(self, *, busy: bool, step: str = "", failure: str = "") -> None:
+    def works(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
         """Note the start or end of a step."""
-        del step, failure
+        del step, failure, progress
         self.steps.append(busy)
 
     def running(self, **more: Any) -> JavaRun:

@@ -56,8 +56,9 @@ class Stage:
             for each in timers:
                 each()
 
-    def _working(self, *, busy: bool, step: str = "", failure: str = "") -> None:
+    def _working(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
         assert busy
+        assert not progress
         assert step == ""
         self.failures.append(failure)
 
