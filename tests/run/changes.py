@@ -54,6 +54,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/scaffold",
         "kraal/testing",
     ),
+    "tests/integration/ui": ("web", "kraal/cli", "kraal/client", "kraal/journal", "kraal/metrics"),
     "tests/unit/bench": ("scripts",),
     "tests/unit/chaos": ("scripts",),
     "tests/unit/deploy": (

@@ -108,7 +108,7 @@ def page(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
             "# Durations of the tests",
             "Seconds of the tests of CI on two cores, as they were last measured, by file and by fixture, the longest",
             "first. `.ci/run` prints the command that renews this page. A file includes the fixtures that its",
-            "tests were the first to use. Unit tests run in two processes at a time, so they take half as long.",
+            "tests were the first to use. Two processes run tests at a time, so a run takes half of the sum.",
             "",
             "| file | tests | seconds |",
             "|---|---|---|",
