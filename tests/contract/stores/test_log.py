@@ -125,7 +125,7 @@ def test_one_thread_appends_while_another_reads(log: Log) -> None:
     assert seen == [f"k{batch}-{n}" for batch in range(20) for n in range(10)]
 
 
-def test_nothing_is_read_with_a_limit_of_zero(log: Log) -> None:
+def test_reading_with_limit_zero_returns_no_records(log: Log) -> None:
     log.append([A1])
     assert list(log.read(0, 0)) == []
 

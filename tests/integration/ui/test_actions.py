@@ -81,7 +81,7 @@ def missing(scene: Scene) -> Iterator[Path]:
 
 
 @pytest.mark.ci
-def test_what_failed_runs_again_after_its_cause_is_gone(
+def test_restart_recovers_a_failed_task_once_its_cause_is_fixed(
     missing: Path, scene: Scene, visitor: Visitor
 ) -> None:
     scene.wait_for_states(RESTARTED, "RUNNING", "FAILED")

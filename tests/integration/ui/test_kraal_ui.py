@@ -160,7 +160,7 @@ def test_forms_and_buttons_have_their_effect_on_a_java_worker(
 
 
 @pytest.mark.slow
-def test_what_failed_on_a_java_worker_is_restarted_and_writes_its_records(made: Made, tmp_path: Path) -> None:
+def test_restart_recovers_a_failed_connector_on_a_java_worker(made: Made, tmp_path: Path) -> None:
     page, rest, directory = made.page, made.java.rest, tmp_path / "missing"
     (tmp_path / "lines").write_text("one\n", encoding="utf-8")
     source = {"connector.class": SOURCE_CLASS, "file": str(tmp_path / "lines"), "topic": "java-restarts"}

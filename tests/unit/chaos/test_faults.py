@@ -206,7 +206,7 @@ def test_an_actor_whose_time_has_passed_lives(faults: Faults, members: FakeMembe
     assert members.done == []
 
 
-def test_nothing_is_done_after_it_was_stopped(faults: Faults, members: FakeMembers) -> None:
+def test_stopped_faults_carry_out_no_steps(faults: Faults, members: FakeMembers) -> None:
     faults.stop()
     faults.actors([ActorStep(0.5, Actor.HERDER, 0, 0.0)], LONG_S)
     faults.heavy([HeavyStep(0.5, Heavy.CUT, 0, 0.0)], LONG_S)

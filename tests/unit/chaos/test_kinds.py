@@ -177,7 +177,7 @@ def test_a_target_hangs_until_it_is_released(world: World) -> None:
 
 
 @pytest.mark.parametrize("fault", [Heavy.HANG_TARGET, Heavy.OVERLAP_RESTART, Heavy.OVERLAP_FROZEN])
-def test_nothing_stays_ordered_where_no_batch_comes(world: World, fault: Heavy) -> None:
+def test_fault_without_a_batch_leaves_no_orders(world: World, fault: Heavy) -> None:
     faults = Faults(cast("Members", world.members), Timeline(), world.scene)
     faults.heavy([step(fault)], LONG_S)
     assert world.ordered() == []

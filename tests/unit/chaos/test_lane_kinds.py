@@ -170,7 +170,7 @@ def test_only_running_jobs_of_lanes_are_found() -> None:
     assert lanes_of(jobs) == [1]
 
 
-def test_what_a_worker_logged_about_its_lanes_is_counted(tmp_path: Path) -> None:
+def test_lane_events_in_the_worker_log_are_counted(tmp_path: Path) -> None:
     members = Members(tmp_path, 1)
     [member] = members.all
     try:

@@ -61,7 +61,7 @@ def test_levels_have_log4j_s_names_both_ways(name: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "WARNING", "CRITICAL", "10", "verbose", "NOTSET"])
-def test_nothing_else_is_a_level(text: str) -> None:
+def test_unknown_level_is_rejected(text: str) -> None:
     assert parse_level(text) is None
 
 

@@ -298,7 +298,9 @@ def test_a_group_that_workers_use_is_asked_for_in_another_way(
     assert (in_use.of_group("g"), FakeGroups.closed) == (found, 1)
 
 
-def test_that_way_may_fail_too(monkeypatch: pytest.MonkeyPatch, in_use: PermissionsReader) -> None:
+def test_group_lookup_error_names_the_group(
+    monkeypatch: pytest.MonkeyPatch, in_use: PermissionsReader
+) -> None:
     monkeypatch.setattr(FakeGroups, "answer", KafkaTimeoutError("too late"))
     with pytest.raises(StoreError, match=r"Cannot look up the group 'g': .*too late"):
         in_use.of_group("g")

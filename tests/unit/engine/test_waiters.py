@@ -72,7 +72,7 @@ def test_an_error_is_logged_and_what_the_thread_took_before_it_is_run(
     assert "broken" in caplog.text
 
 
-def test_nothing_is_taken_after_the_end() -> None:
+def test_closed_waiters_take_no_calls() -> None:
     waiters = Waiters(1)
     waiters.close()
     assert not waiters.take(lambda: pytest.fail("it ran"))

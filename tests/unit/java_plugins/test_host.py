@@ -241,7 +241,7 @@ def test_without_brokers_the_reason_is_said_until_they_are_there(machine: Machin
 
 
 @pytest.mark.parametrize(("method", "raised"), [("fail", Py4JJavaError), ("die", PluginsAway)])
-def test_what_java_throws_is_raised_and_its_end_is_said(
+def test_java_exceptions_and_process_exits_are_raised(
     machine: Machine, host: PluginHost, method: str, raised: type[Exception]
 ) -> None:
     del machine

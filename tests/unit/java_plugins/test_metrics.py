@@ -161,7 +161,7 @@ def test_a_task_whose_connector_is_no_longer_java_s_is_forgotten(metrics: JavaMe
     assert metrics.numbers([TASK]).tasks == {}
 
 
-def test_nothing_is_asked_after_the_end(metrics: JavaMetrics) -> None:
+def test_closed_metrics_request_nothing(metrics: JavaMetrics) -> None:
     metrics.close()
     assert metrics.gather() == []
 

@@ -95,7 +95,7 @@ def test_states_have_the_reason_of_their_rebalance() -> None:
     assert event.text == "task numbers-0 RUNNING on a:1: assigned in generation 7: b:1 left"
 
 
-def test_what_the_log_has_at_start_is_one_state_each_and_no_event() -> None:
+def test_states_read_at_start_are_recorded_once_without_events() -> None:
     made = journal()
     found: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.FAILED)}
     made.states_read(found)
@@ -135,7 +135,7 @@ def test_a_journal_of_no_bytes_records_nothing_and_tells_nobody() -> None:
 
 
 @pytest.mark.parametrize(("max_bytes", "kept"), [(48 * 1024 * 1024, ["a line"]), (0, [])])
-def test_it_follows_the_log_of_a_process_unless_it_is_switched_off(max_bytes: int, kept: list[str]) -> None:
+def test_journal_collects_log_lines_unless_disabled(max_bytes: int, kept: list[str]) -> None:
     made, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - in no tree
     made.follow_log(root)
 

@@ -17,7 +17,7 @@ def recorded(*events: tuple[float, float], windows: Windows | None = None) -> Sa
     return result
 
 
-def test_nothing_was_recorded() -> None:
+def test_empty_sample_has_nan_average_and_zero_rate() -> None:
     empty = Sampled(Windows())
     assert math.isnan(empty.average(0))
     assert math.isnan(empty.most(0))

@@ -170,7 +170,7 @@ def test_a_write_that_fails_leaves_file_and_memory_as_they_were(
     assert [p.name for p in tmp_path.iterdir()] == ["offsets"]
 
 
-def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+def test_unchanged_offsets_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     store = OffsetFile(path)
     store.store({SOURCE: {IN: None}})

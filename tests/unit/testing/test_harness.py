@@ -145,7 +145,7 @@ def counter(**more: str) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("module", ["kraal.testing", "kraal.testing.local"])
-def test_it_loads_neither_pytest_nor_spark_nor_kafka_clients_nor_tests(module: str) -> None:
+def test_harness_imports_no_heavy_or_test_modules(module: str) -> None:
     code = (
         f"import sys, {module}\n"
         "heavy = {'pytest', 'pyspark', 'kafka', 'confluent_kafka', 'pyarrow', 'tests'} & set(sys.modules)\n"

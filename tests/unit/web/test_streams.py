@@ -120,7 +120,7 @@ def test_all_readers_hear_the_same_and_one_comparison_serves_them(monkeypatch: p
     told(story)
 
 
-def test_nothing_is_kept_or_woken_before_anybody_reads() -> None:
+def test_broadcaster_is_idle_without_readers() -> None:
     async def story(herder: Herder) -> None:
         herder.put("a", {})
         herder.streams.note("logs", "a")

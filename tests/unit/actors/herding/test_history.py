@@ -171,7 +171,7 @@ class TestCauses:
 class TestConfigs:
     """Versions that others replace."""
 
-    def test_they_have_their_authors_and_no_secrets(self) -> None:
+    def test_configs_contain_authors_but_no_secrets(self) -> None:
         worker = running()
         for number in range(2):
             patch: Config = {"my.password": f"secret-{number}", "n": str(number)}

@@ -106,7 +106,7 @@ def test_the_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_who_cannot_do_it_names_who_can(seed: int) -> None:
+def test_rejected_request_names_the_worker_to_ask(seed: int) -> None:
     cluster = cluster_of(seed)
     for worker in followers(cluster):
         with pytest.raises(NotLeader) as refused:

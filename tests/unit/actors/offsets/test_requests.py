@@ -180,9 +180,7 @@ def test_offsets_that_the_connector_manages_itself_are_not_stored(plugin: str) -
         ({"fail.in": "alter_offsets"}, 500, "Failed to modify offsets for {} connector x"),
     ],
 )
-def test_nothing_is_changed_when_the_connector_refuses(
-    plugin: str, more: dict[str, str], code: int, text: str
-) -> None:
+def test_rejected_offsets_change_nothing(plugin: str, more: dict[str, str], code: int, text: str) -> None:
     worker = stopped(plugin, more=more)
     for message in (alter(pair(plugin, 0, 1)), RESET):
         kind = "sink" if plugin == FAKE_SINK else "source"

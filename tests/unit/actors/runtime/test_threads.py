@@ -203,7 +203,7 @@ def test_the_death_of_an_actor_does_not_take_away_the_next_one(system: ThreadSys
     assert list(system.mailboxes()) == ["scribe"]
 
 
-def test_what_arrives_while_an_actor_starts_waits_until_it_is_attached() -> None:
+def test_messages_are_queued_until_a_starting_actor_is_bound() -> None:
     address, got = Address("scribe"), list[object]()
     address.bind(lambda _: False)  # it has died
     address.tell(Note("lost"))

@@ -11,7 +11,7 @@ from tests.unit.client.commands.conftest import CHANGING, create_request, flat
 from tests.unit.client.conftest import Files, Kraal
 
 
-def test_it_creates_reconfigures_and_leaves_alone(
+def test_apply_creates_and_reconfigures_only_changed_connectors(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     assert kraal.out("apply", "-f", folder) == "a created\nb created\nc created\n"
@@ -106,7 +106,7 @@ def test_a_config_without_a_class_is_refused_before_it_is_sent(
     assert worker.asked(*CHANGING) == []
 
 
-def test_nothing_is_deleted_unless_it_is_asked_for(
+def test_apply_deletes_connectors_only_with_prune(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     worker.create("old", {"connector.class": FAKE_SOURCE})

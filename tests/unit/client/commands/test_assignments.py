@@ -42,7 +42,7 @@ def test_workers_what_they_list_what_runs_what_waits_and_the_last_rebalance(
     )
 
 
-def test_that_lists_are_ignored_and_that_lost_work_waits(kraal: Kraal, worker: Connect) -> None:
+def test_assignments_shows_ignored_lists_and_delayed_lost_work(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(GroupProtocol.SESSIONED, c1=0, c2=0)
     leader.join("w1")
     leader.join("w2")

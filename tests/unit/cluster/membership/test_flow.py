@@ -251,7 +251,7 @@ def test_m8_without_a_coordinator_all_work_stops_and_the_member_rejoins_without_
     assert story.told(*ALL, protocol=protocol) == [Deliver()]
 
 
-def test_who_gets_the_same_failed_assignment_again_waits_for_the_leader() -> None:
+def test_repeated_failed_assignment_delays_the_rejoin() -> None:
     story = Story()
     story.on(HerderLive())
     assert story.told(error=AssignmentError.CONFIG_MISMATCH) == [Rejoin("the assignment failed")]

@@ -54,7 +54,7 @@ from tests.fakes.cluster.member_story import (
         pytest.param(True, 300.0, True, False, id="the delay is over: it runs elsewhere"),
     ],
 )
-def test_who_was_away_stops_before_it_joins(
+def test_absent_member_revokes_its_work_before_joining(
     expelled: bool,  # noqa: FBT001 - a row of a table
     away_s: float,
     stops: bool,  # noqa: FBT001 - as above

@@ -33,7 +33,7 @@ def checked(**config: str) -> dict[str, ConfigInfo]:
     return {info.value.name: info for info in infos.configs}
 
 
-def test_nothing_is_restarted_by_default_as_in_connect() -> None:
+def test_auto_restart_is_disabled_by_default() -> None:
     config = parse_standalone(DEFAULTS)
     assert config.auto_restart == AutoRestart(restarted=Restarted.NONE, most=10, window_s=3600, backoff_s=1)
     assert config.stall_timeout_s == 60

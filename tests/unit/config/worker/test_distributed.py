@@ -58,7 +58,7 @@ def test_defaults_are_those_of_connect() -> None:
     assert config.warnings == ()
 
 
-def test_it_has_what_every_worker_has() -> None:
+def test_distributed_config_contains_common_worker_settings() -> None:
     raw = {**LEAST, "spark.master": "local[2]", "producer.acks": "1"}
     config = parse_distributed(raw)
     assert config.bootstrap_servers == "a:1,b:2"

@@ -180,7 +180,7 @@ def test_a_slow_old_owner_adds_nothing_that_is_there(connect: Connect) -> None:
     assert (rows(connect), offsets(connect)) == (list(range(40)), {A: 40})
 
 
-def test_who_finds_another_owner_at_work_tries_again(connect: Connect) -> None:
+def test_takeover_from_a_busy_owner_is_retriable(connect: Connect) -> None:
     old, new = Owner(connect), Owner(connect)
     old.write({A: (0, 5)})
     new.stage({A: (5, 10)})

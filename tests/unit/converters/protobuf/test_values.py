@@ -101,7 +101,7 @@ def test_each_kind_is_written_and_read(kind: str, schema: Schema, value: Any, da
         assert all(type(none) is type(value) for none in nothing.values())
 
 
-def test_nothing_is_not_written_where_proto3_cannot_tell_it() -> None:
+def test_default_values_are_omitted_unless_presence_is_tracked() -> None:
     record = struct("M", a=INT, d=Schema(type=Type.FLOAT64), s=STRING, o=optional(INT))
     nothing = Struct(record, {"a": 0, "d": 0.0, "s": "", "o": 0})
     assert written(record, nothing) == b"\0"

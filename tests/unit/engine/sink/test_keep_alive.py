@@ -167,7 +167,7 @@ def test_the_member_is_polled_paused_until_the_batch_is_committed(stand: Stand) 
 
 
 @pytest.mark.parametrize("outcome", [None, ValueError("it failed")])
-def test_nobody_polls_after_a_job_without_a_batch(stand: Stand, outcome: JobResult) -> None:
+def test_keep_alive_does_not_poll_after_a_job_without_a_batch(stand: Stand, outcome: JobResult) -> None:
     stand.launch_slow()
     stand.job.done(outcome)
     until(lambda: stand.alive.idle)

@@ -62,7 +62,7 @@ def read(place: TopicPartition, offset: int) -> pa.Table:
     return tail_table(rows)
 
 
-def test_its_fault_has_place_stage_and_the_parsers_reason_with_its_position() -> None:
+def test_fault_contains_record_stage_and_parser_error() -> None:
     fault = named().fault(of_json(), read)
     assert fault is not None
     assert (fault.topic, fault.partition, fault.offset) == (HERE.topic, 3, 41)

@@ -123,7 +123,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     host.pool.close(1.0)
 
 
-def test_it_rests_before_a_pause_is_answered_and_reads_again_after_it(bench: Bench) -> None:
+def test_source_rests_before_a_pause_is_acknowledged_and_then_resumes(bench: Bench) -> None:
     bench.run.hold()
     bench.hear(Held)
     bench.does("rest")
@@ -137,7 +137,7 @@ def test_it_rests_before_a_pause_is_answered_and_reads_again_after_it(bench: Ben
     bench.does("stop")
 
 
-def test_it_rests_while_it_has_no_lease(bench: Bench) -> None:
+def test_source_rests_without_a_lease(bench: Bench) -> None:
     bench.leased = False
     bench.does("rest")
     bench.leased = True

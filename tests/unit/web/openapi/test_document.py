@@ -56,7 +56,7 @@ def test_administrators_endpoints_are_below_admin() -> None:
     assert not any(path.startswith("/admin") for _, path in routed(apps.main))
 
 
-def test_it_is_served_as_json() -> None:
+def test_document_is_served_as_json() -> None:
     api = Api(SETTINGS)
     for method in ("GET", "HEAD"):
         answer = api.client.request(method, "/openapi.json")
@@ -77,7 +77,7 @@ def references(value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, SECURED], ids=["open", "secured"])
-def test_it_is_whole(settings: Settings) -> None:
+def test_document_is_consistent(settings: Settings) -> None:
     found = document(settings)
     known = {f"#/components/schemas/{name}" for name in found["components"]["schemas"]}
     assert set(references(found)) == known, "every schema is used, and every one that is used is there"

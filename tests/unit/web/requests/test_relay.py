@@ -262,7 +262,7 @@ def test_workers_with_passwords_are_read_by_signature(monkeypatch: pytest.Monkey
     "path",
     ["/connectors?expand=progress", "/connectors/c/status?expand=progress", "/connectors/c/series"],
 )
-def test_who_heard_that_numbers_changed_gets_no_earlier_answer(
+def test_metrics_change_invalidates_shared_answers(
     monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
     monkeypatch.setattr(shared_answers, "KEEP_S", 60)
@@ -319,7 +319,7 @@ def test_an_answer_without_a_stream_is_for_now_or_for_long(code: int, end: End) 
         (Event("bye", "{}"), frozenset()),
     ],
 )
-def test_what_an_event_says_of_numbers(event: Event, names: Names) -> None:
+def test_changed_numbers_returns_the_connectors_of_an_event(event: Event, names: Names) -> None:
     assert changed_numbers(event) == names
 
 

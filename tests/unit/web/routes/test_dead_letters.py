@@ -231,7 +231,7 @@ def test_other_brokers_are_not_found_and_a_kafka_that_is_away_is_unavailable(sin
         assert answer.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
 
 
-def test_nothing_is_remembered_when_kafka_refuses(sink: Api) -> None:
+def test_refused_replay_commits_no_offsets(sink: Api) -> None:
     sink.kafka.refuses = True
     assert replay(sink)[0] == 503
     assert sink.kafka.groups == {}

@@ -73,7 +73,7 @@ class TestOfOneWorker:
              "task": 0, "message": "two"},
         ]  # fmt: skip
 
-    def test_they_are_filtered_by_task_and_level(self, api: Api) -> None:
+    def test_lines_are_filtered_by_task_and_level(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=2)
         say(api, "info", task=0)
         say(api, "warning", task=1, level=logging.WARNING)

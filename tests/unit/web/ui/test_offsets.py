@@ -130,7 +130,7 @@ def test_offsets_of_sources_are_json(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("typed", ["", "x", "-1", "<script>alert(1)</script>"])
-def test_what_is_no_offset_is_told_and_nothing_is_sent(browser: Browser, typed: str) -> None:
+def test_invalid_offset_is_reported_and_not_sent(browser: Browser, typed: str) -> None:
     page = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1=typed), ("do", "apply"))
     assert page.status == 422
     assert "Enter a whole number" in page.plain

@@ -143,7 +143,7 @@ def test_every_page_can_be_had_by_curl(orders: Api, path: str, request_shown: st
     assert request_shown in text.replace("&#39;", "'")
 
 
-def test_what_a_page_asks_twice_is_there_once_and_parts_have_no_commands(orders: Api) -> None:
+def test_repeated_requests_are_listed_once_and_parts_list_no_commands(orders: Api) -> None:
     _, text = get(orders, "/ui/connectors/orders/logs")
     assert text.count("/connectors/orders/config\n") == 1
     assert "curl" not in get(orders, "/ui/connectors?part=list")[1]
@@ -286,7 +286,7 @@ def test_numbers_appear_where_the_worker_tells_them() -> None:
     assert 'data-live="states configs numbers"' in text
 
 
-def test_what_the_jvm_of_a_java_task_does_not_tell_is_left_out() -> None:
+def test_metrics_missing_from_a_java_task_are_omitted() -> None:
     java = {"id": 0, "records_per_second": 2.0, "records_total": 7, "poll_ms": 3.5, "write_ms": None}
     source = FakeSource(
         {

@@ -22,7 +22,7 @@ def remote(handler: Handler, *, retry_s: float = 0.0) -> Remote:
     return Remote(worker, transport=httpx2.MockTransport(handler))
 
 
-async def test_it_sends_the_targets_credentials_and_never_the_browsers() -> None:
+async def test_remote_sends_its_own_credentials_and_never_the_browsers() -> None:
     asked: list[httpx2.Request] = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -151,7 +151,7 @@ async def test_a_stream_that_breaks_is_away() -> None:
         await anext(remote(handler).changes(CALLER))
 
 
-async def test_it_reads_a_real_worker(follower: Worker) -> None:
+async def test_remote_reads_a_real_worker(follower: Worker) -> None:
     follower.api.herder.put("orders", {"connector.class": "x"}, tasks=1)
     source = Remote(RemoteWorker(url=follower.url.rstrip("/")))
     try:

@@ -95,7 +95,7 @@ def test_lines_of_a_chart_have_one_scale_and_gaps() -> None:
     assert [each.path[:9] for each in rate.lines] == ["M0.0,1.0h", "M0.0,40.0", "M0.0,40.0"]
 
 
-def test_what_the_script_draws_is_plain_json() -> None:
+def test_chart_data_is_plain_json() -> None:
     found = charts_of(series(task(0, records_per_second=[1, float("nan"), True, "<script>"])))
     text = json.dumps(found.to_json(), allow_nan=False)
     assert json.loads(text)["charts"] == [

@@ -84,7 +84,7 @@ def test_the_newest_letter_comes_first_and_exceptions_are_counted() -> None:
     assert found.causes == [("org.apache.kafka.connect.errors.DataException", 2), ("E", 1)]
 
 
-def test_what_is_cut_tells_its_full_size() -> None:
+def test_truncated_fields_have_their_full_size() -> None:
     truncated = {"key": 5_000, "value": 1_000_000, "headers": 9_000}
     (letter,) = letters_of(answer({**LETTER, "truncated": truncated})).shown
     assert (letter.key.full, letter.value.full, letter.more_headers) == (5_000, 1_000_000, True)
