@@ -23,7 +23,7 @@ from tests.fuzz.target import MODES, Target, target
 PROCESS: Final = "process"
 OF_EACH_OPERATION: Final = 100
 REQUESTS: Final = 3_000
-_LONGEST_S: Final = 1_800
+_TIMEOUT_S: Final = 1_800
 
 
 def main() -> int:
@@ -78,7 +78,7 @@ def _round(kind: str, worker: Target, seed: int, over: Callable[[], bool]) -> in
     began_s = time.monotonic()
     # A real worker has loggers that are everybody's: at TRACE it writes a gigabyte.
     left_out = ["setLoggerLevel"] if kind == PROCESS else []
-    report = from_schema(worker.url, seed, OF_EACH_OPERATION, operations=left_out, timeout_s=_LONGEST_S)
+    report = from_schema(worker.url, seed, OF_EACH_OPERATION, operations=left_out, timeout_s=_TIMEOUT_S)
     if report:
         print(report, flush=True)
     found = from_bytes(*worker.address, seed, REQUESTS, enough=over, loggers=kind != PROCESS)

@@ -22,7 +22,7 @@ LINES: Final = 20
 """Lines that are appended each time, in each pipe."""
 SMALL_LINES: Final = 3
 """The same in pipes with a small flow."""
-LOOK_S: Final = 0.05
+POLL_INTERVAL_S: Final = 0.05
 SIDE_TOPIC: Final = "side"
 SIDES: Final = 4
 HANGING: Final = "hanging"
@@ -178,7 +178,7 @@ class Feeder:
         grew = self._grew
         grew.update({pipe: time.monotonic() for pipe in self._pipes})
         due = time.monotonic()
-        while not self._ended.wait(LOOK_S):
+        while not self._ended.wait(POLL_INTERVAL_S):
             now = time.monotonic()
             for pipe in self._pipes:
                 if (found := pipe.progress()) != sizes[pipe]:

@@ -41,12 +41,12 @@ BACK_S: Final = 35.0
 """So much of the time is kept for what comes after the faults."""
 LEAST_S: Final = 30.0
 """So long is hurt at least, however long the start took."""
-UP_S: Final = 600.0
+START_TIMEOUT_S: Final = 600.0
 """On two cores that others use too, three JVMs take minutes."""
 READ_S: Final = 60.0
 LET_GO_S: Final = 45.0
 """How long workers may take to let go of what they no longer use."""
-_LOOK_S: Final = 0.3
+_POLL_INTERVAL_S: Final = 0.3
 GONE_S: Final = 20.0
 """How long a killed worker's JVM may outlive it."""
 
@@ -130,7 +130,7 @@ class _Stage:
             create_topic(self._members.broker.bootstrap, topic)
         for pipe in self._pipes:
             create_topic(self._members.broker.bootstrap, pipe.name, partitions=pipe.partitions)
-        deadline_s = time.monotonic() + UP_S
+        deadline_s = time.monotonic() + START_TIMEOUT_S
         missing = self._settling.want(deadline_s)
         self._feeder.start()
         missing = missing or self._settling.wait(None, deadline_s)
@@ -235,7 +235,7 @@ class _Stage:
         while missing := not_by_lane(self._scene, self._small):
             if time.monotonic() > deadline_s:
                 return missing
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
         return ""
 
     def _disordered(self) -> list[str]:

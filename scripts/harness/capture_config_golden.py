@@ -45,7 +45,7 @@ DEFINITIONS = {
     "admin": "org.apache.kafka.clients.admin.AdminClientConfig",
 }
 GROUP = "golden-config"
-UP_S = 90.0
+START_TIMEOUT_S = 90.0
 
 Question = dict[str, Any]
 
@@ -101,7 +101,7 @@ def start(bootstrap: str, directory: Path, mode: str, policy: str, group: str) -
         worker = java_standalone(bootstrap, directory, extra)
     else:
         worker = distributed("java", bootstrap, directory, group=group, extra=extra)
-    wait_until("it was healthy", worker.rest.is_healthy, timeout_s=UP_S, program=worker.process)
+    wait_until("it was healthy", worker.rest.is_healthy, timeout_s=START_TIMEOUT_S, program=worker.process)
     return worker
 
 

@@ -18,7 +18,7 @@ from scripts.load_run.clients import Answers, ask_all, in_turns, request
 from scripts.load_run.worker import LoadedWorker, Shape, config_of, loaded_worker
 from web.middleware.admission import Limits
 
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 _DEPTH = re.compile(r'^kraal_mailbox_messages\{actor="(?P<actor>[^"]+)"\} (?P<depth>\d+)$', re.MULTILINE)
 _VALIDATE = f"/connector-plugins/{FAKE_SOURCE}/config/validate"
 
@@ -69,7 +69,7 @@ async def _flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_
 def get(port: int, path: str) -> str:
     """Return an answer's text, whatever its status."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_TIMEOUT_S) as answer:
             return str(answer.read(), "utf-8")
     except urllib.error.HTTPError as error:
         return str(error.read(), "utf-8")
@@ -79,8 +79,8 @@ def until(what: str, done: Callable[[], bool]) -> float:
     """Wait until `done()`; return the seconds that it took. Raises TimeoutError."""
     begun = time.monotonic()
     while not done():
-        if time.monotonic() - begun > _PATIENCE_S:
-            raise TimeoutError(f"it took more than {_PATIENCE_S:g} s until {what}")
+        if time.monotonic() - begun > _TIMEOUT_S:
+            raise TimeoutError(f"it took more than {_TIMEOUT_S:g} s until {what}")
         time.sleep(0.05)
     return time.monotonic() - begun
 

@@ -28,14 +28,14 @@ from scripts.bench.report import Case, Wanted, percentile
 from scripts.harness.lines import LINE_BYTES
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 CONNECTORS = 100
 EVERY_S = 0.1
 GROUPS = 10
 WARM_S, MEASURED_S = 30, 60
 QUICK_S = 10
-LATE_S = 120.0
+DRAIN_TIMEOUT_S = 120.0
 LINGER_MS = 500
 """Of a second measurement of Kraal."""
 _TASK = "kafka_connect_connector_task_metrics_"
@@ -215,7 +215,11 @@ class Flow:
         for number, (file, topic) in enumerate(zip(files, topics, strict=True)):
             worker.rest.create(f"busy-{number}", source_config(file, topic) | dict(extra or {}))
         wait_until(
-            f"{count} connectors ran", self._all_run, timeout_s=UP_S, every_s=0.2, program=worker.process
+            f"{count} connectors ran",
+            self._all_run,
+            timeout_s=START_TIMEOUT_S,
+            every_s=0.2,
+            program=worker.process,
         )
         self._threads = [
             threading.Thread(target=self._read, name="reads", daemon=True),
@@ -227,15 +231,15 @@ class Flow:
     def close(self) -> Came:
         """Write no more, wait until each line has come, and return them all."""
         self._writing.set()
-        self._threads[1].join(LATE_S)
+        self._threads[1].join(DRAIN_TIMEOUT_S)
         wait_until(
             f"{self._worker.name} had sent all {self._sent} lines",
             lambda: len(self._lines) >= self._sent,
-            timeout_s=LATE_S,
+            timeout_s=DRAIN_TIMEOUT_S,
             program=self._worker.process,
         )
         self._reading.set()
-        self._threads[0].join(LATE_S)
+        self._threads[0].join(DRAIN_TIMEOUT_S)
         self._consumer.close()
         return Came(self._lines, self._repeated, self._ends)
 

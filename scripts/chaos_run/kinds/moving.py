@@ -24,7 +24,7 @@ SLEEP_S: Final = 1.0
 """How long each batch of the sink takes meanwhile, so that one is under way when the partition moves."""
 JOIN_S: Final = 20.0
 READ_S: Final = 3.0
-MOST: Final = 40
+MAX_RECORDS: Final = 40
 _SUFFIX: Final = ".txt"
 
 
@@ -36,7 +36,7 @@ def move_back(scene: Scene, step: HeavyStep) -> Undo | None:
     intruder = Intruder(scene.members.broker.bootstrap, pipe)
     try:
         joined = scene.until(intruder.assigned, JOIN_S)
-        records = intruder.read(MOST, READ_S) if joined else []
+        records = intruder.read(MAX_RECORDS, READ_S) if joined else []
     except BaseException:
         intruder.close()
         raise

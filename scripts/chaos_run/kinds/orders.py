@@ -24,7 +24,7 @@ from kraal.plugins.api import TopicPartition
 
 ORDERS: Final = "chaos.orders"
 """The config key with the prefix of the files."""
-_LOOK_S: Final = 0.05
+_POLL_INTERVAL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Orders:
         mark.touch()
         try:
             while order.exists():
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_INTERVAL_S)
         finally:
             mark.unlink(missing_ok=True)
 

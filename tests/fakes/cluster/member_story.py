@@ -26,7 +26,7 @@ from kraal.protocol.group import AssignmentError, GroupAssignment, GroupProtocol
 C1, C2 = ConnectorName("c1"), ConnectorName("c2")
 ALL = (Job(C1), Job(C1, 0), Job(C1, 1))
 OFFSET = 7
-NOTHING = Assignment()
+NO_WORK = Assignment()
 SESSIONED, DEFAULT = GroupProtocol.SESSIONED, GroupProtocol.DEFAULT
 
 
@@ -88,7 +88,7 @@ class Story:
 
     @property
     def owned(self) -> Assignment:
-        return NOTHING if self.state.assignment is None else work_of(self.state.assignment)
+        return NO_WORK if self.state.assignment is None else work_of(self.state.assignment)
 
 
 def working(*jobs: Job, protocol: GroupProtocol = SESSIONED) -> Story:

@@ -18,7 +18,7 @@ from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 EVERY_S = 0.5
 LINES = 10
 """So many lines come each time, in each pipe. Oftener, and batches alone would keep a small machine busy."""
-_LOOK_S = 0.02
+_POLL_INTERVAL_S = 0.02
 
 Owners = Mapping[tuple[str, str], str]
 """(connector, `connector` or the task's number) → worker id, of what runs."""
@@ -127,7 +127,7 @@ class Flow:
         sizes = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
         grew = {pipe.topic: time.monotonic() for pipe in self.pipes}
         next_s = time.monotonic()
-        while not self._ended.wait(_LOOK_S):
+        while not self._ended.wait(_POLL_INTERVAL_S):
             now = time.monotonic()
             for pipe in self.pipes:
                 topic, size = pipe.topic, pipe.sink_size()

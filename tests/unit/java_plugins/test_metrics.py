@@ -19,7 +19,7 @@ from kraal.metrics.java_plugins import JvmState
 from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
 TASK, OTHER = TaskId(ConnectorName("c"), 0), TaskId(ConnectorName("d"), 0)
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 JVM = {"heap": {"used": 1}, "nonheap": {"used": 1}, "collectors": {}}
 
 
@@ -38,7 +38,7 @@ class Hung(FakeHost):
     @override
     def ask(self, method: str, *arguments: object) -> Any:
         """Answer late."""
-        assert self.let.wait(PATIENCE_S)
+        assert self.let.wait(TIMEOUT_S)
         return super().ask(method, *arguments)
 
 
@@ -64,7 +64,7 @@ def up(host: FakeHost) -> FakeHost:
 
 def scrape(metrics: JavaMetrics) -> None:
     (asked,) = metrics.gather()
-    asked.result(PATIENCE_S)
+    asked.result(TIMEOUT_S)
 
 
 def is_up(metrics: JavaMetrics) -> bool:
@@ -112,7 +112,7 @@ def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: p
     assert (found.tasks, is_up(metrics)) == ({TASK: {"total": 5.0}}, False)
     assert found.text
     host.let.set()
-    first.result(PATIENCE_S)
+    first.result(TIMEOUT_S)
     assert is_up(metrics)
     assert len(host.asked) == 2
     metrics.close()
@@ -174,14 +174,14 @@ def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone
     metrics.opened(OTHER, 1)
     metrics.opened(TASK, 2)
     first, second = metrics.gather()
-    first.result(PATIENCE_S)
+    first.result(TIMEOUT_S)
     assert metrics.numbers([]).tasks == {OTHER: {"total": 5.0}, TASK: None}
     assert metrics.numbers([]).jvms == [
         JvmState(up=True, starts=1),
         JvmState(connector="c", up=False, starts=1),
     ]
     hung.let.set()
-    second.result(PATIENCE_S)
+    second.result(TIMEOUT_S)
     found = metrics.numbers([])
     assert found.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
     used = 'kraal_jvm_memory_used_bytes{jvm="plugins",%sarea="heap"} 1\n'

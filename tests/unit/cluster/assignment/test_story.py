@@ -17,7 +17,7 @@ from kraal.core.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 
 FIVE_MINUTES_MS = 300_000
-NOTHING = Outcome(assigned={}, revoked={}, owned={}, delay_ms=0, state=AssignorState())
+EMPTY_OUTCOME = Outcome(assigned={}, revoked={}, owned={}, delay_ms=0, state=AssignorState())
 
 
 def jobs_of(connector: str, tasks: int = 4) -> list[Job]:
@@ -40,7 +40,7 @@ class Story:
     state: AssignorState = field(default_factory=AssignorState)
     generation: int = 1_000
     now_ms: int = 50_000
-    last: Outcome = NOTHING
+    last: Outcome = EMPTY_OUTCOME
 
     def add_worker(self, name: str, running: Iterable[Job] = ()) -> None:
         self.workers[name] = list(running)

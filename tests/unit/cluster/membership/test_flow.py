@@ -29,7 +29,7 @@ from tests.fakes.cluster.member_story import (
     C1,
     C2,
     DEFAULT,
-    NOTHING,
+    NO_WORK,
     OFFSET,
     SESSIONED,
     Story,
@@ -43,7 +43,7 @@ from tests.fakes.cluster.member_story import (
 def test_m1_an_eager_member_stops_everything_before_it_joins() -> None:
     story = working(*ALL, protocol=DEFAULT)
     assert story.on(Changed()) == [Rejoin("connectors or tasks have changed")]
-    assert story.on(Prepare()) == [Revoke(1, NOTHING)]
+    assert story.on(Prepare()) == [Revoke(1, NO_WORK)]
     assert story.on(Done(1)) == [Proceed()]
     assert story.told(Job(C1), protocol=DEFAULT) == [Deliver()]
     assert story.owned == Assignment(connectors=frozenset({C1}))
@@ -198,7 +198,7 @@ def test_m7_d37_a_cooperative_member_sleeps_longer_each_time_and_then_gives_up_i
         pauses.append(round((story.state.pause_until_s - story.now_s) * 1000))
         decisions = story.sleep(pauses[-1] / 1000 + 3)
     assert pauses == [6000, 7500, 10_000, 15_000, 30_000]
-    assert decisions == [Revoke(1, NOTHING)]
+    assert decisions == [Revoke(1, NO_WORK)]
     assert story.state.assignment is None
     story.on(Done(1))
     assert story.sleep(3) == []  # and the cycle starts again
@@ -244,7 +244,7 @@ def test_m8_without_a_coordinator_all_work_stops_and_the_member_rejoins_without_
     protocol: GroupProtocol,
 ) -> None:
     story = working(*ALL, protocol=protocol)
-    assert story.on(Lost("gone")) == [Revoke(1, NOTHING), TellLost("gone")]
+    assert story.on(Lost("gone")) == [Revoke(1, NO_WORK), TellLost("gone")]
     assert story.on(Prepare()) == []
     assert story.on(Done(1)) == [Proceed()]
     assert story.state.assignment is None

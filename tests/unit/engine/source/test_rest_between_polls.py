@@ -28,7 +28,7 @@ from kraal.engine.thread_pool import Owner
 from kraal.plugins.api import SourceTask, TaskContext
 from tests.unit.engine.test_run_retries import Threads
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class Reading(SourceTask):
@@ -95,14 +95,14 @@ class Bench:
         )
 
     def hear(self, kind: type[RunEvent]) -> RunEvent:
-        event = self.said.get(timeout=PATIENCE_S)
+        event = self.said.get(timeout=TIMEOUT_S)
         while isinstance(event, Waiting):
-            event = self.said.get(timeout=PATIENCE_S)
+            event = self.said.get(timeout=TIMEOUT_S)
         assert isinstance(event, kind), event
         return event
 
     def does(self, what: str) -> None:
-        assert Reading.did.get(timeout=PATIENCE_S) == what
+        assert Reading.did.get(timeout=TIMEOUT_S) == what
 
 
 @pytest.fixture

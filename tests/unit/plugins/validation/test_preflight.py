@@ -7,13 +7,13 @@ import pytest
 from kraal.config.worker.distributed import parse_distributed
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
-from tests.fakes.workers.worker_config import LEAST
+from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
 ENABLED = ProvidedPlugins(
-    Registry.load(), parse_distributed({**LEAST, "exactly.once.source.support": "enabled"})
+    Registry.load(), parse_distributed({**MINIMAL_CONFIG, "exactly.once.source.support": "enabled"})
 )
 PREPARING = ProvidedPlugins(
-    Registry.load(), parse_distributed({**LEAST, "exactly.once.source.support": "preparing"})
+    Registry.load(), parse_distributed({**MINIMAL_CONFIG, "exactly.once.source.support": "preparing"})
 )
 FILE = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
 FILES = {"connector.class": "SparkSource", "spark.format": "text", "path": "/", "topic": "t"}

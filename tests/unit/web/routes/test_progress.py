@@ -29,7 +29,7 @@ C, D = ConnectorName("c"), ConnectorName("d")
 T0, T1 = TaskId(C, 0), TaskId(C, 1)
 SCHEMAS: Final = document(Settings(advertised_url="http://worker:8083/"))
 STATUS, LIST, SERIES = "/connectors/c/status", "/connectors", "/connectors/c/series"
-NOTHING: Final[list[float | None]] = [None] * RECENT
+NO_SAMPLES: Final[list[float | None]] = [None] * RECENT
 callers: Iterator[int] = itertools.count()
 
 
@@ -127,7 +127,7 @@ def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
     alone = asked(api, f"{LIST}?expand=progress", "ExpandedConnector")
     assert {name: list(parts) for name, parts in alone.items()} == {"c": ["progress"], "d": ["progress"]}
     assert alone["c"]["progress"]["tasks"][0]["records_total"] == 5
-    nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NOTHING, "silent": []}
+    nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NO_SAMPLES, "silent": []}
     assert alone["d"]["progress"] == nothing
     for parts in (["progress", "info", "status"], ["info", "progress", "status"]):
         query = "&".join(f"expand={part}" for part in parts)
