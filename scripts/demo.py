@@ -173,8 +173,8 @@ def main() -> int:
 def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     """Do it all; what `stack` is given ends afterwards, last things first."""
     port = _rest_port(arguments.port)
-    made = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
-    directory = Path(stack.enter_context(made))
+    temporary = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
+    directory = Path(stack.enter_context(temporary))
     if arguments.cdc:
         demo_cdc.run(port, directory, stack)
         return

@@ -181,8 +181,8 @@ class Feeder:
         while not self._ended.wait(POLL_INTERVAL_S):
             now = time.monotonic()
             for pipe in self._pipes:
-                if (found := pipe.progress()) != sizes[pipe]:
-                    sizes[pipe], grew[pipe] = found, now
+                if (progress := pipe.progress()) != sizes[pipe]:
+                    sizes[pipe], grew[pipe] = progress, now
                 self.standstill_s = max(self.standstill_s, now - grew[pipe])
             if now >= due:
                 due = now + EVERY_S

@@ -240,13 +240,13 @@ class _Stage:
 
     def _disordered(self) -> list[str]:
         """Name the topics with one partition whose records are not in the order of the source file."""
-        found = []
+        errors = []
         for pipe in self._pipes:
             if pipe.partitions == 1:
                 values = [record.value or b"" for record in self._records(pipe.name)]
                 if (number := out_of_order(pipe.name, values)) is not None:
-                    found.append(f"{pipe.name}: line {number} does not follow all lines before it")
-        return found
+                    errors.append(f"{pipe.name}: line {number} does not follow all lines before it")
+        return errors
 
     def _side_by_side(self, steps: Schedule, seconds: float) -> None:
         jobs: Sequence[tuple[str, Callable[[], None]]] = (
@@ -273,23 +273,23 @@ class _Stage:
         deadline_s = time.monotonic() + LET_GO_S
         while True:
             now = self._held()
-            found = leaks(self._before, now) if len(now) == len(self._members.all) else ["not all answer"]
-            if not found or time.monotonic() > deadline_s:
-                return found
+            errors = leaks(self._before, now) if len(now) == len(self._members.all) else ["not all answer"]
+            if not errors or time.monotonic() > deadline_s:
+                return errors
             time.sleep(0.5)
 
     def _end(self) -> list[str]:
-        found = []
+        errors = []
         for member in self._members.all:
             try:
                 code = member.end()
             except AssertionError as exc:
-                found.append(f"{member}: {str(exc).partition(chr(10))[0]}")
+                errors.append(f"{member}: {str(exc).partition(chr(10))[0]}")
             else:
                 if code != 0:
-                    found.append(f"{member} ended with {code} when it was told to end")
+                    errors.append(f"{member} ended with {code} when it was told to end")
         self._timeline.say("all workers have ended")
-        return found
+        return errors
 
 
 def _lives(process: psutil.Process) -> bool:

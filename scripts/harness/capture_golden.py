@@ -68,16 +68,16 @@ class Blobs:
             thread.join()
 
     def _look(self) -> None:
-        for found in self._admin.list_groups(self._group, timeout=10):
-            for member in found.members:
+        for group in self._admin.list_groups(self._group, timeout=10):
+            for member in group.members:
                 row: Row = {
                     "connect.protocol": self._protocol,
-                    "protocol": found.protocol,
+                    "protocol": group.protocol,
                     "member": member.id,
                     "metadata": bytes(member.metadata or b"").hex(),
                     "assignment": bytes(member.assignment or b"").hex(),
                 }
-                if str(found.state) == "Stable" and row not in self.rows:
+                if str(group.state) == "Stable" and row not in self.rows:
                     self.rows.append(row)
 
 

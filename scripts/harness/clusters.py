@@ -103,9 +103,9 @@ class Cluster:
     def leader(self) -> Worker:
         """Return the worker that leads the group, by what the first worker logged of the last assignment it got."""
         text = self.workers[0].process.log.read_text(encoding="utf-8", errors="replace")
-        found = _LEADER.findall(text)
+        leaders = _LEADER.findall(text)
         for worker in self.workers:
-            if found and worker.rest.worker_id == found[-1]:
+            if leaders and worker.rest.worker_id == leaders[-1]:
                 return worker
         raise ScriptFailed(f"The log of {self.workers[0].name} does not say who leads.")
 

@@ -45,7 +45,7 @@ class Rebalance:
 
 def rebalances(broker_log: Path, group: str) -> list[Rebalance]:
     """Return all generations of a group so far, in order."""
-    found, begun = [], 0.0
+    history, begun = [], 0.0
     for line in broker_log.read_text(encoding="utf-8", errors="replace").splitlines():
         match = _EVENT.match(line)
         if match is None or group not in (match["group"], match["stable"]):
@@ -54,8 +54,8 @@ def rebalances(broker_log: Path, group: str) -> list[Rebalance]:
         if match["begun"]:
             begun = at
         else:
-            found.append(Rebalance(int(match["new"]), begun or at, at, int(match["members"])))
-    return found
+            history.append(Rebalance(int(match["new"]), begun or at, at, int(match["members"])))
+    return history
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,12 +141,14 @@ def postgresql(*settings: str, port: int | None = None) -> Iterator[PostgreSQL]:
         (home / "password").write_text(PASSWORD, encoding="ascii")
         who = _given_away(home)
         first = (f"--username={USER}", f"--pwfile={home / 'password'}", "--auth=scram-sha-256")
-        made = subprocess.run(
+        initdb = subprocess.run(
             [str(programs / "initdb"), *first, "--no-locale", "--encoding=UTF8", "--no-sync", "-D", str(data)],
             capture_output=True, text=True, check=False, cwd=home, timeout=START_TIMEOUT_S, **who,
         )  # fmt: skip
-        if made.returncode:
-            raise ScriptFailed(f"PostgreSQL could not create its files in {data}: {made.stdout}{made.stderr}")
+        if initdb.returncode:
+            raise ScriptFailed(
+                f"PostgreSQL could not create its files in {data}: {initdb.stdout}{initdb.stderr}"
+            )
         with _running(programs, data, settings, who, port or free_port()) as server:
             yield server
     finally:

@@ -59,8 +59,8 @@ async def _flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_
         begun = time.monotonic()
         await asyncio.to_thread(get, worker.port, "/health")
         health_s = max(health_s, time.monotonic() - begun)
-        for found in _DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
-            deepest[found["actor"]] = max(deepest.get(found["actor"], 0), int(found["depth"]))
+        for sample in _DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
+            deepest[sample["actor"]] = max(deepest.get(sample["actor"], 0), int(sample["depth"]))
         if over:
             return Told(what, await asked, worker.peak_mb(), deepest, health_s)
         await asyncio.wait([asked], timeout=0.2)
@@ -147,14 +147,14 @@ def tasks(size: int = 1_000) -> list[Told]:
 
 def replay(size: int = 200_000) -> list[Told]:
     """A config topic of the given number of records."""
-    told = []
+    results = []
     for records in (0, size):
         with loaded_worker(Shape(records=records)) as worker:
             took_s = until("it had read them", lambda: "healthy" in get(worker.port, "/health"))
             known = len(json.loads(get(worker.port, "/connectors")))
             what = f"{records} records, {known} connectors, healthy after {took_s:.1f} s"
-            told.append(flood(worker, what, [request("GET", "/connectors?expand=status")]))
-    return told
+            results.append(flood(worker, what, [request("GET", "/connectors?expand=status")]))
+    return results
 
 
 def connectors(size: int = 2_000) -> list[Told]:
@@ -180,8 +180,8 @@ CASES: Mapping[str, Callable[[], list[Told]]] = {
 }
 
 
-def faults(told: Told) -> list[str]:
+def faults(result: Told) -> list[str]:
     """Return what no worker may do: say nothing, fail, or refuse without saying when to come back."""
-    bad = [f"{told.what}: {text}" for text in told.answers.wrong[:3]]
-    failed = told.answers.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
-    return [*bad, *([f"{told.what}: {failed} times 500"] if failed else [])]
+    bad = [f"{result.what}: {text}" for text in result.answers.wrong[:3]]
+    failed = result.answers.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
+    return [*bad, *([f"{result.what}: {failed} times 500"] if failed else [])]

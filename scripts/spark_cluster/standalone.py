@@ -151,7 +151,7 @@ class SparkStandalone:
 
 
 def _home() -> Path:
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
         raise ScriptFailed("PySpark is not installed.")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent

@@ -58,7 +58,9 @@ def _measured(lab: Lab, worker: Worker) -> list[float]:
     answered = time.monotonic()
     wait_until(
         f"{count} connectors ran",
-        lambda: (found := rest.statuses()).keys() >= set(names) and all(map(all_running, found.values())),
+        lambda: (
+            (statuses := rest.statuses()).keys() >= set(names) and all(map(all_running, statuses.values()))
+        ),
         timeout_s=START_TIMEOUT_S,
         every_s=0.2,
         program=worker.process,

@@ -115,7 +115,8 @@ def create_connectors(lab: Lab, worker: Worker, count: int) -> None:
     wait_until(
         f"{count} connectors ran",
         lambda: (
-            (found := worker.rest.statuses()).keys() >= set(names) and all(map(all_running, found.values()))
+            (statuses := worker.rest.statuses()).keys() >= set(names)
+            and all(map(all_running, statuses.values()))
         ),
         timeout_s=START_TIMEOUT_S,
         every_s=0.2,

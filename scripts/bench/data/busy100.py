@@ -115,11 +115,11 @@ def run(lab: Lab) -> list[Case]:
 
 def _lingering(lab: Lab) -> list[Case]:
     """Return figures of Kraal with a long `batch.linger.ms`."""
-    found, _ = _flowed(lab, "kraal", {"batch.linger.ms": str(LINGER_MS)})
+    values, _ = _flowed(lab, "kraal", {"batch.linger.ms": str(LINGER_MS)})
     wanted = ((0, Wanted()), (len(ROWS) - 1, Wanted(limit=0.2)))
     before = f"batch.linger.ms={LINGER_MS}: "
     return [
-        Case(before + ROWS[place][0].strip(), ROWS[place][1], [], [found[place]], wanted=each)
+        Case(before + ROWS[place][0].strip(), ROWS[place][1], [], [values[place]], wanted=each)
         for place, each in wanted
     ]
 
@@ -132,10 +132,10 @@ def _flowed(lab: Lab, kind: str, more: Mapping[str, str] | None = None) -> tuple
     flow = Flow(lab, worker)
     window = measured(lab, worker)
     each = _round(worker) if kind == "kraal" else None
-    found = figures(window.of(flow.close().lines), window.cores)
+    values = figures(window.of(flow.close().lines), window.cores)
     worker.stop()
-    say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in found))
-    return found, each
+    say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in values))
+    return values, each
 
 
 def cases(names: Sequence[Row], rows: Mapping[str, Sequence[float]]) -> list[Case]:

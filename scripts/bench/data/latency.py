@@ -118,8 +118,8 @@ class _Tail:
             pass
         begun = time.monotonic()
         os.write(self._file, line + b"\n")
-        if (found := self._expect(20.0)) != line:
-            raise ScriptFailed(f"{self._worker.name} sent {found!r} where {line!r} was due.")
+        if (received := self._expect(20.0)) != line:
+            raise ScriptFailed(f"{self._worker.name} sent {received!r} where {line!r} was due.")
         return time.monotonic() - begun
 
     def _expect(self, timeout_s: float) -> bytes:

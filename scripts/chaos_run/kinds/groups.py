@@ -37,8 +37,8 @@ def committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
     """Return what the group of a pipe's sink has committed; -1 where it has not. Raises KafkaException."""
     consumer = _consumer(bootstrap, group_of(pipe))
     try:
-        found = consumer.committed(_partitions(pipe), timeout=REQUEST_TIMEOUT_S)
-        return {part.partition: max(part.offset, -1) for part in found}
+        partitions = consumer.committed(_partitions(pipe), timeout=REQUEST_TIMEOUT_S)
+        return {part.partition: max(part.offset, -1) for part in partitions}
     finally:
         consumer.close()
 
@@ -63,12 +63,14 @@ class Intruder:
         place = self._assigned[0]
         [start] = self._consumer.committed([place], timeout=REQUEST_TIMEOUT_S)
         self._consumer.assign([TopicPartition(place.topic, place.partition, max(start.offset, 0))])
-        found: list[Message] = []
+        messages: list[Message] = []
         deadline_s = time.monotonic() + seconds
-        while len(found) < most and time.monotonic() < deadline_s:
-            batch = self._consumer.consume(most - len(found), _POLL_S)
-            found += [each for each in batch if each.error() is None and each.partition() == place.partition]
-        return found
+        while len(messages) < most and time.monotonic() < deadline_s:
+            batch = self._consumer.consume(most - len(messages), _POLL_S)
+            messages += [
+                each for each in batch if each.error() is None and each.partition() == place.partition
+            ]
+        return messages
 
     def close(self) -> None:
         """Leave the group."""

@@ -54,8 +54,8 @@ class Orders:
 
     def hanging(self) -> list[int]:
         """Return the process of each call that hangs; a process that has ended hangs no more."""
-        found = self.prefix.parent.glob(f"{self.prefix.name}.hanging.*")
-        pids = [int(path.name.split(".")[-2]) for path in found]
+        paths = self.prefix.parent.glob(f"{self.prefix.name}.hanging.*")
+        pids = [int(path.name.split(".")[-2]) for path in paths]
         return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
     def written(self) -> list[str]:

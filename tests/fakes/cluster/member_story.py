@@ -80,11 +80,11 @@ class Story:
 
     def sleep(self, seconds: float) -> list[Decision]:
         """Let time pass, looking whenever the flow wants to."""
-        end, found = self.now_s + seconds, []
+        end, decisions = self.now_s + seconds, []
         while (wake_s := self.state.wake_s(self.settings)) is not None and wake_s <= end:
-            found += self.wait()
+            decisions += self.wait()
         self.now_s = end
-        return found + self.on(Tick())
+        return decisions + self.on(Tick())
 
     @property
     def owned(self) -> Assignment:

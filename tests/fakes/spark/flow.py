@@ -111,12 +111,12 @@ class Flow:
 
         A batch that is written twice is one stretch, whatever its size.
         """
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for pipe in self.pipes:
             pipe.assert_at_least_once()
             numbers = [int(line[:10]) for line in pipe.sink_lines()]
-            found[pipe.topic] = sum(later <= former for former, later in itertools.pairwise(numbers))
-        return found
+            counts[pipe.topic] = sum(later <= former for former, later in itertools.pairwise(numbers))
+        return counts
 
     def delete(self) -> None:
         """Delete all connectors."""
@@ -196,14 +196,14 @@ class StatusTopic:
 
     def touched(self) -> dict[tuple[str, str], list[str]]:
         """Return the statuses since of each instance, called (connector, `connector` or task number)."""
-        found: dict[tuple[str, str], list[str]] = {}
+        values: dict[tuple[str, str], list[str]] = {}
         for key, value in self.records():
             if key.startswith("status-task-"):
                 name, _, number = key.removeprefix("status-task-").rpartition("-")
-                found.setdefault((name, number), []).append(value)
+                values.setdefault((name, number), []).append(value)
             elif key.startswith("status-connector-"):
-                found.setdefault((key.removeprefix("status-connector-"), "connector"), []).append(value)
-        return found
+                values.setdefault((key.removeprefix("status-connector-"), "connector"), []).append(value)
+        return values
 
     def close(self) -> None:
         """End the client."""

@@ -113,13 +113,13 @@ class Stage:
         """Read `count` messages of partition 0."""
         consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
         consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
-        found: list[Any] = []
+        messages: list[Any] = []
         deadline = time.monotonic() + timeout_s
-        while len(found) < count and time.monotonic() < deadline:
-            found += [m for m in consumer.consume(count, 0.2) if not m.error()]
-        found += [m for m in consumer.consume(100, 0.3) if not m.error()]
+        while len(messages) < count and time.monotonic() < deadline:
+            messages += [m for m in consumer.consume(count, 0.2) if not m.error()]
+        messages += [m for m in consumer.consume(100, 0.3) if not m.error()]
         consumer.close()
-        return found
+        return messages
 
 
 def await_ready(engine: SparkEngine, timeout_s: float = TIMEOUT_S) -> None:
