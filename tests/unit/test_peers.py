@@ -110,7 +110,7 @@ def test_reports_that_the_leader_is_gone() -> None:
         send_task_configs(url, X, [], key=KEY, algorithm="HmacSHA256")
 
 
-def test_an_algorithm_that_nobody_knows_is_refused_before_anything_is_sent(
+def test_unknown_algorithm_is_rejected_before_sending(
     leader: tuple[str, Stranger],
 ) -> None:
     with pytest.raises(BadRequest, match="Algorithm Foo not available"):

@@ -172,7 +172,7 @@ def test_member_rejoins_under_another_id_after_leaving(add: Add) -> None:
     assert leaver.hooks.prepared[-1][0] is False
 
 
-def test_the_group_waits_for_who_has_to_stop_work_first(add: Add) -> None:
+def test_rebalance_waits_for_members_that_have_to_revoke_work(add: Add) -> None:
     members = group_of(add, 2)
     slow, other = members
     generation = other.hooks.generation

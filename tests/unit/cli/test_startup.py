@@ -74,7 +74,7 @@ def test_the_version_imports_no_more_than_the_help() -> None:
     assert of_kraal(modules("--version")) == HELP
 
 
-def test_status_imports_a_client_of_http_and_nothing_of_a_worker() -> None:
+def test_status_imports_an_http_client_but_no_worker_modules() -> None:
     with connect() as worker:
         worker.create("orders", {"connector.class": FAKE_SOURCE})
         found = modules("status", "--url", worker.url)

@@ -38,7 +38,7 @@ def test_wrong_options_are_usage_errors(arguments: list[str], said: str) -> None
     assert said in result.output
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_port_in_use_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

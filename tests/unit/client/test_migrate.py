@@ -137,7 +137,7 @@ def test_a_connector_that_has_no_status_yet_is_waited_for(sides: Sides) -> None:
     assert kraal.states == {"a": "RUNNING"}
 
 
-def test_a_dry_run_changes_nothing(sides: Sides) -> None:
+def test_dry_run_makes_no_changes(sides: Sides) -> None:
     java, kraal, there, here = sides
     java.add("lines")
     said: list[str] = []

@@ -100,7 +100,7 @@ def test_replay_writes_no_records_after_its_deadline() -> None:
     assert kafka.done == []
 
 
-def test_when_time_is_over_what_was_passed_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_replay_commits_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter((1.0, 2.0, 3.0))
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(now)))
     kafka = Kafka(letter(0), letter(1, connector="other"), letter(2))
@@ -108,7 +108,7 @@ def test_when_time_is_over_what_was_passed_is_remembered(monkeypatch: pytest.Mon
     assert kafka.done == ["write 0", "commit {0: 2}"], "no longer than to where it has read"
 
 
-def test_a_dry_run_writes_and_remembers_nothing() -> None:
+def test_dry_run_writes_no_records_and_commits_no_offsets() -> None:
     kafka = Kafka(*map(letter, range(3)))
     assert kafka.replay(only_look=True) == 3
     assert (kafka.done, kafka.groups) == ([], {})

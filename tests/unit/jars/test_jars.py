@@ -115,7 +115,7 @@ def test_jars_are_fetched_once(tmp_path: Path, repository: Repository) -> None:
     assert list(tmp_path.glob(".fetch-*")) == []
 
 
-def test_only_what_is_missing_is_fetched(tmp_path: Path, repository: Repository) -> None:
+def test_only_missing_jars_are_fetched(tmp_path: Path, repository: Repository) -> None:
     ensure_locked(locked("a", "b"), tmp_path)[0].unlink()
     ensure_locked(locked("a", "b", "c"), tmp_path)
     assert repository.asked == ["a", "b", "a", "c"]

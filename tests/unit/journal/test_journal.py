@@ -54,7 +54,7 @@ def test_listeners_are_told_what_changed() -> None:
     assert len(told) == 5
 
 
-def test_a_listener_that_fails_is_called_no_more_and_disturbs_nobody(
+def test_failing_listener_is_removed_without_affecting_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     made, told = journal(), list[str]()
@@ -118,7 +118,7 @@ def test_a_later_herder_records_what_was_removed_meanwhile() -> None:
     assert (last.task, last.state, last.cause, last.by) == (0, "REMOVED", "config changed", "somebody")
 
 
-def test_a_journal_of_no_bytes_records_nothing_and_tells_nobody() -> None:
+def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() -> None:
     made, told = journal(0), list[str]()
     made.listen(lambda kind, _: told.append(kind))
     made.event(EventKind.WORKER, "started")

@@ -152,7 +152,7 @@ class TestCauses:
         asked(worker, ResetOffsets(name=NAME), OffsetsChanged(NAME))
         assert events(worker, EventKind.OFFSETS) == [("offsets reset", USER)]
 
-    def test_without_an_author_nobody_is_named(self) -> None:
+    def test_history_without_an_author_names_no_author(self) -> None:
         worker = EmbeddedWorker()
         worker.create(NAME, CONFIG)
         worker.ask(RestartTask(task=T0))

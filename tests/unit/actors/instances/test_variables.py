@@ -129,7 +129,7 @@ def test_resolved_values_in_plugin_errors_are_hidden(method: str, caplog: pytest
     assert "hunter2" not in text
 
 
-def test_a_task_s_trace_holds_no_secret_whoever_made_it() -> None:
+def test_task_traces_from_any_source_hide_secrets() -> None:
     worker = worker_with(Keeper())
     worker.create(NAME, config())
     worker.fake.fail(T0, "no login with hunter2hunter2")

@@ -149,7 +149,7 @@ def test_restart_requests_reach_all_owners(seed: int, only_failed: bool) -> None
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
-def test_a_frozen_worker_writes_nothing_when_its_work_has_moved(seed: int, plugin: str) -> None:
+def test_frozen_worker_writes_no_records_after_its_work_has_moved(seed: int, plugin: str) -> None:
     cluster = EmbeddedCluster(3, seed=seed)
     cluster.settle()
     cluster.create(NAME, config(3, plugin))

@@ -178,7 +178,7 @@ def test_the_clock_sends_in_order_of_time_and_forgets_what_is_cancelled(
     assert behaviour.notes == ["begin", "first", "second"]
 
 
-def test_an_actor_that_dies_without_a_supervisor_leaves_nothing_behind(system: ThreadSystem) -> None:
+def test_actor_that_dies_without_a_supervisor_leaks_no_resources(system: ThreadSystem) -> None:
     died = threading.Event()
     address = Address("validation-7")
     system.spawn(address, Scribe, lambda _: died.set())

@@ -80,7 +80,7 @@ def test_all_errors_of_a_config_are_on_one_line_and_its_secrets_are_not(
     assert worker.names == []
 
 
-def test_a_dry_run_has_the_worker_check_and_changes_nothing(
+def test_dry_run_validates_on_the_worker_without_changes(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     worker.create("b", {"connector.class": FAKE_SOURCE, "name": "b"})

@@ -77,7 +77,7 @@ def test_m2_nothing_new_starts_before_what_is_revoked_has_stopped() -> None:
     ]
 
 
-def test_m2_a_rebalance_of_somebody_else_waits_until_the_revoked_has_stopped() -> None:
+def test_m2_rebalance_by_another_member_waits_until_revoked_work_has_stopped() -> None:
     story = working(*ALL)
     story.told(revoked=(Job(C1, 1),))
     assert story.on(Prepare()) == []
@@ -91,7 +91,7 @@ def test_m2_a_failed_round_takes_nothing_away() -> None:
     assert story.state.running.tasks == tasks(0, 1)
 
 
-def test_m2_revocations_of_what_does_not_run_need_no_herder() -> None:
+def test_m2_revoking_idle_work_needs_no_herder() -> None:
     story = working()
     assert story.told(revoked=(Job(C1, 1),)) == [Deliver(), Rejoin("all revoked work has stopped")]
 
@@ -99,7 +99,7 @@ def test_m2_revocations_of_what_does_not_run_need_no_herder() -> None:
 # -- reading the config ------------------------------------------------------------------------------------
 
 
-def test_m3_who_has_read_less_reads_on_before_it_works() -> None:
+def test_m3_lagging_member_reads_configs_before_starting_work() -> None:
     story = Story(offset=OFFSET - 2)
     story.on(HerderLive())
     assert story.told(*ALL) == []
@@ -117,7 +117,7 @@ def test_m3_b5_a_failed_assignment_is_not_used_and_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("leader", ["me", "leader"])
-def test_m3_who_lags_behind_a_failed_assignment_reads_before_it_joins_again(leader: str) -> None:
+def test_m3_lagging_member_reads_configs_before_rejoining_after_a_failed_assignment(leader: str) -> None:
     story = Story(offset=OFFSET - 1)
     story.on(HerderLive())
     assert story.told(error=AssignmentError.CONFIG_MISMATCH, leader=leader) == []
@@ -127,7 +127,7 @@ def test_m3_who_lags_behind_a_failed_assignment_reads_before_it_joins_again(lead
 
 
 @pytest.mark.parametrize("read_up_to", [OFFSET + 1, OFFSET + 10])
-def test_m5_who_has_read_more_starts_nothing_and_joins_again(read_up_to: int) -> None:
+def test_m5_member_ahead_of_the_assignment_rejoins_without_starting_work(read_up_to: int) -> None:
     story = Story(offset=read_up_to)
     story.on(HerderLive())
     reason = f"config read up to offset {read_up_to}, but the assignment requires offset {OFFSET}"
@@ -135,7 +135,7 @@ def test_m5_who_has_read_more_starts_nothing_and_joins_again(read_up_to: int) ->
     assert story.told(*ALL, offset=read_up_to) == [Deliver()]
 
 
-def test_m5_who_reads_past_the_offset_while_it_catches_up_starts_nothing() -> None:
+def test_m5_member_that_reads_past_the_offset_starts_no_work() -> None:
     story = Story(offset=OFFSET - 1)
     story.on(HerderLive())
     story.told(*ALL)

@@ -97,7 +97,7 @@ def test_reports_every_error_with_the_name_in_the_file(
 
 
 @pytest.mark.parametrize("asked", ["requested", "required"])
-def test_clients_certificates_need_somebody_who_vouches_for_them(tmp_path: Path, asked: str) -> None:
+def test_client_authentication_requires_a_truststore(tmp_path: Path, asked: str) -> None:
     (error,) = errors_of({**store(tmp_path), "ssl.client.auth": asked})
     assert error == (
         f"Invalid value null for configuration ssl.truststore.location: ssl.client.auth={asked} needs the "

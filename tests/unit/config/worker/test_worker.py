@@ -235,7 +235,7 @@ def test_rest_uses_the_settings_of_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_a_converter_that_nobody_knows_is_an_error() -> None:
+def test_unknown_converter_is_an_error() -> None:
     with pytest.raises(ConfigInvalid, match=f"key.converter: Class {STRING} could not be found"):
         parse_standalone(MINIMAL_CONFIG, resolve=lambda _name: None)
 

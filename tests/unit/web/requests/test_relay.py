@@ -110,7 +110,7 @@ def changes(stream: EventStream) -> tuple[list[str], list[str] | None]:
     return found["kinds"], found["connectors"]
 
 
-def test_readers_hear_of_numbers_on_other_workers(group: tuple[Member, Member]) -> None:
+def test_readers_are_notified_of_metrics_on_other_workers(group: tuple[Member, Member]) -> None:
     one, other = group
     all_kinds, some = one.read(), one.read("?kinds=states,numbers")
     other.is_read_by(1)

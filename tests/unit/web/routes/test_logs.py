@@ -190,7 +190,7 @@ class TestOfAGroup:
         other_way = checked(leader.ask("GET", f"{PATH}?after={quote(second['next'])}").text)
         assert texts(other_way) == [], "any worker can be asked for the next lines"
 
-    def test_a_worker_that_is_asked_by_another_asks_nobody(self, follower: Worker, leader: Worker) -> None:
+    def test_forwarded_request_is_not_forwarded_again(self, follower: Worker, leader: Worker) -> None:
         ours, theirs = (urlsplit(each.url).netloc for each in (follower, leader))
         in_group(follower, {0: ours, 1: theirs})
         say(leader.api, "theirs", task=1)

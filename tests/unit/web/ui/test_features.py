@@ -15,7 +15,7 @@ ROOT = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "k"}
 KRAAL = document(Settings(advertised_url="http://w:1/"))
 
 
-def test_a_kraal_worker_tells_more() -> None:
+def test_kraal_worker_has_additional_features() -> None:
     found = features_of(ROOT, KRAAL)
     assert (found.kraal, found.supervision, found.assignments, found.versions, found.changes) == (True,) * 5
     assert (found.version, found.commit, found.kafka_cluster_id) == ("4.3.0", "abc", "k")

@@ -174,7 +174,7 @@ def test_all_offsets_are_deleted_after_a_question(browser: Browser) -> None:
     assert "<html" not in browser.get(f"{PATH}/reset?part=dialog").text
 
 
-def test_a_refused_change_is_told(browser: Browser) -> None:
+def test_rejected_change_is_reported(browser: Browser) -> None:
     preview = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1="90"), ("do", "preview"))
     browser.worker.problems = [Problem(500, "Failed to alter consumer group offsets for connector lines")]
     done = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))

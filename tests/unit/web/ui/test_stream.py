@@ -100,7 +100,7 @@ async def test_a_browser_that_leaves_ends_its_stream() -> None:
     assert app.source.listeners == 0
 
 
-async def test_a_browser_that_takes_nothing_is_disconnected() -> None:
+async def test_stalled_browser_is_disconnected() -> None:
     aborted, sent = asyncio.Event(), 0
 
     async def receive() -> Message:

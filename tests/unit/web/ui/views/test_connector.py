@@ -85,7 +85,7 @@ def test_a_stall_is_known_from_numbers_alone() -> None:
     assert found.tasks[1].step_ms == 400_001
 
 
-def test_no_restarts_is_said() -> None:
+def test_disabled_restarts_are_shown() -> None:
     status = {
         **JAVA,
         "supervision": {"policy": {"restart": "none", "max": 5, "window_ms": 1, "backoff_ms": 1}},

@@ -20,7 +20,7 @@ def test_topics_are_those_used_and_those_of_the_config() -> None:
     assert found.used == 2
 
 
-def test_a_pattern_is_told() -> None:
+def test_topic_pattern_is_shown() -> None:
     assert topics_of({}, {"topics.regex": "orders.*"}, "c").pattern == "orders.*"
 
 

@@ -84,6 +84,6 @@ def test_a_stalled_task_runs_since_it_started() -> None:
     assert found.why == cause
 
 
-def test_a_running_task_needs_nothing() -> None:
+def test_running_task_needs_no_next_step() -> None:
     found = verdict("RUNNING", ("RUNNING", "assigned in generation 4", ""))
     assert (found.title, found.why, found.next) == ("Running", "assigned in generation 4", "")
