@@ -59,8 +59,8 @@ def test_files_of_offsets_are_read_partition_by_partition(tmp_path: Path) -> Non
     put(made, 0, 3, range(8, 10))
     assert made.progress() != before
     assert made.last() == 9
-    found = made.delivery(10)
-    assert (found.missing, found.repeated, found.strange) == (0, 0, 0)
+    delivery = made.delivery(10)
+    assert (delivery.missing, delivery.repeated, delivery.strange) == (0, 0, 0)
 
 
 def test_file_replaced_during_a_read_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,8 +189,8 @@ def test_a_logger_name_from_before_a_move_means_the_moved_module() -> None:
     loggers = Loggers(root)
     assert loggers.set_level("kraal.spark", "DEBUG") == ["kraal.engine", "kraal.engine.task_run"]
     assert loggers.level("kraal.spark.run") == loggers.level("kraal.engine.task_run")
-    assert (found := loggers.level("kraal.spark.run")) is not None
-    assert found.level == "DEBUG"
+    assert (level := loggers.level("kraal.spark.run")) is not None
+    assert level.level == "DEBUG"
 
 
 @pytest.mark.parametrize("name", sorted(RENAMED.values()))

@@ -138,9 +138,9 @@ def test_a_damaged_jar_of_an_unfinished_group_is_fetched_again(
 
 def test_a_jar_with_another_sum_is_refused_and_kept_out(tmp_path: Path, repository: Repository) -> None:
     repository.content = b"forged"
-    found = hashlib.sha256(b"forged").hexdigest()
+    checksum = hashlib.sha256(b"forged").hexdigest()
     with pytest.raises(
-        JarsUnavailable, match=rf"org:a:1 does not match jars.lock: expected sha256 {GOOD}, got {found}"
+        JarsUnavailable, match=rf"org:a:1 does not match jars.lock: expected sha256 {GOOD}, got {checksum}"
     ):
         ensure_locked(locked("a"), tmp_path)
     assert list(tmp_path.glob("*.jar")) == []

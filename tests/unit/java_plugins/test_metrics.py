@@ -76,10 +76,10 @@ def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
     metrics.opened(TASK, 1)
     assert metrics.numbers([]).tasks == {TASK: None}
     scrape(metrics)
-    found = metrics.numbers([])
-    assert found.tasks == {TASK: {"total": 5.0}}
-    assert found.jvms == [JvmState(up=True, starts=1)]
-    assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in found.text
+    values = metrics.numbers([])
+    assert values.tasks == {TASK: {"total": 5.0}}
+    assert values.jvms == [JvmState(up=True, starts=1)]
+    assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in values.text
     assert host.asked == [("measure", PLUGINS_MS)]
 
 
@@ -108,9 +108,9 @@ def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: p
     assert metrics.gather() == [first]
     monkeypatch.setattr(module, "GATHER_S", -1.0)
     assert metrics.gather() == [], "nobody waits for long twice"
-    found = metrics.numbers([TASK])
-    assert (found.tasks, is_up(metrics)) == ({TASK: {"total": 5.0}}, False)
-    assert found.text
+    values = metrics.numbers([TASK])
+    assert (values.tasks, is_up(metrics)) == ({TASK: {"total": 5.0}}, False)
+    assert values.text
     host.let.set()
     first.result(TIMEOUT_S)
     assert is_up(metrics)
@@ -182,12 +182,12 @@ def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone
     ]
     hung.let.set()
     second.result(TIMEOUT_S)
-    found = metrics.numbers([])
-    assert found.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
+    values = metrics.numbers([])
+    assert values.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
     used = 'kraal_jvm_memory_used_bytes{jvm="plugins",%sarea="heap"} 1\n'
-    assert used % "" in found.text
-    assert used % 'connector="c",' in found.text
-    assert found.text.count("# TYPE kraal_jvm_memory_used_bytes") == 1
+    assert used % "" in values.text
+    assert used % 'connector="c",' in values.text
+    assert values.text.count("# TYPE kraal_jvm_memory_used_bytes") == 1
     del hosts.own["c"]
     metrics.gather()
     assert [jvm.connector for jvm in metrics.numbers([]).jvms] == [""]

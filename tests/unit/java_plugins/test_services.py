@@ -144,8 +144,8 @@ def test_provider_error_names_the_request_and_includes_the_java_stack(
 
 
 def plugins_of(host: FakeHost) -> ProvidedPlugins:
-    found = [each for each in parse_catalog(SERVICES) if not each.is_service]
-    registry = Registry.of({}).with_java(classes_of(found, cast("PluginHosts", FakeHosts(host))))
+    plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
+    registry = Registry.of({}).with_java(classes_of(plugins, cast("PluginHosts", FakeHosts(host))))
     return ProvidedPlugins(registry, Worker(), opened(host))
 
 
@@ -202,8 +202,8 @@ def strict_worker(host: FakeHost) -> WorkerDefaults:
 def test_a_policy_is_asked_about_each_client_of_a_connector(host: FakeHost) -> None:
     host.while_waited = [host.up]
     host.answers["validate"] = "[]"
-    found = [each for each in parse_catalog(SERVICES) if not each.is_service]
-    registry = Registry.of({}).with_java(classes_of(found, cast("PluginHosts", FakeHosts(host))))
+    plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
+    registry = Registry.of({}).with_java(classes_of(plugins, cast("PluginHosts", FakeHosts(host))))
     said = {
         "name": "linger.ms",
         "value": "7",

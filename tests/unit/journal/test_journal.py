@@ -97,21 +97,21 @@ def test_states_have_the_reason_of_their_rebalance() -> None:
 
 def test_states_read_at_start_are_recorded_once_without_events() -> None:
     made = journal()
-    found: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.FAILED)}
-    made.states_read(found)
+    statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.FAILED)}
+    made.states_read(statuses)
     assert {(e.task, e.state, e.cause) for e in made.states.kept(NAME).entries} == {
         (None, "RUNNING", "as stored"),
         (0, "FAILED", "as stored"),
     }
     assert made.events.after(None, 10) == ()
-    made.states_read(found)
+    made.states_read(statuses)
     assert len(made.states.kept(NAME).entries) == 2
 
 
 def test_a_later_herder_records_what_was_removed_meanwhile() -> None:
     made = journal()
-    found: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.RUNNING)}
-    made.states_read(found)
+    statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.RUNNING)}
+    made.states_read(statuses)
     made.note([T0], Cause(Kind.CONFIG, "somebody", 1_000))
     made.states_read({NAME: status(State.RUNNING)})
     [*_, last] = made.states.kept(NAME).entries

@@ -133,14 +133,14 @@ def test_pruning_by_nothing_is_refused(kraal: Kraal, worker: Connect, tmp_path: 
 def test_results_as_data(kraal: Kraal, folder: str, write: Files) -> None:
     write("connectors/b.json", flat("b", **{"tasks.max": "0"}))
     result = kraal("apply", "-f", folder, "-o", "json")
-    found = json.loads(result.stdout)
-    assert [(each["name"], each["action"]) for each in found] == [
+    results = json.loads(result.stdout)
+    assert [(each["name"], each["action"]) for each in results] == [
         ("a", "created"),
         ("b", "failed"),
         ("c", "created"),
     ]
-    assert "tasks.max" in found[1]["error"]
-    assert (found[0]["file"], found[0]["dry_run"]) == (f"{folder}/a.yaml", False)
+    assert "tasks.max" in results[1]["error"]
+    assert (results[0]["file"], results[0]["dry_run"]) == (f"{folder}/a.yaml", False)
 
 
 def test_waiting_says_what_runs_and_what_failed(

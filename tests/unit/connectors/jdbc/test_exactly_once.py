@@ -40,8 +40,8 @@ class Sqlite:
         return [tuple(None if value is None else str(value) for value in row) for row in rows]
 
     def tables(self, prefix: str) -> Sequence[str]:
-        found = self.ask("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return [str(name) for (name,) in found if str(name).startswith(prefix)]
+        result = self.ask("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return [str(name) for (name,) in result if str(name).startswith(prefix)]
 
     def commit(self) -> None:
         self.connection.commit()
@@ -103,13 +103,13 @@ class Owner:
 
 
 def rows(connect: Connect, place: TopicPartition = A) -> list[int]:
-    found = connect().ask("SELECT n FROM got WHERE place = ? ORDER BY n", str(place.partition))
-    return [int(str(n)) for (n,) in found]
+    result = connect().ask("SELECT n FROM got WHERE place = ? ORDER BY n", str(place.partition))
+    return [int(str(n)) for (n,) in result]
 
 
 def offsets(connect: Connect) -> dict[TopicPartition, int]:
-    found = connect().ask("SELECT kafka_topic, kafka_partition, next_offset FROM kraal_sink_offsets")
-    return {TopicPartition(str(topic), int(str(part))): int(str(offset)) for topic, part, offset in found}
+    result = connect().ask("SELECT kafka_topic, kafka_partition, next_offset FROM kraal_sink_offsets")
+    return {TopicPartition(str(topic), int(str(part))): int(str(offset)) for topic, part, offset in result}
 
 
 @pytest.mark.parametrize("again", [(0, 10), (0, 20), (3, 7), (5, 15), (9, 10), (0, 30), (19, 25)])

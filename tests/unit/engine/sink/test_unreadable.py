@@ -37,9 +37,9 @@ def named(part: str = "value", offset: int = 41) -> Unreadable:
     text = f"The {part} of {HERE.topic}-{HERE.partition}@{offset} cannot be converted: {REFUSED}"
     error = RuntimeError("the sink failed")
     error.__cause__ = ValueError(f"[USER_RAISED_EXCEPTION] {text} SQLSTATE: P0001")
-    found = Unreadable.of(error)
-    assert found is not None
-    return found
+    unreadable = Unreadable.of(error)
+    assert unreadable is not None
+    return unreadable
 
 
 def read(place: TopicPartition, offset: int) -> pa.Table:

@@ -266,15 +266,15 @@ def test_metrics_change_invalidates_shared_answers(
     monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
     monkeypatch.setattr(shared_answers, "KEEP_S", 60)
-    with member() as one, stranger() as (url, found):
-        found.status, found.body = 200, b"{}"
+    with member() as one, stranger() as (url, stub):
+        stub.status, stub.body = 200, b"{}"
         known = statuses(WorkerId(urlsplit(url).netloc)).statuses[C]
         one.api.herder.put(C, {}, tasks=1, statuses=known)
         stream = one.read("?kinds=numbers")
         for count in (1, 2):
             for _ in range(2):
                 assert httpx2.get(f"http://{one.id}{path}", trust_env=False).status_code == 200
-                targets = [seen.target for seen in found.seen if not seen.target.startswith("/changes")]
+                targets = [seen.target for seen in stub.seen if not seen.target.startswith("/changes")]
                 assert len(targets) == count, "an answer is shared until then"
             one.api.apps.streams.note(kind)
             assert changes(stream) == (["numbers"], None)

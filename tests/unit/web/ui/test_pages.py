@@ -74,10 +74,10 @@ def test_long_traces_are_shown_in_part_and_whole_on_demand(api: Api) -> None:
     assert (code, len(text) < 250_000) == (200, True)
     assert text.count(r"the \u202e end") == 21
     assert 'href="/ui/connectors/orders/trace?task=7">Whole trace</a>' in text
-    found = api.client.get("/ui/connectors/orders/trace?task=7")
-    assert (found.status_code, found.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert found.headers["x-content-type-options"] == "nosniff"
-    assert found.text == f"7 {long}".replace("\u202e", r"\u202e")
+    response = api.client.get("/ui/connectors/orders/trace?task=7")
+    assert (response.status_code, response.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.text == f"7 {long}".replace("\u202e", r"\u202e")
     assert get(api, "/ui/connectors/orders/trace")[1].startswith("IOError")
     assert len(get(api, "/ui/connectors/orders/tasks/7")[1]) < 100_000
     assert [get(api, f"/ui/connectors/{path}")[0] for path in ("orders/trace?task=20", "none/trace")] == [
@@ -164,9 +164,9 @@ def test_the_page_of_an_error_has_the_same_navigation_as_others(api: Api) -> Non
     ],
 )
 def test_an_error_is_a_page(orders: Api, path: str, code: int, said: str) -> None:
-    found = orders.client.get(path)
-    assert (found.status_code, found.headers["content-type"]) == (code, "text/html; charset=utf-8")
-    assert said in found.text
+    response = orders.client.get(path)
+    assert (response.status_code, response.headers["content-type"]) == (code, "text/html; charset=utf-8")
+    assert said in response.text
 
 
 def test_an_unexpected_error_is_a_page_without_details() -> None:
