@@ -30,9 +30,9 @@ from scripts.demo_dashboard import Leftovers
 from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
 from scripts.harness.rest import all_running
-from scripts.harness.show import LOOK_S, Progress, columns, say
+from scripts.harness.show import POLL_INTERVAL_S, Progress, columns, say
 from scripts.harness.topics import Reader
-from scripts.harness.workers import UP_S, Worker, kraal_standalone
+from scripts.harness.workers import START_TIMEOUT_S, Worker, kraal_standalone
 
 TOPIC = "demo"
 LINES = 1_000_000
@@ -60,7 +60,7 @@ class Flow:
     @property
     def rate(self) -> float:
         """How many a second, up to the last change."""
-        return self.count / max(self.changed - self.begun, LOOK_S)
+        return self.count / max(self.changed - self.begun, POLL_INTERVAL_S)
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Demo:
                     all_running(status)  # raises for FAILED
                 if time.monotonic() - max(self.records_in.changed, self.records_out.changed) > STALLED_S:
                     raise ScriptFailed(f"Nothing has moved for {STALLED_S:.0f} s: {self._progress()}.")
-                time.sleep(LOOK_S)
+                time.sleep(POLL_INTERVAL_S)
 
     def _progress(self) -> str:
         into, out = self.records_in, self.records_out
@@ -150,8 +150,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.lines is not None and arguments.lines < 1:
         parser.error("--lines must be at least 1")
-    if arguments.cluster is not None and arguments.cluster < demo_cluster.FEWEST:
-        parser.error(f"--cluster must be at least {demo_cluster.FEWEST}: one of the workers is killed")
+    if arguments.cluster is not None and arguments.cluster < demo_cluster.MIN_WORKERS:
+        parser.error(f"--cluster must be at least {demo_cluster.MIN_WORKERS}: one of the workers is killed")
     if arguments.cdc and arguments.lines is not None:
         parser.error("--lines is not for --cdc, which copies a table")
     try:
@@ -173,8 +173,8 @@ def main() -> int:
 def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     """Do it all; what `stack` is given ends afterwards, last things first."""
     port = _rest_port(arguments.port)
-    made = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
-    directory = Path(stack.enter_context(made))
+    temporary = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
+    directory = Path(stack.enter_context(temporary))
     if arguments.cdc:
         demo_cdc.run(port, directory, stack)
         return
@@ -273,7 +273,7 @@ def _settled(worker: Worker) -> dict[str, dict[str, Any]]:
         statuses = worker.rest.statuses()
         return all(name in statuses and all_running(statuses[name]) for name in (SOURCE, SINK))
 
-    wait_until("both connectors were RUNNING", all_run, timeout_s=UP_S, program=worker.process)
+    wait_until("both connectors were RUNNING", all_run, timeout_s=START_TIMEOUT_S, program=worker.process)
     return worker.rest.statuses()
 
 

@@ -31,7 +31,7 @@ from scripts.harness.clusters import Cluster, owners
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running
-from scripts.harness.show import LOOK_S, columns, say
+from scripts.harness.show import POLL_INTERVAL_S, columns, say
 from scripts.harness.workers import Worker
 
 WORKERS: Final = 2
@@ -128,7 +128,7 @@ class CdcDemo:
         self.cluster.kill(victim)
         self._shop.ask(MEANWHILE)
         changed = time.time()
-        noticed = wait_until_noticed(self.cluster, last, lambda: time.sleep(LOOK_S))
+        noticed = wait_until_noticed(self.cluster, last, lambda: time.sleep(POLL_INTERVAL_S))
         self._wait(
             "all work of the killed worker ran elsewhere",
             lambda: has_moved(self.cluster.statuses.now(), moving, lost),

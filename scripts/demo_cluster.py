@@ -30,11 +30,11 @@ from scripts.demo_workers import (
 from scripts.harness.clusters import Cluster, owners
 from scripts.harness.lines import ON_DISK, size, write_lines
 from scripts.harness.processes import ScriptFailed
-from scripts.harness.show import LOOK_S, Progress, columns, say
+from scripts.harness.show import POLL_INTERVAL_S, Progress, columns, say
 from scripts.harness.topics import Reader, create_topic
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
-FEWEST = 2
+MIN_WORKERS = 2
 LINES = 120_000
 PIPES = 3
 FEED_S = 24.0
@@ -168,10 +168,12 @@ class ClusterDemo:
         self.cluster.kill(victim)
         with Progress() as show:
             noticed = wait_until_noticed(self.cluster, last, lambda: self._look(show))
-            deadline = time.monotonic() + UP_S
+            deadline = time.monotonic() + START_TIMEOUT_S
             while not has_moved(self.cluster.statuses.now(), moving, lost):
                 if time.monotonic() > deadline:
-                    raise ScriptFailed(f"Not all work of the killed worker ran elsewhere after {UP_S:.0f} s.")
+                    raise ScriptFailed(
+                        f"Not all work of the killed worker ran elsewhere after {START_TIMEOUT_S:.0f} s."
+                    )
                 self._look(show)
         now = self.cluster.statuses.now()
         moved = max((now[key].at for key in moving), default=noticed.stable)
@@ -242,7 +244,7 @@ class ClusterDemo:
                 raise ScriptFailed(f"A worker ended: {worker.process.last_words()}")
         if time.monotonic() - self._changed > STALLED_S:
             raise ScriptFailed(f"Nothing has come out for {STALLED_S:.0f} s.")
-        time.sleep(LOOK_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def run(plan: Plan, directory: Path, stack: ExitStack) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from scripts.harness.lines import LINE_BYTES
 from scripts.harness.processes import wait_until
 from scripts.harness.show import say
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 BROKEN: Final = "broken-sink"
 _LINES_EACH: Final = 20
@@ -34,7 +34,9 @@ class Leftovers:
             "topics": self.topic,
         }
         self.worker.rest.create(BROKEN, config)
-        wait_until(f"{BROKEN} had failed", self._failed, timeout_s=UP_S, program=self.worker.process)
+        wait_until(
+            f"{BROKEN} had failed", self._failed, timeout_s=START_TIMEOUT_S, program=self.worker.process
+        )
         say(f"The dashboard: {self.worker.rest.url}/ui/")
         say(
             f"  Lines go on through file-source and file-sink. {BROKEN} fails, because a directory is missing:"

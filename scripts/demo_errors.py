@@ -18,7 +18,7 @@ from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.show import say
 from scripts.harness.topics import create_topic
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 TOPIC, DEAD, SINK = "orders", "orders-dead", "orders-sink"
 RECORDS: Final = (
@@ -36,8 +36,8 @@ def run(bootstrap: str, worker: Worker, directory: Path) -> None:
     producer = ck.Producer({"bootstrap.servers": bootstrap, "log_level": 2})
     for record in RECORDS:
         producer.produce(TOPIC, record.encode())
-    if producer.flush(UP_S):
-        raise ScriptFailed(f"The topic {TOPIC} took no records in {UP_S:.0f} s.")
+    if producer.flush(START_TIMEOUT_S):
+        raise ScriptFailed(f"The topic {TOPIC} took no records in {START_TIMEOUT_S:.0f} s.")
     worker.rest.create(SINK, config_of(file))
 
     def is_through() -> bool:
@@ -46,7 +46,7 @@ def run(bootstrap: str, worker: Worker, directory: Path) -> None:
             all_running(status)  # raises for FAILED
         return file.exists() and len(file.read_text("utf-8").splitlines()) >= len(WRITTEN)
 
-    wait_until(f"{SINK} had written {file}", is_through, timeout_s=UP_S, program=worker.process)
+    wait_until(f"{SINK} had written {file}", is_through, timeout_s=START_TIMEOUT_S, program=worker.process)
     lines = tuple(file.read_text("utf-8").splitlines())
     if sorted(lines) != sorted(WRITTEN):
         raise ScriptFailed(f"{file} has {lines} instead of {WRITTEN}.")

@@ -13,7 +13,7 @@ from scripts.harness.clusters import Cluster, owners
 from scripts.harness.group import Rebalance, Status
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.show import columns, say
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 EXTRA = {
     "session.timeout.ms": "6000",
@@ -95,12 +95,12 @@ def has_moved(now: Mapping[str, Status], moving: Sequence[str], lost: str) -> bo
 
 def wait_until_noticed(cluster: Cluster, last: int, look: Callable[[], None]) -> Rebalance:
     """Call `look` until the group has a generation after `last`, and return that. Raises ScriptFailed."""
-    deadline = time.monotonic() + UP_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         if later := [each for each in cluster.generations() if each.generation > last]:
             return later[0]
         if time.monotonic() > deadline:
-            raise ScriptFailed(f"The group did not notice in {UP_S:.0f} s that a worker is gone.")
+            raise ScriptFailed(f"The group did not notice in {START_TIMEOUT_S:.0f} s that a worker is gone.")
         look()
 
 

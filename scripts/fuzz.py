@@ -23,7 +23,7 @@ from tests.fuzz.target import MODES, Target, target
 PROCESS: Final = "process"
 OF_EACH_OPERATION: Final = 100
 REQUESTS: Final = 3_000
-_LONGEST_S: Final = 1_800
+_TIMEOUT_S: Final = 1_800
 
 
 def main() -> int:
@@ -35,18 +35,18 @@ def main() -> int:
         flush=True,
     )
     ends_s = time.monotonic() + 60 * chosen.minutes
-    found, turn = 0, 0
+    findings, turn = 0, 0
     with tempfile.TemporaryDirectory() as directory:
         while turn < len(chosen.workers) or time.monotonic() < ends_s:
             kind = chosen.workers[turn % len(chosen.workers)]
             seed = chosen.seed + turn // len(chosen.workers)
             place = Path(directory) / str(turn)
             with _worker(kind, place) as worker:
-                found += _round(kind, worker, seed, lambda: time.monotonic() > ends_s)
-            found += _report(kind, seed, worker.faults)
+                findings += _round(kind, worker, seed, lambda: time.monotonic() > ends_s)
+            findings += _report(kind, seed, worker.faults)
             turn += 1
-    print(f"{turn} rounds: {'nothing was found.' if not found else f'{found} findings, above.'}")
-    return 1 if found else 0
+    print(f"{turn} rounds: {'nothing was found.' if not findings else f'{findings} findings, above.'}")
+    return 1 if findings else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -78,17 +78,17 @@ def _round(kind: str, worker: Target, seed: int, over: Callable[[], bool]) -> in
     began_s = time.monotonic()
     # A real worker has loggers that are everybody's: at TRACE it writes a gigabyte.
     left_out = ["setLoggerLevel"] if kind == PROCESS else []
-    report = from_schema(worker.url, seed, OF_EACH_OPERATION, operations=left_out, timeout_s=_LONGEST_S)
+    report = from_schema(worker.url, seed, OF_EACH_OPERATION, operations=left_out, timeout_s=_TIMEOUT_S)
     if report:
         print(report, flush=True)
-    found = from_bytes(*worker.address, seed, REQUESTS, enough=over, loggers=kind != PROCESS)
+    findings = from_bytes(*worker.address, seed, REQUESTS, enough=over, loggers=kind != PROCESS)
     worker.check_alive()
     print(
         f"{kind}, seed {seed}: {time.monotonic() - began_s:.0f} s, by the document "
-        f"{'FINDINGS' if report else 'nothing'}, by bytes {len(found) or 'nothing'}",
+        f"{'FINDINGS' if report else 'nothing'}, by bytes {len(findings) or 'nothing'}",
         flush=True,
     )
-    return bool(report) + _report(kind, seed, [f"{each.what}\n    {each.again}" for each in found])
+    return bool(report) + _report(kind, seed, [f"{each.what}\n    {each.again}" for each in findings])
 
 
 def _report(kind: str, seed: int, faults: list[str]) -> int:
@@ -109,12 +109,12 @@ def _process(place: Path) -> Iterator[Target]:
     process = WorkerProcess(place / "worker", broker.bootstrap)
     try:
         process.start()
-        made = Target(f"{process.url}/")
-        yield made
+        target = Target(f"{process.url}/")
+        yield target
         code = process.end() if process.alive else process.exit_code
         if code != 0:
-            made.faults.append(f"the worker ended with {code}:\n{process.log_text()[-3_000:]}")
-        made.faults += [line for line in process.log_text().splitlines() if "; restarting it in" in line]
+            target.faults.append(f"the worker ended with {code}:\n{process.log_text()[-3_000:]}")
+        target.faults += [line for line in process.log_text().splitlines() if "; restarting it in" in line]
     finally:
         process.close()
         broker.stop()

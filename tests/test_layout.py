@@ -48,7 +48,7 @@ def sleeps(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: time.sleep in a unit test"
 
 
-def test_nothing_is_too_long() -> None:
+def test_modules_respect_length_limits() -> None:
     assert [fault for path in modules() for fault in too_long(path)] == []
 
 

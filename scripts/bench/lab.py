@@ -90,9 +90,9 @@ class Lab:
         """Describe a cluster of `java` or `kraal` workers, not started; it ends with the lab at the latest."""
         say(f"a cluster of {kind}")
         name = self.fresh(f"cluster-{kind}")
-        made = Cluster(kind, self.broker, self.directory / name, name, extra)
-        self._stack.callback(made.stop)
-        return made
+        cluster = Cluster(kind, self.broker, self.directory / name, name, extra)
+        self._stack.callback(cluster.stop)
+        return cluster
 
     def started(self, kinds: tuple[str, ...], extra: Mapping[str, str] | None = None) -> dict[str, Worker]:
         """Start workers one after another, wait until each is up, and send a file through each."""

@@ -124,8 +124,8 @@ class Clients:
         with self._lock:
             self.statuses[answer.status_code] += 1
             if wrong is not None:
-                told = f"+{self._timeline.now_s():.1f} s {asked.method} {asked.path} of {member}: {wrong}"
-                self.malformed.append(told)
+                finding = f"+{self._timeline.now_s():.1f} s {asked.method} {asked.path} of {member}: {wrong}"
+                self.malformed.append(finding)
         if wrong is not None:
             return None
         return answer.status_code, answer.json() if answer.content else None

@@ -22,7 +22,7 @@ from scripts.chaos_run.schedule import RECOVERY_S, Actor, ActorStep, Heavy, Heav
 from scripts.chaos_run.timeline import Timeline
 
 JVM_S: Final = 20.0
-LATE_S: Final = 2.0
+MAX_DELAY_S: Final = 2.0
 """An actor is not killed later than this: its deaths would come too close to each other."""
 _MODES: Final = {Heavy.DELAY: Mode.DELAY, Heavy.CUT: Mode.CUT, Heavy.HALF_OPEN: Mode.HALF_OPEN}
 _UNDOING_S: Final = {
@@ -79,7 +79,7 @@ class Faults:
         for step in steps:
             if step.at_s > until_s or not self._reached(step.at_s):
                 return
-            if self._timeline.now_s() - step.at_s <= LATE_S:
+            if self._timeline.now_s() - step.at_s <= MAX_DELAY_S:
                 self._kill_actor(step)
 
     def revive(self) -> None:

@@ -66,12 +66,12 @@ def kinds(held: Sequence[Held]) -> Counter[str]:
 def leaks(before: Sequence[Held], after: Sequence[Held]) -> list[str]:
     """Return a sentence for each thing of which there is more than there should be."""
     workers = len(after)
-    found = []
+    errors = []
     was, now = kinds(before), kinds(after)
     for name, count in sorted(now.items()):
         most = max(was[name] + MORE_THREADS * workers, BOUNDS.get(name, 0) * workers)
         if count > most:
-            found.append(f"{count} threads {name} in {workers} workers, before {was[name]}, at most {most}")
+            errors.append(f"{count} threads {name} in {workers} workers, before {was[name]}, at most {most}")
     native = [sum(len(each.threads) - len(each.names) for each in held) for held in (before, after)]
     files = [sum(each.files for each in held) for held in (before, after)]
     processes = [sum(each.processes for each in held) for held in (before, after)]
@@ -80,12 +80,12 @@ def leaks(before: Sequence[Held], after: Sequence[Held]) -> list[str]:
         ("open files", files, MORE_FILES),
     ):
         if last > first + more * workers:
-            found.append(f"{last} {what} in {workers} workers, before {first}, at most {more} more in each")
+            errors.append(f"{last} {what} in {workers} workers, before {first}, at most {more} more in each")
             if what == _NATIVE:
-                found[-1] += f": {_more(before, after)}"
+                errors[-1] += f": {_more(before, after)}"
     if processes[1] > processes[0]:
-        found.append(f"{processes[1]} processes of the workers, before {processes[0]}")
-    return found
+        errors.append(f"{processes[1]} processes of the workers, before {processes[0]}")
+    return errors
 
 
 def _more(before: Sequence[Held], after: Sequence[Held]) -> str:

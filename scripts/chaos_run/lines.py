@@ -79,8 +79,8 @@ def out_of_order(pipe: str, texts: Iterable[bytes]) -> int | None:
     """
     numbers = [number for text in texts if (number := number_of(pipe, text)) is not None]
     expected = sorted(set(numbers))
-    found = 0
+    matched = 0
     for number in numbers:
-        if found < len(expected) and number == expected[found]:
-            found += 1
-    return expected[found] if found < len(expected) else None
+        if matched < len(expected) and number == expected[matched]:
+            matched += 1
+    return expected[matched] if matched < len(expected) else None

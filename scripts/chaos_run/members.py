@@ -78,8 +78,8 @@ class Member:
         """Start it and wait until REST and the control port are there. Raises AssertionError."""
         self.process.start(START_S)
         self.process.wait_until("the control port listened", lambda: bool(_CONTROL.search(self._said())))
-        found = _CONTROL.search(self._said())
-        self._control = int(found[1]) if found else None
+        match = _CONTROL.search(self._said())
+        self._control = int(match[1]) if match else None
         self.url = self.process.url
 
     def kill(self) -> None:
@@ -125,8 +125,8 @@ class Member:
     def deaths(self, reason: str) -> list[str]:
         """Return what its log says of actors that died of anything but `reason`."""
         text = self.process.log.read_text(encoding="utf-8", errors="replace")
-        found = [line for line in text.splitlines() if _DIED.search(line)]
-        return [f"{self}: {line}" for line in found if reason not in line]
+        lines = [line for line in text.splitlines() if _DIED.search(line)]
+        return [f"{self}: {line}" for line in lines if reason not in line]
 
     def lanes(self) -> Counter[str]:
         """Count what its log says about its lanes, by event."""
@@ -209,11 +209,11 @@ def _listeners(port: int, ways: Sequence[int], proxies: Sequence[int]) -> dict[s
 
 def _thread_names(pid: int) -> tuple[str, ...]:
     """Return what the kernel calls the threads of a process; Python's have its own name."""
-    found = []
+    names = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):
-            found.append((task / "comm").read_text(encoding="utf-8", errors="replace").strip())
-    return tuple(found)
+            names.append((task / "comm").read_text(encoding="utf-8", errors="replace").strip())
+    return tuple(names)
 
 
 def _of_a_pool(process: psutil.Process) -> bool:

@@ -46,7 +46,7 @@ def backwards(
     """
     ours = {f"{pipe.name}-source" for pipe in pipes}
     newest: dict[bytes, int] = {}
-    found: list[str] = []
+    regressions: list[str] = []
     held: list[str] = []
     for record in records:
         connector, _ = json.loads(record.key or b"[null, null]")
@@ -55,15 +55,17 @@ def backwards(
         position = int(json.loads(record.value)["position"])
         if position < newest.get(record.key, 0):
             was_held = any(begin <= record.timestamp_ms <= end for begin, end in half_open)
-            (held if was_held else found).append(f"{connector}: from {newest[record.key]} to {position}")
+            (held if was_held else regressions).append(
+                f"{connector}: from {newest[record.key]} to {position}"
+            )
         newest[record.key] = position
-    return Backwards(found, held)
+    return Backwards(regressions, held)
 
 
 def commits_backwards(records: Iterable[BrokerRecord], pipes: Sequence[Pipe]) -> list[str]:
     """Return where an offset of a pipe's sink went back; `records` are those of `GROUPS_TOPIC`, in their order."""
     newest: dict[tuple[str, str, int], int] = {}
-    found = []
+    regressions = []
     for record in records:
         key = _committed(record, pipes)
         if key is None:
@@ -72,9 +74,9 @@ def commits_backwards(records: Iterable[BrokerRecord], pipes: Sequence[Pipe]) ->
         [offset] = struct.unpack_from(">q", record.value or b"", 2)
         if offset < newest.get(key, 0):
             group, topic, partition = key
-            found.append(f"{group}: {topic}-{partition} from {newest[key]} to {offset}")
+            regressions.append(f"{group}: {topic}-{partition} from {newest[key]} to {offset}")
         newest[key] = offset
-    return found
+    return regressions
 
 
 def is_commit(record: BrokerRecord, pipes: Sequence[Pipe]) -> bool:

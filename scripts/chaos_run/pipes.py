@@ -22,7 +22,7 @@ LINES: Final = 20
 """Lines that are appended each time, in each pipe."""
 SMALL_LINES: Final = 3
 """The same in pipes with a small flow."""
-LOOK_S: Final = 0.05
+POLL_INTERVAL_S: Final = 0.05
 SIDE_TOPIC: Final = "side"
 SIDES: Final = 4
 HANGING: Final = "hanging"
@@ -178,11 +178,11 @@ class Feeder:
         grew = self._grew
         grew.update({pipe: time.monotonic() for pipe in self._pipes})
         due = time.monotonic()
-        while not self._ended.wait(LOOK_S):
+        while not self._ended.wait(POLL_INTERVAL_S):
             now = time.monotonic()
             for pipe in self._pipes:
-                if (found := pipe.progress()) != sizes[pipe]:
-                    sizes[pipe], grew[pipe] = found, now
+                if (progress := pipe.progress()) != sizes[pipe]:
+                    sizes[pipe], grew[pipe] = progress, now
                 self.standstill_s = max(self.standstill_s, now - grew[pipe])
             if now >= due:
                 due = now + EVERY_S

@@ -14,7 +14,7 @@ from kraal.broker.broker import HOST
 DELAY_S: Final = 0.25
 """Of each piece of data, in each direction."""
 _PIECE: Final = 65_536
-_PATIENCE_S: Final = 10.0
+_TIMEOUT_S: Final = 10.0
 
 
 class Mode(Enum):
@@ -53,11 +53,11 @@ class Proxy:
         """Break all connections and listen no more."""
         self._do(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_TIMEOUT_S)
         self._loop.close()
 
     def _do(self, what: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(what, self._loop).result(_PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(_TIMEOUT_S)
 
     async def _listen(self) -> int:
         self._flows.set()

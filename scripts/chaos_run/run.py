@@ -41,12 +41,12 @@ BACK_S: Final = 35.0
 """So much of the time is kept for what comes after the faults."""
 LEAST_S: Final = 30.0
 """So long is hurt at least, however long the start took."""
-UP_S: Final = 600.0
+START_TIMEOUT_S: Final = 600.0
 """On two cores that others use too, three JVMs take minutes."""
 READ_S: Final = 60.0
 LET_GO_S: Final = 45.0
 """How long workers may take to let go of what they no longer use."""
-_LOOK_S: Final = 0.3
+_POLL_INTERVAL_S: Final = 0.3
 GONE_S: Final = 20.0
 """How long a killed worker's JVM may outlive it."""
 
@@ -130,7 +130,7 @@ class _Stage:
             create_topic(self._members.broker.bootstrap, topic)
         for pipe in self._pipes:
             create_topic(self._members.broker.bootstrap, pipe.name, partitions=pipe.partitions)
-        deadline_s = time.monotonic() + UP_S
+        deadline_s = time.monotonic() + START_TIMEOUT_S
         missing = self._settling.want(deadline_s)
         self._feeder.start()
         missing = missing or self._settling.wait(None, deadline_s)
@@ -235,18 +235,18 @@ class _Stage:
         while missing := not_by_lane(self._scene, self._small):
             if time.monotonic() > deadline_s:
                 return missing
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
         return ""
 
     def _disordered(self) -> list[str]:
         """Name the topics with one partition whose records are not in the order of the source file."""
-        found = []
+        errors = []
         for pipe in self._pipes:
             if pipe.partitions == 1:
                 values = [record.value or b"" for record in self._records(pipe.name)]
                 if (number := out_of_order(pipe.name, values)) is not None:
-                    found.append(f"{pipe.name}: line {number} does not follow all lines before it")
-        return found
+                    errors.append(f"{pipe.name}: line {number} does not follow all lines before it")
+        return errors
 
     def _side_by_side(self, steps: Schedule, seconds: float) -> None:
         jobs: Sequence[tuple[str, Callable[[], None]]] = (
@@ -273,23 +273,23 @@ class _Stage:
         deadline_s = time.monotonic() + LET_GO_S
         while True:
             now = self._held()
-            found = leaks(self._before, now) if len(now) == len(self._members.all) else ["not all answer"]
-            if not found or time.monotonic() > deadline_s:
-                return found
+            errors = leaks(self._before, now) if len(now) == len(self._members.all) else ["not all answer"]
+            if not errors or time.monotonic() > deadline_s:
+                return errors
             time.sleep(0.5)
 
     def _end(self) -> list[str]:
-        found = []
+        errors = []
         for member in self._members.all:
             try:
                 code = member.end()
             except AssertionError as exc:
-                found.append(f"{member}: {str(exc).partition(chr(10))[0]}")
+                errors.append(f"{member}: {str(exc).partition(chr(10))[0]}")
             else:
                 if code != 0:
-                    found.append(f"{member} ended with {code} when it was told to end")
+                    errors.append(f"{member} ended with {code} when it was told to end")
         self._timeline.say("all workers have ended")
-        return found
+        return errors
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -64,9 +64,9 @@ class Line:
     met: bool | None
 
 
-def verdict(found: Findings) -> list[Line]:
+def verdict(findings: Findings) -> list[Line]:
     """Return all lines, those that tell first."""
-    return [*_told(found), *_judged(found)]
+    return [*_told(findings), *_judged(findings)]
 
 
 def passed(lines: Sequence[Line]) -> bool:
@@ -74,48 +74,51 @@ def passed(lines: Sequence[Line]) -> bool:
     return all(each.met is not False for each in lines)
 
 
-def _told(found: Findings) -> list[Line]:
-    faults = ", ".join(f"{count} x {kind}" for kind, count in sorted(found.killed.items()))
-    lanes = ", ".join(f"{count} x {event}" for event, count in sorted(found.lanes.items()))
-    codes = ", ".join(f"{count} x {status}" for status, count in sorted(found.answers.items()))
-    deliveries = found.deliveries.values()
+def _told(findings: Findings) -> list[Line]:
+    faults = ", ".join(f"{count} x {kind}" for kind, count in sorted(findings.killed.items()))
+    lanes = ", ".join(f"{count} x {event}" for event, count in sorted(findings.lanes.items()))
+    codes = ", ".join(f"{count} x {status}" for status, count in sorted(findings.answers.items()))
+    deliveries = findings.deliveries.values()
     written, repeated = sum(d.written for d in deliveries), sum(d.repeated for d in deliveries)
     stretches = sum(d.stretches for d in deliveries)
     return [
         Line(f"faults: {faults or 'none'}", None),
         Line(f"lanes: {lanes or 'none started'}", None),
-        Line(f"REST: {codes or 'nothing'}; {found.unanswered} without an answer", None),
+        Line(f"REST: {codes or 'nothing'}; {findings.unanswered} without an answer", None),
         Line(f"records: {written}, of which {repeated} came again, in {stretches} stretches", None),
-        Line(f"commits looked at: {found.commits}; {len(found.held_back)} held back by the network", None),
-        Line(f"longest standstill of a pipe: {found.standstill_s:.1f} s", None),
+        Line(
+            f"commits looked at: {findings.commits}; {len(findings.held_back)} held back by the network", None
+        ),
+        Line(f"longest standstill of a pipe: {findings.standstill_s:.1f} s", None),
     ]
 
 
-def _judged(found: Findings) -> list[Line]:
-    back = found.back_s is not None and found.back_s <= found.bound_s
-    took = "never" if found.back_s is None else f"after {found.back_s:.1f} s"
+def _judged(findings: Findings) -> list[Line]:
+    back = findings.back_s is not None and findings.back_s <= findings.bound_s
+    took = "never" if findings.back_s is None else f"after {findings.back_s:.1f} s"
     return [
-        *(_delivered(pipe, each) for pipe, each in sorted(found.deliveries.items())),
+        *(_delivered(pipe, each) for pipe, each in sorted(findings.deliveries.items())),
         _none(
-            "the records of each task are in order in their topic, apart from repetitions", found.disordered
+            "the records of each task are in order in their topic, apart from repetitions",
+            findings.disordered,
         ),
-        _none("files of offsets hold each record exactly once", found.twice),
+        _none("files of offsets hold each record exactly once", findings.twice),
         Line(
-            f"back to the wanted state {took} (bound {found.bound_s:.0f} s){_and(found.missing, back=back)}",
+            f"back to the wanted state {took} (bound {findings.bound_s:.0f} s){_and(findings.missing, back=back)}",
             back,
         ),
-        _none("every answer of REST is well-formed", found.malformed),
-        _none("no worker ended by itself, and all ended with 0", found.ended),
-        _none("no actor died of anything but this script", found.died),
-        _none("no offset of a source or sink went back: no old owner sent a commit", found.backwards),
-        *([] if found.commits else [Line("not one commit was found", met=False)]),
+        _none("every answer of REST is well-formed", findings.malformed),
+        _none("no worker ended by itself, and all ended with 0", findings.ended),
+        _none("no actor died of anything but this script", findings.died),
+        _none("no offset of a source or sink went back: no old owner sent a commit", findings.backwards),
+        *([] if findings.commits else [Line("not one commit was found", met=False)]),
         _none(
             "slow sinks commit, hostile records and small topics stop nothing, and what stands still says why",
-            found.broken,
+            findings.broken,
         ),
-        _none("no thread or file was leaked", found.leaks),
-        _none("no process was left", found.left),
-        _none("every fault was carried out and undone", found.failed),
+        _none("no thread or file was leaked", findings.leaks),
+        _none("no process was left", findings.left),
+        _none("every fault was carried out and undone", findings.failed),
     ]
 
 

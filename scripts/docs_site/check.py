@@ -62,7 +62,7 @@ class _Reader(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         self._code -= tag == "code"
         if tag == "p" and self._paragraph is not None:
-            self.page.markup += [found[0] for found in _MARKUP.finditer("".join(self._paragraph))]
+            self.page.markup += [match[0] for match in _MARKUP.finditer("".join(self._paragraph))]
             self._paragraph = None
 
     @override
@@ -87,8 +87,10 @@ def problems(site: Path) -> list[str]:
     }
     if not pages:
         return [f"There are no pages in {site}."]
-    found = [f"{name}: {fault}" for name, page in pages.items() for fault in _faults(name, page, pages, site)]
-    return found + _search_problems(site, pages)
+    faults = [
+        f"{name}: {fault}" for name, page in pages.items() for fault in _faults(name, page, pages, site)
+    ]
+    return faults + _search_problems(site, pages)
 
 
 def _faults(name: str, page: Page, pages: Mapping[str, Page], site: Path) -> Iterator[str]:

@@ -45,7 +45,7 @@ DEFINITIONS = {
     "admin": "org.apache.kafka.clients.admin.AdminClientConfig",
 }
 GROUP = "golden-config"
-UP_S = 90.0
+START_TIMEOUT_S = 90.0
 
 Question = dict[str, Any]
 
@@ -101,7 +101,7 @@ def start(bootstrap: str, directory: Path, mode: str, policy: str, group: str) -
         worker = java_standalone(bootstrap, directory, extra)
     else:
         worker = distributed("java", bootstrap, directory, group=group, extra=extra)
-    wait_until("it was healthy", worker.rest.is_healthy, timeout_s=UP_S, program=worker.process)
+    wait_until("it was healthy", worker.rest.is_healthy, timeout_s=START_TIMEOUT_S, program=worker.process)
     return worker
 
 
@@ -129,13 +129,17 @@ def main(*, again: bool) -> None:
     write(GOLDEN / "config" / KAFKA / "definitions.json", printed("ConfigDefinitions.java", *names))
     write(GOLDEN / "config" / KAFKA / "semantics.json", printed("ConfigSemantics.java"))
     files = [GOLDEN / "rest" / KAFKA / f"{family}.jsonl" for family in ("plugins", "validate")]
-    found = {path: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in files}
-    asked = [each for questions in found.values() for each in questions if again or "body" not in each]
+    questions_by_file = {
+        path: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in files
+    }
+    asked = [
+        each for questions in questions_by_file.values() for each in questions if again or "body" not in each
+    ]
     if not asked:
         return
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         answer_all(asked, Path(name))
-    for path, questions in found.items():
+    for path, questions in questions_by_file.items():
         lines = (json.dumps(each, ensure_ascii=False) for each in sorted(questions, key=itemgetter("name")))
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 

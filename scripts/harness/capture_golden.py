@@ -33,9 +33,9 @@ QUICK = {
     "offset.storage.partitions": "1",
     "status.storage.partitions": "1",
 }
-LOOK_S = 0.02
+POLL_INTERVAL_S = 0.02
 READ_S = 3.0
-UP_S = 60.0
+START_TIMEOUT_S = 60.0
 
 Row = dict[str, str | int | None]
 
@@ -55,7 +55,7 @@ class Blobs:
         over = threading.Event()
 
         def look() -> None:
-            while not over.wait(LOOK_S):
+            while not over.wait(POLL_INTERVAL_S):
                 with suppress(KafkaException):  # the coordinator is not there yet
                     self._look()
 
@@ -68,16 +68,16 @@ class Blobs:
             thread.join()
 
     def _look(self) -> None:
-        for found in self._admin.list_groups(self._group, timeout=10):
-            for member in found.members:
+        for group in self._admin.list_groups(self._group, timeout=10):
+            for member in group.members:
                 row: Row = {
                     "connect.protocol": self._protocol,
-                    "protocol": found.protocol,
+                    "protocol": group.protocol,
                     "member": member.id,
                     "metadata": bytes(member.metadata or b"").hex(),
                     "assignment": bytes(member.assignment or b"").hex(),
                 }
-                if str(found.state) == "Stable" and row not in self.rows:
+                if str(group.state) == "Stable" and row not in self.rows:
                     self.rows.append(row)
 
 
@@ -147,7 +147,7 @@ class Story:
                 answer.raise_for_status()
             return answer.is_success
 
-        wait_until(f"{method} {path} was answered", answered, timeout_s=UP_S)
+        wait_until(f"{method} {path} was answered", answered, timeout_s=START_TIMEOUT_S)
 
     def running(self, name: str, tasks: int) -> None:
         """Wait until a connector and all of its tasks run."""
@@ -163,7 +163,7 @@ class Story:
             body = answer.json()
             return done([each["state"] for each in (body["connector"], *body["tasks"])])
 
-        wait_until(f"{name} was as wanted", look, timeout_s=UP_S)
+        wait_until(f"{name} was as wanted", look, timeout_s=START_TIMEOUT_S)
 
 
 def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Row]]:
@@ -176,7 +176,12 @@ def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Ro
         own.mkdir(parents=True)
         extra = QUICK | {"connect.protocol": protocol}
         workers.append(distributed("java", bootstrap, own, group=group, extra=extra))
-        wait_until("it was healthy", workers[-1].rest.is_healthy, timeout_s=UP_S, program=workers[-1].process)
+        wait_until(
+            "it was healthy",
+            workers[-1].rest.is_healthy,
+            timeout_s=START_TIMEOUT_S,
+            program=workers[-1].process,
+        )
 
     blobs = Blobs(bootstrap, group, protocol)
     try:

@@ -11,9 +11,9 @@ from pathlib import Path
 from kraal.broker.broker import Broker
 from scripts.harness.group import RUNNING, Rebalance, Status, Statuses, rebalances
 from scripts.harness.processes import ScriptFailed, wait_until
-from scripts.harness.workers import UP_S, Worker, distributed
+from scripts.harness.workers import START_TIMEOUT_S, Worker, distributed
 
-QUIET_S = 2.0
+QUIET_PERIOD_S = 2.0
 SETTLED_S = 120.0
 _LEADER = re.compile(r"Joined group at generation .*leaderUrl='http://([^/']+)/?'")
 
@@ -65,13 +65,13 @@ class Cluster:
         wait_until(
             f"{worker.name} was healthy",
             worker.rest.is_healthy,
-            timeout_s=UP_S,
+            timeout_s=START_TIMEOUT_S,
             program=worker.process,
         )
         wait_until(
             f"all {len(self.workers)} workers were in the group",
             lambda: bool(known := self.generations()) and known[-1].members >= len(self.workers),
-            timeout_s=UP_S,
+            timeout_s=START_TIMEOUT_S,
             program=worker.process,
         )
 
@@ -103,9 +103,9 @@ class Cluster:
     def leader(self) -> Worker:
         """Return the worker that leads the group, by what the first worker logged of the last assignment it got."""
         text = self.workers[0].process.log.read_text(encoding="utf-8", errors="replace")
-        found = _LEADER.findall(text)
+        leaders = _LEADER.findall(text)
         for worker in self.workers:
-            if found and worker.rest.worker_id == found[-1]:
+            if leaders and worker.rest.worker_id == leaders[-1]:
                 return worker
         raise ScriptFailed(f"The log of {self.workers[0].name} does not say who leads.")
 
@@ -126,7 +126,7 @@ class Cluster:
         self.statuses.wait_until(f"{len(connectors)} connectors ran, evenly spread", settled, timeout_s)
 
     def _is_quiet(self) -> bool:
-        border = time.time() - QUIET_S
+        border = time.time() - QUIET_PERIOD_S
         return not self.statuses.since(border) and self.generations()[-1].stable < border
 
 

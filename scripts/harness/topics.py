@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from scripts.harness.processes import ScriptFailed
 
-ASK_S = 10.0
+REQUEST_TIMEOUT_S = 10.0
 
 
 def create_topic(
@@ -54,7 +54,9 @@ class Reader:
         The end of a transaction takes an offset, too.
         """
         try:
-            offsets = self._consumer.get_watermark_offsets(self._partition, timeout=ASK_S, cached=False)
+            offsets = self._consumer.get_watermark_offsets(
+                self._partition, timeout=REQUEST_TIMEOUT_S, cached=False
+            )
         except KafkaException:
             return 0
         return offsets[1] if offsets else 0
@@ -77,7 +79,7 @@ class Reader:
         self.seek(0)
         digest, seen = hashlib.sha256(), 0
         while seen < count:
-            messages = self._consumer.consume(min(10_000, count - seen), timeout=ASK_S)
+            messages = self._consumer.consume(min(10_000, count - seen), timeout=REQUEST_TIMEOUT_S)
             if not messages:
                 raise ScriptFailed(f"Only {seen} of {count} records came out of {self._partition.topic}.")
             digest.update(b"".join((message.value() or b"") + b"\n" for message in messages))

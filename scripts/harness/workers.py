@@ -15,7 +15,7 @@ from scripts.harness.processes import Running, wait_until
 from scripts.harness.rest import Rest
 
 ROOT = Path(__file__).resolve().parents[2]
-UP_S = 90.0
+START_TIMEOUT_S = 90.0
 REFUSED_S = 60.0
 """How long a distributed worker may answer 409, because its group rebalances, before that is a failure."""
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -44,12 +44,16 @@ class Worker:
 
     def wait_until_up(self) -> None:
         """Wait until REST answers. Raises ScriptFailed when it does not."""
-        wait_until(f"{self.name} answered", self.rest.answers, timeout_s=UP_S, program=self.process)
+        wait_until(
+            f"{self.name} answered", self.rest.answers, timeout_s=START_TIMEOUT_S, program=self.process
+        )
 
     def wait_until_running(self, connector: str) -> None:
         """Wait until the connector and its tasks run. Raises ScriptFailed when one fails."""
         what = f"{connector} was RUNNING"
-        wait_until(what, lambda: self.rest.is_running(connector), timeout_s=UP_S, program=self.process)
+        wait_until(
+            what, lambda: self.rest.is_running(connector), timeout_s=START_TIMEOUT_S, program=self.process
+        )
 
     def stop(self) -> None:
         """End the worker and everything below it."""

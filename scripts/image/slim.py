@@ -90,15 +90,15 @@ def found(site: Path, pattern: str) -> list[Path]:
 
 def trim(jar: Path, patterns: Sequence[str]) -> None:
     """Rewrite a jar without the members that match. Raises SlimError if a pattern matches none."""
-    made = jar.with_name(f".{jar.name}")
+    trimmed = jar.with_name(f".{jar.name}")
     with zipfile.ZipFile(jar) as old:
         check_members(jar, old.namelist(), patterns)
-        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:
+        with zipfile.ZipFile(trimmed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:
             for member in old.infolist():
                 if not any(fnmatch.fnmatchcase(member.filename, pattern) for pattern in patterns):
                     new.writestr(member, old.read(member), zipfile.ZIP_DEFLATED)
-    made.chmod(jar.stat().st_mode)
-    made.replace(jar)
+    trimmed.chmod(jar.stat().st_mode)
+    trimmed.replace(jar)
 
 
 def check_members(jar: Path, names: Sequence[str], patterns: Sequence[str]) -> None:

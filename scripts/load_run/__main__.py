@@ -21,9 +21,9 @@ def main() -> int:
         parser.error(f"there is no case {unknown[0]}; there are {', '.join(CASES)}")
     wrong: list[str] = []
     for name in names:
-        for told in CASES[name]():
-            print(f"{name}: {told.line()}", flush=True)
-            wrong += faults(told)
+        for result in CASES[name]():
+            print(f"{name}: {result.line()}", flush=True)
+            wrong += faults(result)
     for each in wrong:
         print(f"wrong: {each}")
     return 1 if wrong else 0

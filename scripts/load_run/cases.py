@@ -18,7 +18,7 @@ from scripts.load_run.clients import Answers, ask_all, in_turns, request
 from scripts.load_run.worker import LoadedWorker, Shape, config_of, loaded_worker
 from web.middleware.admission import Limits
 
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 _DEPTH = re.compile(r'^kraal_mailbox_messages\{actor="(?P<actor>[^"]+)"\} (?P<depth>\d+)$', re.MULTILINE)
 _VALIDATE = f"/connector-plugins/{FAKE_SOURCE}/config/validate"
 
@@ -59,8 +59,8 @@ async def _flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_
         begun = time.monotonic()
         await asyncio.to_thread(get, worker.port, "/health")
         health_s = max(health_s, time.monotonic() - begun)
-        for found in _DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
-            deepest[found["actor"]] = max(deepest.get(found["actor"], 0), int(found["depth"]))
+        for sample in _DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
+            deepest[sample["actor"]] = max(deepest.get(sample["actor"], 0), int(sample["depth"]))
         if over:
             return Told(what, await asked, worker.peak_mb(), deepest, health_s)
         await asyncio.wait([asked], timeout=0.2)
@@ -69,7 +69,7 @@ async def _flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_
 def get(port: int, path: str) -> str:
     """Return an answer's text, whatever its status."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_TIMEOUT_S) as answer:
             return str(answer.read(), "utf-8")
     except urllib.error.HTTPError as error:
         return str(error.read(), "utf-8")
@@ -79,8 +79,8 @@ def until(what: str, done: Callable[[], bool]) -> float:
     """Wait until `done()`; return the seconds that it took. Raises TimeoutError."""
     begun = time.monotonic()
     while not done():
-        if time.monotonic() - begun > _PATIENCE_S:
-            raise TimeoutError(f"it took more than {_PATIENCE_S:g} s until {what}")
+        if time.monotonic() - begun > _TIMEOUT_S:
+            raise TimeoutError(f"it took more than {_TIMEOUT_S:g} s until {what}")
         time.sleep(0.05)
     return time.monotonic() - begun
 
@@ -147,14 +147,14 @@ def tasks(size: int = 1_000) -> list[Told]:
 
 def replay(size: int = 200_000) -> list[Told]:
     """A config topic of the given number of records."""
-    told = []
+    results = []
     for records in (0, size):
         with loaded_worker(Shape(records=records)) as worker:
             took_s = until("it had read them", lambda: "healthy" in get(worker.port, "/health"))
             known = len(json.loads(get(worker.port, "/connectors")))
             what = f"{records} records, {known} connectors, healthy after {took_s:.1f} s"
-            told.append(flood(worker, what, [request("GET", "/connectors?expand=status")]))
-    return told
+            results.append(flood(worker, what, [request("GET", "/connectors?expand=status")]))
+    return results
 
 
 def connectors(size: int = 2_000) -> list[Told]:
@@ -180,8 +180,8 @@ CASES: Mapping[str, Callable[[], list[Told]]] = {
 }
 
 
-def faults(told: Told) -> list[str]:
+def faults(result: Told) -> list[str]:
     """Return what no worker may do: say nothing, fail, or refuse without saying when to come back."""
-    bad = [f"{told.what}: {text}" for text in told.answers.wrong[:3]]
-    failed = told.answers.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
-    return [*bad, *([f"{told.what}: {failed} times 500"] if failed else [])]
+    bad = [f"{result.what}: {text}" for text in result.answers.wrong[:3]]
+    failed = result.answers.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
+    return [*bad, *([f"{result.what}: {failed} times 500"] if failed else [])]

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 
 ANSWER_S = 120.0
-NOTHING = 0
+NO_RESPONSE = 0
 """The status of a request that was not answered."""
 
 
@@ -41,10 +41,10 @@ async def ask_all(port: int, requests: Iterable[bytes], *, at_once: int = 1_000_
                 async with asyncio.timeout(ANSWER_S):
                     status, head = await _exchange(port, message)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-                status, head = NOTHING, repr(error)
+                status, head = NO_RESPONSE, repr(error)
             answers.statuses[status] += 1
             answers.took.append(time.monotonic() - begun)
-            if status == NOTHING or (
+            if status == NO_RESPONSE or (
                 status == HTTPStatus.SERVICE_UNAVAILABLE and "retry-after" not in head.lower()
             ):
                 answers.wrong.append(head[:200])

@@ -25,7 +25,7 @@ from web.middleware.admission import Limits
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-UP_S = 120.0
+START_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def loaded_worker(shape: Shape | None = None) -> Iterator[LoadedWorker]:
     process = context.Process(target=_serve, args=(theirs, shape or Shape()), daemon=True)
     process.start()
     try:
-        if not ours.poll(UP_S):
-            raise TimeoutError(f"the worker did not listen within {UP_S:g} s")
+        if not ours.poll(START_TIMEOUT_S):
+            raise TimeoutError(f"the worker did not listen within {START_TIMEOUT_S:g} s")
         yield LoadedWorker(urlsplit(ours.recv()).port or 0, psutil.Process(process.pid))
         ours.send("end")
         process.join(30)

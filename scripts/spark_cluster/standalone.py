@@ -17,7 +17,7 @@ from kraal.jars.java import find_java
 from scripts.harness.processes import Running, ScriptFailed, wait_until
 
 HOST = "127.0.0.1"
-UP_S = 60.0
+START_TIMEOUT_S = 60.0
 SECRET = "spark.authenticate.secret"  # noqa: S105 - the name of a key
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.net.preferIPv4Stack=true"
 
@@ -75,14 +75,16 @@ class SparkStandalone:
         for name in self._names:
             self.start_worker(name)
         wait_until(
-            "the Spark workers were registered", lambda: self.alive() == len(self._names), timeout_s=UP_S
+            "the Spark workers were registered",
+            lambda: self.alive() == len(self._names),
+            timeout_s=START_TIMEOUT_S,
         )
 
     def start_master(self) -> None:
         """Start the master unless it runs, and wait until it answers."""
         places = ("--host", HOST, "--port", str(self.port), "--webui-port", str(self._web))
         master = self._start("master", "master.Master", *places)
-        wait_until("Spark's master answered", self._answers, timeout_s=UP_S, program=master)
+        wait_until("Spark's master answered", self._answers, timeout_s=START_TIMEOUT_S, program=master)
 
     def start_worker(self, name: str) -> None:
         """Start a worker unless it runs; returns at once."""
@@ -149,7 +151,7 @@ class SparkStandalone:
 
 
 def _home() -> Path:
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
         raise ScriptFailed("PySpark is not installed.")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent

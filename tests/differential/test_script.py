@@ -32,7 +32,7 @@ def test_every_operation_of_the_api_is_in_the_script(mode: str, method: str, pat
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_there_are_several_hundred_steps(mode: str) -> None:
+def test_script_has_several_hundred_steps_per_mode(mode: str) -> None:
     assert len([step for step in SCRIPT if step.only in ("", mode)]) >= 300
 
 

@@ -18,24 +18,24 @@ def requirements(*extras: str) -> list[Requirement]:
     """Return Kraal's requirements with those of extras, without Kraal itself."""
     optional = PROJECT["optional-dependencies"]
     texts = [*PROJECT["dependencies"], *(text for extra in extras for text in optional[extra])]
-    return [found for text in texts if (found := Requirement(text)).name != "kraal"]
+    return [requirement for text in texts if (requirement := Requirement(text)).name != "kraal"]
 
 
 def needs_of(name: str) -> set[NormalizedName]:
     """Return what an installed package requires on this machine. Raises PackageNotFoundError."""
-    found = map(Requirement, distribution(name).requires or ())
+    dependencies = map(Requirement, distribution(name).requires or ())
     return {
         canonicalize_name(each.name)
-        for each in found
+        for each in dependencies
         if each.marker is None or each.marker.evaluate({"extra": ""})
     }
 
 
 def with_needs(names: set[NormalizedName]) -> set[NormalizedName]:
     """Return packages with all that they need, directly or not. Raises PackageNotFoundError."""
-    found: set[NormalizedName] = set()
+    closure: set[NormalizedName] = set()
     waiting = set(names)
     while waiting:
-        found.add(name := waiting.pop())
-        waiting |= needs_of(name) - found
-    return found
+        closure.add(name := waiting.pop())
+        waiting |= needs_of(name) - closure
+    return closure

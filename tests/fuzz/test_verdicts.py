@@ -47,7 +47,7 @@ def answer(status: int = 200, body: bytes = b"", took_s: float = 0.1, **changes:
         ),
     ],
 )
-def test_nothing_is_wrong(good: Answer) -> None:
+def test_valid_answer_has_no_faults(good: Answer) -> None:
     assert list(faults(good)) == []
 
 

@@ -121,7 +121,7 @@ def outlets(broker: Broker, tmp_path: Path) -> Iterator[list[Outlets]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(OUTAGE_S + 1500)
-def test_a_broker_that_is_away_for_ten_minutes_fails_nothing_and_loses_nothing(
+def test_ten_minute_broker_outage_causes_no_failures_and_loses_no_records(
     broker: Broker, outlets: list[Outlets]
 ) -> None:
     for each in outlets:

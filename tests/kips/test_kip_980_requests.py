@@ -119,7 +119,7 @@ def test_without_it_a_connector_runs(stage: Stage, body: dict[str, None]) -> Non
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_nothing_of_it_starts_before_it_is_resumed(stage: Stage, state: str) -> None:
+def test_connector_and_tasks_start_only_after_resume(stage: Stage, state: str) -> None:
     """Not the connector's object, and no task.
 
     > no tasks will be spawned for the connector until it is resumed via the PUT /connectors/{connector}/resume
@@ -146,7 +146,7 @@ def test_nothing_of_it_starts_before_it_is_resumed(stage: Stage, state: str) -> 
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_it_can_be_deleted_before_it_ever_ran(stage: Stage, state: str) -> None:
+def test_connector_can_be_deleted_before_its_first_start(stage: Stage, state: str) -> None:
     """And leaves nothing.
 
     > Can delete a connector created in the PAUSED or STOPPED state
@@ -217,7 +217,7 @@ def test_a_leader_that_dies_between_both_records_starts_nothing(stage: Stage) ->
     assert FakeSourceConnector.calls == []
 
 
-def test_nothing_is_left_of_a_creation_that_failed(stage: Stage) -> None:
+def test_failed_creation_writes_no_records(stage: Stage) -> None:
     """All of it is written, or nothing.
 
     > written atomically

@@ -12,7 +12,7 @@ from kraal.config.worker.distributed import parse_distributed
 from kraal.core.ids import ConnectorName, Instance, TaskId
 from kraal.protocol.group import ConnectProtocol, GroupProtocol
 from kraal.testing._simulation.cluster_worker import ClusterWorker
-from tests.fakes.workers.worker_config import LEAST
+from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 from tests.kips.modes import ThreeWorkers
 
 ONE, TWO = ConnectorName("one"), ConnectorName("two")
@@ -77,9 +77,9 @@ def test_static_is_the_default_protocol(distributed: ThreeWorkers) -> None:
 
     > static.tasks A list of task ids (e.g. connector-name-0) which are allowed to be executed by this node
     """
-    assert parse_distributed(LEAST).protocol is ConnectProtocol.STATIC
+    assert parse_distributed(MINIMAL_CONFIG).protocol is ConnectProtocol.STATIC
     lists = {"static.connectors": "one", "static.tasks": "one-0,two-1"}
-    listed = parse_distributed({**LEAST, **lists}).static
+    listed = parse_distributed({**MINIMAL_CONFIG, **lists}).static
     assert listed is not None
     begin(distributed, ONE, TWO)
     assert elected(distributed) == {GroupProtocol.STATIC}

@@ -87,7 +87,7 @@ def test_without_them_the_answer_has_no_status_of_offsets(stage: Stage, body: di
     assert shown(stage) == [entry(0, 5), entry(1, 6)]
 
 
-def test_they_replace_those_of_a_deleted_connector_of_that_name(stage: Stage) -> None:
+def test_initial_offsets_replace_those_of_a_deleted_connector(stage: Stage) -> None:
     leave_behind(stage)
     assert created(stage, [entry(0, 7)]).status == 201
     stage.calm()

@@ -68,7 +68,7 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"\b[A-Z][a-z]\w*\b", text))
 
 
-def test_there_are_messages_to_look_for() -> None:
+def test_actor_messages_are_found() -> None:
     assert {"PutConfig", "Append", "Assign", "RunReported", "Supervise"} <= messages()
 
 

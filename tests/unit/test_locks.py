@@ -44,11 +44,11 @@ def test_the_locked_version_is_one_that_kraal_allows(wanted: Requirement) -> Non
     assert wanted.specifier.contains(version)
 
 
-def test_what_the_locked_packages_need_is_locked() -> None:
+def test_worker_lock_contains_all_dependencies() -> None:
     browser = {"httpx2-jsfetch"}  # for Python in a browser, and so not installed
     needed = {each for name in WORKER.keys() - browser for each in needs_of(name)}
     assert needed - WORKER.keys() == set()
 
 
-def test_it_has_nothing_that_only_tests_need() -> None:
+def test_worker_lock_excludes_test_dependencies() -> None:
     assert WORKER.keys() & {"pytest", "mypy", "ruff", "hypothesis", "playwright"} == set()

@@ -34,9 +34,9 @@ def leader(one_stranger: tuple[str, Stranger]) -> tuple[str, Stranger]:
 
 
 def test_task_configs_are_signed_as_connect_signs_them(leader: tuple[str, Stranger]) -> None:
-    url, found = leader
+    url, stub = leader
     send_task_configs(url, X, [{"a": "b"}], key=KEY, algorithm="HmacSHA256")
-    [seen] = found.seen
+    [seen] = stub.seen
     assert (seen.method, seen.target, seen.body) == ("POST", "/connectors/x/tasks", b'[{"a":"b"}]')
     assert seen.headers.pop("host") == url.removeprefix("http://").removesuffix("/")
     assert seen.headers == {
@@ -50,28 +50,28 @@ def test_task_configs_are_signed_as_connect_signs_them(leader: tuple[str, Strang
 
 
 def test_a_fence_is_signed_over_an_empty_body(leader: tuple[str, Stranger]) -> None:
-    url, found = leader
+    url, stub = leader
     send_fence(url, X, key=KEY, algorithm="HmacSHA256")
-    [seen] = found.seen
+    [seen] = stub.seen
     assert (seen.method, seen.target, seen.body) == ("PUT", "/connectors/x/fence", b"")
     mac = hmac.digest(KEY, b"", "sha256")
     assert seen.headers[SIGNATURE_HEADER.lower()] == base64.b64encode(mac).decode()
 
 
 def test_without_a_key_they_are_not_signed(leader: tuple[str, Stranger]) -> None:
-    url, found = leader
+    url, stub = leader
     send_task_configs(url, X, [], key=None, algorithm="HmacSHA256")
-    [seen] = found.seen
+    [seen] = stub.seen
     assert seen.body == b"[]"
     assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & seen.headers.keys()
 
 
 @pytest.mark.parametrize("name", ["a/b c", "é%2F", "x?y#z", "..."])
 def test_names_are_encoded(leader: tuple[str, Stranger], name: str) -> None:
-    url, found = leader
+    url, stub = leader
     configs = [{"k": None, "ü": "😀"}]
     send_task_configs(url.removesuffix("/"), ConnectorName(name), configs, key=KEY, algorithm="HmacSHA1")
-    [seen] = found.seen
+    [seen] = stub.seen
     assert seen.target.isascii()
     prefix, segment, suffix = seen.target.rsplit("/", 2)
     assert (prefix, suffix) == ("/connectors", "tasks")
@@ -80,14 +80,14 @@ def test_names_are_encoded(leader: tuple[str, Stranger], name: str) -> None:
 
 
 def test_a_url_may_have_a_path(leader: tuple[str, Stranger]) -> None:
-    url, found = leader
+    url, stub = leader
     send_task_configs(f"{url}behind/proxy/", X, [], key=None, algorithm="HmacSHA256")
-    assert [seen.target for seen in found.seen] == ["/behind/proxy/connectors/x/tasks"]
+    assert [seen.target for seen in stub.seen] == ["/behind/proxy/connectors/x/tasks"]
 
 
 def test_reports_the_leaders_error_with_its_status(leader: tuple[str, Stranger]) -> None:
-    url, found = leader
-    found.status, found.body = (
+    url, stub = leader
+    stub.status, stub.body = (
         403,
         b'{"error_code":403,"message":"Internal request contained invalid signature."}',
     )
@@ -110,7 +110,7 @@ def test_reports_that_the_leader_is_gone() -> None:
         send_task_configs(url, X, [], key=KEY, algorithm="HmacSHA256")
 
 
-def test_an_algorithm_that_nobody_knows_is_refused_before_anything_is_sent(
+def test_unknown_algorithm_is_rejected_before_sending(
     leader: tuple[str, Stranger],
 ) -> None:
     with pytest.raises(BadRequest, match="Algorithm Foo not available"):

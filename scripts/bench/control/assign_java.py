@@ -11,7 +11,7 @@ from scripts.bench.lab import Lab, say
 from scripts.harness.workers import LOG4J2
 
 PROGRAM = Path(__file__).with_name("AssignBench.java")
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 
 
 def measure(
@@ -23,7 +23,7 @@ def measure(
     command = [str(find_java()), "-Xmx2G", f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
     command += ["-cp", classpath("connect"), str(PROGRAM)]
     command += [str(number) for number in (members, tasks, per_connector, times)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     if done.returncode:
         say(f"Java's assignor could not be measured: {_reason(done.stderr or done.stdout)}")
         return {}

@@ -67,7 +67,7 @@ def run(lab: Lab) -> list[Case]:
     """Let clients loose on one worker after another."""
     cases = []
     for mode in MODES:
-        found: dict[str, tuple[float, ...]] = {}
+        results: dict[str, tuple[float, ...]] = {}
         for side in lab.options.sides:
             kind = kind_of(side, mode)
             worker = lab.started((kind,))[kind]
@@ -75,16 +75,16 @@ def run(lab: Lab) -> list[Case]:
             _churned(lab, worker, "warm-up", lab.options.times(10, 2))
             lab.settle()
             churned = _churned(lab, worker, "churn", lab.options.times(60, 5))
-            found[side] = churned.figures()
-            figures = ", ".join(f"{figure:,.4g}" for figure in found[side])
+            results[side] = churned.figures()
+            figures = ", ".join(f"{figure:,.4g}" for figure in results[side])
             say(f"{kind}: {figures}; clients {churned.clients.statuses}, GETs {churned.statuses.statuses}")
             worker.stop()
         cases += [
             Case(
                 f"{mode}: {name}" if name == ROWS[0][0] else name,
                 unit,
-                [found["java"][place]] if "java" in found else [],
-                [found["kraal"][place]] if "kraal" in found else [],
+                [results["java"][place]] if "java" in results else [],
+                [results["kraal"][place]] if "kraal" in results else [],
                 more_is_better=unit == "changes/s",
                 wanted=wanted,
             )

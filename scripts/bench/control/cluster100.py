@@ -25,7 +25,7 @@ EACH = 10
 """Number of connectors that are created, then restarted, and of workers that are killed, one after another."""
 SESSION_S = 7.0
 """After this virtual time the others know that a worker is dead."""
-LONGEST = "the longest message"
+LONGEST_MESSAGE = "the longest message"
 TOLERATED = 20.0
 """Times the figure of a tenth of the connectors; quadratic growth gives 100."""
 
@@ -37,7 +37,7 @@ def run(lab: Lab) -> list[Case]:
     cases = []
     for (name, unit), figure in large.items():
         cases.append(Case(f"{name}: {sizes[1]:,} connectors", unit, [], [figure]))
-        if LONGEST not in name:
+        if LONGEST_MESSAGE not in name:
             grown = figure / small[name, unit]
             cases.append(
                 Case(f"  in relation to {sizes[0]:,}", "x", [], [grown], wanted=Wanted(limit=TOLERATED))
@@ -47,7 +47,7 @@ def run(lab: Lab) -> list[Case]:
 
 def _measured(connectors: int) -> dict[tuple[str, str], float]:
     """Return each figure by its name and unit."""
-    found: dict[tuple[str, str], float] = {}
+    results: dict[tuple[str, str], float] = {}
     with undisturbed():
         cluster = SimulatedCluster()
         cluster.write_configs(connectors)
@@ -62,18 +62,18 @@ def _measured(connectors: int) -> dict[tuple[str, str], float]:
                 cluster.advance(READ_S)
                 took.append((time.process_time() - begun) * 1000 / WORKERS)
                 longest.append(cluster.longest)
-            found[f"{name}, each worker", "ms"] = statistics.median(took)
+            results[f"{name}, each worker", "ms"] = statistics.median(took)
             longest.sort()
             if times > 1:
-                found[f"{name}, {LONGEST}", "ms"] = longest[len(longest) // 2][0] * 1000
+                results[f"{name}, {LONGEST_MESSAGE}", "ms"] = longest[len(longest) // 2][0] * 1000
             say(
                 f"{cluster.connectors:,}: {name}: {statistics.median(took):.2f} ms; {longest[len(longest) // 2][1]}"
             )
         begun = time.process_time()
         view.connectors_expanded(cluster.embedded.awake[0].snapshot, ["status"])
-        found["statuses of all in one answer", "ms"] = (time.process_time() - begun) * 1000
-        found["resident memory, each worker", "MB"] = cluster.resident_mb() / WORKERS
-    return found
+        results["statuses of all in one answer", "ms"] = (time.process_time() - begun) * 1000
+        results["resident memory, each worker", "MB"] = cluster.resident_mb() / WORKERS
+    return results
 
 
 def _steps(cluster: SimulatedCluster) -> tuple[tuple[str, Callable[[int], None], int], ...]:

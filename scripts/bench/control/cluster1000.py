@@ -52,16 +52,14 @@ def cases(figures: Mapping[int, Mapping[Name, float]]) -> list[Case]:
     """Return the figures by the number of workers, and their growth from a tenth of them to the largest. Pure."""
     largest = max(figures)
     tenth = largest // 10
-    found = []
+    rows = []
     for name, unit in figures[largest]:
-        found += [
-            Case(f"{name}: {size:,} workers", unit, [], [figures[size][name, unit]]) for size in figures
-        ]
+        rows += [Case(f"{name}: {size:,} workers", unit, [], [figures[size][name, unit]]) for size in figures]
         if any(words in name for words in GROWING):
             grown = figures[largest][name, unit] / figures[tenth][name, unit]
             label = f"  {largest:,} in relation to {tenth:,}"
-            found.append(Case(label, "x", [], [grown], wanted=Wanted(limit=TOLERATED)))
-    return found
+            rows.append(Case(label, "x", [], [grown], wanted=Wanted(limit=TOLERATED)))
+    return rows
 
 
 def measured(workers: int, connectors: int) -> dict[Name, float]:
@@ -75,21 +73,21 @@ def measured(workers: int, connectors: int) -> dict[Name, float]:
         cluster.until_all_run()
         cluster.advance(READ_S)
         start_ms = (time.process_time() - begun) * 1000 / workers
-        found: defaultdict[Name, list[float]] = defaultdict(list)
-        found["start of all, each worker", "ms"].append(start_ms)
-        found["resident memory, each worker", "MB"].append(cluster.resident_mb() / workers)
+        results: defaultdict[Name, list[float]] = defaultdict(list)
+        results["start of all, each worker", "ms"].append(start_ms)
+        results["resident memory, each worker", "MB"].append(cluster.resident_mb() / workers)
         say(
             f"{workers:,} workers: {start_ms:.0f} ms each to start, {cluster.resident_mb():,.0f} MB in all, "
             f"{cluster.embedded.broker.generation} generations"
         )
         for _ in range(EACH):
-            _note(found, "a worker is lost", _lose_follower(cluster))
-            _note_sizes(found, cluster)
-            _note(found, "a worker joins", _join(cluster))
-        _note(found, "the leader is lost", _lose_leader(cluster))
-        for (name, unit), values in found.items():
+            _note(results, "a worker is lost", _lose_follower(cluster))
+            _note_sizes(results, cluster)
+            _note(results, "a worker joins", _join(cluster))
+        _note(results, "the leader is lost", _lose_leader(cluster))
+        for (name, unit), values in results.items():
             say(f"{workers:,} workers: {name}: {', '.join(f'{value:.3g}' for value in values)} {unit}")
-        return {name: statistics.median(values) for name, values in found.items()}
+        return {name: statistics.median(values) for name, values in results.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Reba
     virtual_s = cluster.until_all_run(FINE_S) - began_s
     cluster.advance(READ_S)
     leader, spent, alive = cluster.embedded.leader, cluster.spent, cluster.embedded.alive
-    found = _Rebalance(
+    rebalance = _Rebalance(
         leader_s=spent[leader.name],
         followers_s=[spent[each.name] for each in before if each.alive and each is not leader],
         joined_s=sum(spent[each.name] + early.get(each.name, 0.0) for each in alive if each not in before),
@@ -138,20 +136,20 @@ def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Reba
         longest=cluster.longest,
     )
     cluster.watch()
-    return found
+    return rebalance
 
 
-def _note(found: defaultdict[Name, list[float]], what: str, rebalance: _Rebalance) -> None:
-    found[f"{what}: the leader", "ms"].append(rebalance.leader_s * 1000)
-    found[f"{what}: the longest message", "ms"].append(rebalance.longest[0] * 1000)
-    found[f"{what}: a follower", "ms"].append(statistics.median(rebalance.followers_s) * 1000)
+def _note(results: defaultdict[Name, list[float]], what: str, rebalance: _Rebalance) -> None:
+    results[f"{what}: the leader", "ms"].append(rebalance.leader_s * 1000)
+    results[f"{what}: the longest message", "ms"].append(rebalance.longest[0] * 1000)
+    results[f"{what}: a follower", "ms"].append(statistics.median(rebalance.followers_s) * 1000)
     if rebalance.joined_s:
-        found[f"{what}: that worker itself", "ms"].append(rebalance.joined_s * 1000)
-    found[f"{what}: until all run, virtual", "s"].append(rebalance.virtual_s)
+        results[f"{what}: that worker itself", "ms"].append(rebalance.joined_s * 1000)
+    results[f"{what}: until all run, virtual", "s"].append(rebalance.virtual_s)
     say(f"  {what}: {rebalance.longest[1]}; slowest follower {max(rebalance.followers_s) * 1000:.1f} ms")
 
 
-def _note_sizes(found: defaultdict[Name, list[float]], cluster: SimulatedCluster) -> None:
+def _note_sizes(results: defaultdict[Name, list[float]], cluster: SimulatedCluster) -> None:
     """Note the sizes of the messages of the last rebalance, in which each worker reported all its work."""
     broker = cluster.embedded.broker
     offered = {member: {o.name: len(o.metadata) for o in offers} for member, offers in broker.offers.items()}
@@ -160,6 +158,6 @@ def _note_sizes(found: defaultdict[Name, list[float]], cluster: SimulatedCluster
         size for sizes in offered.values() for name, size in sizes.items() if name == broker.protocol
     )
     assigned = sum(map(len, broker.assignments.values()))
-    found["metadata of one worker's join, all protocols", "KB"].append(statistics.median(joins) / 1000)
-    found["metadata of the group, sent to the leader", "KB"].append(reports / 1000)
-    found["assignment of the group, sent by the leader", "KB"].append(assigned / 1000)
+    results["metadata of one worker's join, all protocols", "KB"].append(statistics.median(joins) / 1000)
+    results["metadata of the group, sent to the leader", "KB"].append(reports / 1000)
+    results["assignment of the group, sent by the leader", "KB"].append(assigned / 1000)

@@ -15,7 +15,7 @@ from scripts.bench.report import Case, Wanted
 from scripts.harness.clusters import Cluster, owners
 from scripts.harness.group import RUNNING, Status
 from scripts.harness.processes import ScriptFailed
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 WORKERS, CONNECTORS = 3, 60
 EXTRA = {"session.timeout.ms": "6000", "scheduled.rebalance.max.delay.ms": "0"}
@@ -76,7 +76,7 @@ def _lost(cluster: Cluster, names: Sequence[str], whom: str) -> tuple[float, ...
     def all_elsewhere(now: Mapping[str, Status]) -> bool:
         return all(now[key].state == RUNNING and now[key].worker != lost for key in tasks)
 
-    now = cluster.statuses.wait_until("all tasks ran again", all_elsewhere, UP_S)
+    now = cluster.statuses.wait_until("all tasks ran again", all_elsewhere, START_TIMEOUT_S)
     running = max(now[key].at for key in tasks if owner[key] == lost)
     time.sleep(2.0)
     stopped = {key for key, _ in cluster.statuses.since(killed) if key in owner and owner[key] != lost}

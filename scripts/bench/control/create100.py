@@ -17,7 +17,7 @@ from scripts.bench.report import Case, Wanted
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.topics import Reader
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 COLD = "from cold"
 MODES = ("standalone", "distributed", COLD)
@@ -79,7 +79,7 @@ def _cold(lab: Lab, kind: str) -> tuple[float, float, float]:
     begun = time.monotonic()
     worker = lab.start(kind)
     up = f"{worker.name} answered"
-    wait_until(up, worker.rest.answers, timeout_s=UP_S, every_s=0.005, program=worker.process)
+    wait_until(up, worker.rest.answers, timeout_s=START_TIMEOUT_S, every_s=0.005, program=worker.process)
     times = _created(worker, herd, begun)
     worker.stop()
     return times
@@ -99,7 +99,7 @@ def _created(worker: Worker, herd: _Herd, begun: float) -> tuple[float, float, f
             statuses = worker.rest.statuses()
             if all(name in statuses and all_running(statuses[name]) for name in herd.configs):
                 running = time.monotonic() - begun
-        if time.monotonic() - begun > UP_S or not worker.process.alive:
+        if time.monotonic() - begun > START_TIMEOUT_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} did not get {count} connectors going.")
         time.sleep(0.020)
     return posted, running, recorded

@@ -15,7 +15,7 @@ from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Wanted, percentile
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 CONNECTORS, FIRST = 1000, 100
 QUICK = 200
@@ -58,8 +58,10 @@ def _measured(lab: Lab, worker: Worker) -> list[float]:
     answered = time.monotonic()
     wait_until(
         f"{count} connectors ran",
-        lambda: (found := rest.statuses()).keys() >= set(names) and all(map(all_running, found.values())),
-        timeout_s=UP_S,
+        lambda: (
+            (statuses := rest.statuses()).keys() >= set(names) and all(map(all_running, statuses.values()))
+        ),
+        timeout_s=START_TIMEOUT_S,
         every_s=0.2,
         program=worker.process,
     )

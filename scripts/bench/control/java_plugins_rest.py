@@ -21,7 +21,7 @@ from scripts.bench.data.java_plugins import READY
 from scripts.bench.lab import Lab
 from scripts.bench.report import Case, Wanted
 from scripts.harness.processes import ScriptFailed, wait_until
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 SOURCES = Path(__file__).parents[3] / "java" / "src" / "versioned"
 PLUGINS = 10
@@ -77,13 +77,17 @@ def _asked(lab: Lab, kind: str, extra: Mapping[str, str], *, wait: bool) -> dict
     cluster = lab.cluster(kind, extra)
     worker = cluster.launch()
     wait_until(
-        f"{worker.name} answered", worker.rest.answers, timeout_s=UP_S, every_s=0.005, program=worker.process
+        f"{worker.name} answered",
+        worker.rest.answers,
+        timeout_s=START_TIMEOUT_S,
+        every_s=0.005,
+        program=worker.process,
     )
     if wait:
         what = f"{worker.name} had its Java plugins"
-        wait_until(what, lambda: _ready(worker), timeout_s=UP_S, program=worker.process)
+        wait_until(what, lambda: _ready(worker), timeout_s=START_TIMEOUT_S, program=worker.process)
     times: dict[str, list[float]] = {name: [] for name in REQUESTS}
-    with httpx2.Client(base_url=worker.rest.url, timeout=UP_S, trust_env=False) as client:
+    with httpx2.Client(base_url=worker.rest.url, timeout=START_TIMEOUT_S, trust_env=False) as client:
         for name, (method, path, body) in REQUESTS.items():
             for _ in range(ASKED):
                 begun = time.perf_counter()

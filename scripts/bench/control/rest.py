@@ -15,7 +15,7 @@ from scripts.bench.report import Case, Wanted
 from scripts.harness.load import Load, empty_server, gets
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 CONNECTORS = 104
 CONNECTIONS = 8
@@ -74,7 +74,11 @@ def create_idle(lab: Lab, worker: Worker) -> None:
         return len(statuses) == CONNECTORS and all(all_running(each) for each in statuses.values())
 
     wait_until(
-        "all idle connectors were RUNNING", all_run, timeout_s=UP_S, every_s=0.2, program=worker.process
+        "all idle connectors were RUNNING",
+        all_run,
+        timeout_s=START_TIMEOUT_S,
+        every_s=0.2,
+        program=worker.process,
     )
 
 

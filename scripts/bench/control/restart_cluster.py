@@ -14,7 +14,7 @@ from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Wanted
 from scripts.harness.clusters import Cluster
 from scripts.harness.group import RUNNING, Status
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 NAME = "idle"
 PLACES = {"leader": 20.0, "follower": 50.0}
@@ -63,9 +63,9 @@ def _restarted(cluster: Cluster, worker: Worker, times: int) -> list[tuple[float
 
         worker.rest.restart(NAME)
         answered = time.time()
-        cluster.statuses.wait_until(f"{NAME} was RUNNING again", again, UP_S)
+        cluster.statuses.wait_until(f"{NAME} was RUNNING again", again, START_TIMEOUT_S)
         time.sleep(0.2 + number * GOLDEN % 1.0)
-        now = cluster.statuses.wait_until(f"{NAME} stayed RUNNING", again, UP_S)
+        now = cluster.statuses.wait_until(f"{NAME} stayed RUNNING", again, START_TIMEOUT_S)
         if number >= WARM_UPS:
             took.append(((answered - begun) * 1000, (max(now[key].at for key in keys) - begun) * 1000))
     return took

@@ -20,7 +20,7 @@ from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Wanted, percentile
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 from tests.integration.ui.browser import running
 from tests.integration.ui.chromium import chromium
 
@@ -115,9 +115,10 @@ def create_connectors(lab: Lab, worker: Worker, count: int) -> None:
     wait_until(
         f"{count} connectors ran",
         lambda: (
-            (found := worker.rest.statuses()).keys() >= set(names) and all(map(all_running, found.values()))
+            (statuses := worker.rest.statuses()).keys() >= set(names)
+            and all(map(all_running, statuses.values()))
         ),
-        timeout_s=UP_S,
+        timeout_s=START_TIMEOUT_S,
         every_s=0.2,
         program=worker.process,
     )

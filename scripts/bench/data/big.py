@@ -31,7 +31,7 @@ SPARK = {"spark.driver.memory": "2g"}
 """Java passes over it."""
 PACKED = {"producer.override.compression.type": "lz4"}
 SCHEMA = "id BIGINT NOT NULL, name STRING, amount DOUBLE, flag BOOLEAN, card STRING, note STRING"
-LOOK_S, MEMORY_EVERY_S = 0.25, 2.0
+POLL_INTERVAL_S, MEMORY_EVERY_S = 0.25, 2.0
 STUCK_S = 120.0
 SPARE_BYTES = 5_000_000_000
 _BLOCK = 10_000
@@ -133,7 +133,7 @@ def _followed(worker: Worker, reader: Reader, over: Callable[[Passage], bool]) -
             return passage
         if now - moved > STUCK_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} stopped at {end} records: {worker.process.last_words()}")
-        time.sleep(LOOK_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def _check(reader: Reader, count: int, last: bytes) -> None:

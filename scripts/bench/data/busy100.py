@@ -28,14 +28,14 @@ from scripts.bench.report import Case, Wanted, percentile
 from scripts.harness.lines import LINE_BYTES
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 CONNECTORS = 100
 EVERY_S = 0.1
 GROUPS = 10
 WARM_S, MEASURED_S = 30, 60
 QUICK_S = 10
-LATE_S = 120.0
+DRAIN_TIMEOUT_S = 120.0
 LINGER_MS = 500
 """Of a second measurement of Kraal."""
 _TASK = "kafka_connect_connector_task_metrics_"
@@ -115,11 +115,11 @@ def run(lab: Lab) -> list[Case]:
 
 def _lingering(lab: Lab) -> list[Case]:
     """Return figures of Kraal with a long `batch.linger.ms`."""
-    found, _ = _flowed(lab, "kraal", {"batch.linger.ms": str(LINGER_MS)})
+    values, _ = _flowed(lab, "kraal", {"batch.linger.ms": str(LINGER_MS)})
     wanted = ((0, Wanted()), (len(ROWS) - 1, Wanted(limit=0.2)))
     before = f"batch.linger.ms={LINGER_MS}: "
     return [
-        Case(before + ROWS[place][0].strip(), ROWS[place][1], [], [found[place]], wanted=each)
+        Case(before + ROWS[place][0].strip(), ROWS[place][1], [], [values[place]], wanted=each)
         for place, each in wanted
     ]
 
@@ -132,10 +132,10 @@ def _flowed(lab: Lab, kind: str, more: Mapping[str, str] | None = None) -> tuple
     flow = Flow(lab, worker)
     window = measured(lab, worker)
     each = _round(worker) if kind == "kraal" else None
-    found = figures(window.of(flow.close().lines), window.cores)
+    values = figures(window.of(flow.close().lines), window.cores)
     worker.stop()
-    say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in found))
-    return found, each
+    say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in values))
+    return values, each
 
 
 def cases(names: Sequence[Row], rows: Mapping[str, Sequence[float]]) -> list[Case]:
@@ -215,7 +215,11 @@ class Flow:
         for number, (file, topic) in enumerate(zip(files, topics, strict=True)):
             worker.rest.create(f"busy-{number}", source_config(file, topic) | dict(extra or {}))
         wait_until(
-            f"{count} connectors ran", self._all_run, timeout_s=UP_S, every_s=0.2, program=worker.process
+            f"{count} connectors ran",
+            self._all_run,
+            timeout_s=START_TIMEOUT_S,
+            every_s=0.2,
+            program=worker.process,
         )
         self._threads = [
             threading.Thread(target=self._read, name="reads", daemon=True),
@@ -227,15 +231,15 @@ class Flow:
     def close(self) -> Came:
         """Write no more, wait until each line has come, and return them all."""
         self._writing.set()
-        self._threads[1].join(LATE_S)
+        self._threads[1].join(DRAIN_TIMEOUT_S)
         wait_until(
             f"{self._worker.name} had sent all {self._sent} lines",
             lambda: len(self._lines) >= self._sent,
-            timeout_s=LATE_S,
+            timeout_s=DRAIN_TIMEOUT_S,
             program=self._worker.process,
         )
         self._reading.set()
-        self._threads[0].join(LATE_S)
+        self._threads[0].join(DRAIN_TIMEOUT_S)
         self._consumer.close()
         return Came(self._lines, self._repeated, self._ends)
 

@@ -31,7 +31,7 @@ def run(lab: Lab) -> list[Case]:
         cluster.stop()
         if came.repeated:
             raise ScriptFailed(f"{worker.name} delivered {came.repeated} lines more than once.")
-        found = busy100.figures(window.of(came.lines), window.cores)
-        rows[kind] = [*found, len(came.lines) / came.transactions]
+        values = busy100.figures(window.of(came.lines), window.cores)
+        rows[kind] = [*values, len(came.lines) / came.transactions]
         say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in rows[kind]))
     return busy100.cases(ROWS, rows)

@@ -26,7 +26,7 @@ from scripts.bench.lab import WARM_UP_LINES, Lab, alternated, say, sink_config, 
 from scripts.bench.report import Case, Wanted
 from scripts.harness.lines import ON_DISK, sha256, size
 from scripts.harness.processes import ScriptFailed, wait_until
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 JAR = "connect-file"
 SOURCE = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
@@ -90,14 +90,16 @@ def wait_until_ready(kind: str, worker: Worker) -> None:
         wait_until(
             f"{worker.name} had its Java plugins",
             lambda: READY in worker.process.log.read_text(encoding="utf-8", errors="replace"),
-            timeout_s=UP_S,
+            timeout_s=START_TIMEOUT_S,
             program=worker.process,
         )
 
 
 def wait_until_idle(worker: Worker) -> None:
     """Wait until a worker uses little processor time."""
-    wait_until(f"{worker.name} was idle", lambda: _is_idle(worker), timeout_s=UP_S, program=worker.process)
+    wait_until(
+        f"{worker.name} was idle", lambda: _is_idle(worker), timeout_s=START_TIMEOUT_S, program=worker.process
+    )
 
 
 def _warm_up(lab: Lab, kind: str, worker: Worker) -> None:

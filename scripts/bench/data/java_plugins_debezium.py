@@ -21,19 +21,19 @@ from typing import Any, Final
 from kraal.jars.jars import ensure
 from scripts.bench.control.restart import GOLDEN
 from scripts.bench.data.java_plugins import PROCESS, wait_until_idle, wait_until_ready
-from scripts.bench.data.source import LOOK_S
+from scripts.bench.data.source import POLL_INTERVAL_S
 from scripts.bench.lab import TRANSFER_S, Lab, alternated, say
 from scripts.bench.report import Case, Wanted
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.topics import Reader, create_topic
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 ROWS: Final = 1_000_000
 WARM_UP_ROWS: Final = 50_000
 WARM_UPS: Final = 20
-SPACING_S: Final = 0.02
+MIN_INTERVAL_S: Final = 0.02
 IDLE_S: Final = 30.0
 COMPARED: Final = 1000
 POLL_MS: Final = 10
@@ -159,7 +159,7 @@ def _wait_until_followed(database: PostgreSQL, worker: Worker, topic: str) -> No
     wait_until(
         f"{worker.name} followed {slot}",
         lambda: bool(database.ask(sql)),
-        timeout_s=UP_S,
+        timeout_s=START_TIMEOUT_S,
         program=worker.process,
     )
 
@@ -173,7 +173,7 @@ def _filled(worker: Worker, count: Callable[[], int], rows: int) -> float:
             empty = now
         if now - begun > TRANSFER_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} sent {end} of {rows} rows; see {worker.process.log}.")
-        time.sleep(LOOK_S)
+        time.sleep(POLL_INTERVAL_S)
     return time.monotonic() - empty
 
 
@@ -205,7 +205,7 @@ def _records(reader: Reader, topic: str) -> list[Any]:
     """Return the first records, without what differs from run to run."""
     reader.seek(0)
     prefix = topic.partition(".")[0]
-    values = [reader.next(UP_S) or b"" for _ in range(COMPARED)]
+    values = [reader.next(START_TIMEOUT_S) or b"" for _ in range(COMPARED)]
     return [_without_moments(json.loads(value.replace(prefix.encode(), b"NAME"))) for value in values]
 
 
@@ -237,7 +237,7 @@ class _Rows:
             pass
         begun = time.monotonic()
         self._send(f"INSERT INTO {self._table} VALUES ({self._number}, 'a name');")  # noqa: S608
-        value = self._reader.next(UP_S)
+        value = self._reader.next(START_TIMEOUT_S)
         if value is None or json.loads(value)["payload"]["after"]["id"] != self._number:
             raise ScriptFailed(f"{self._worker.name} sent {value!r} where row {self._number} was due.")
         return time.monotonic() - begun
@@ -247,7 +247,7 @@ def _delays(lab: Lab, lines: dict[str, _Rows]) -> dict[str, list[float]]:
     delays: dict[str, list[float]] = {kind: [] for kind in lines}
     for number in range(WARM_UPS + lab.options.times(200, 20)):
         for kind, line in lines.items():
-            time.sleep(SPACING_S + number * GOLDEN % 0.1)
+            time.sleep(MIN_INTERVAL_S + number * GOLDEN % 0.1)
             milliseconds = line.delay() * 1000
             if number >= WARM_UPS:
                 delays[kind].append(milliseconds)

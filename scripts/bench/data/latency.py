@@ -23,7 +23,7 @@ from scripts.harness.lines import size
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.topics import Reader
-from scripts.harness.workers import UP_S, Worker
+from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 WARM_UPS = 5
 IDLE_S = 1.2
@@ -118,8 +118,8 @@ class _Tail:
             pass
         begun = time.monotonic()
         os.write(self._file, line + b"\n")
-        if (found := self._expect(20.0)) != line:
-            raise ScriptFailed(f"{self._worker.name} sent {found!r} where {line!r} was due.")
+        if (received := self._expect(20.0)) != line:
+            raise ScriptFailed(f"{self._worker.name} sent {received!r} where {line!r} was due.")
         return time.monotonic() - begun
 
     def _expect(self, timeout_s: float) -> bytes:
@@ -198,5 +198,9 @@ def create_idle(lab: Lab, worker: Worker, topic: str, count: int) -> None:
         return all(name in statuses and all_running(statuses[name]) for name in names)
 
     wait_until(
-        "all idle connectors were RUNNING", all_run, timeout_s=UP_S, every_s=0.2, program=worker.process
+        "all idle connectors were RUNNING",
+        all_run,
+        timeout_s=START_TIMEOUT_S,
+        every_s=0.2,
+        program=worker.process,
     )

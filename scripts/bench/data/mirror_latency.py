@@ -30,7 +30,7 @@ SLOTS = {"spark.master": "local[4]"}
 """Two for the partitions and two for all other tasks; Java passes over it."""
 EVERY_S = 0.05
 BATCHES = 3.3
-LATE_S = 60.0
+DRAIN_TIMEOUT_S = 60.0
 
 
 def run(lab: Lab) -> list[Case]:
@@ -71,7 +71,7 @@ def _send(producer: Producer, mirrors: Mapping[str, _Mirror], count: int) -> Non
             due_s = begun_s + (number + place / len(mirrors)) * EVERY_S
             time.sleep(max(0.0, due_s - time.monotonic()))
             mirror.send(producer)
-    producer.flush(LATE_S)
+    producer.flush(DRAIN_TIMEOUT_S)
 
 
 class _Mirror:
@@ -120,7 +120,7 @@ class _Mirror:
         """Wait for what is still on its way; return how long each record took, milliseconds."""
         self._await()
         self._ended.set()
-        self._thread.join(LATE_S)
+        self._thread.join(DRAIN_TIMEOUT_S)
         self._consumer.close()
         self._worker.rest.delete("mirror")
         return self._delays
@@ -129,7 +129,7 @@ class _Mirror:
         wait_until(
             f"{self._worker.name} had copied all records",
             lambda: not self._on_way,
-            timeout_s=LATE_S,
+            timeout_s=DRAIN_TIMEOUT_S,
             program=self._worker.process,
         )
 

@@ -15,7 +15,7 @@ from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Wanted
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.topics import create_topic
-from scripts.harness.workers import UP_S, distributed
+from scripts.harness.workers import START_TIMEOUT_S, distributed
 
 RECORDS, CONNECTORS = 100_000, 100
 
@@ -50,7 +50,7 @@ def _started(lab: Lab, kind: str, records: int) -> float:
         wait_until(
             "all connectors were known",
             lambda: (names := worker.rest.connectors()) is not None and sorted(names) == expected,
-            timeout_s=UP_S,
+            timeout_s=START_TIMEOUT_S,
             every_s=0.010,
             program=worker.process,
         )

@@ -17,7 +17,7 @@ from scripts.harness.lines import sha256
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import Worker
 
-LOOK_S = 0.020
+POLL_INTERVAL_S = 0.020
 TUNED = {"linger.ms": "5", "batch.size": "262144", "compression.type": "lz4"}
 
 
@@ -86,7 +86,7 @@ def transfer(
             if now - begun > TRANSFER_S or not worker.process.alive or (posted.done() and posted.exception()):
                 posted.result()
                 raise ScriptFailed(f"{worker.name} stopped at {end} of {lines} records in {topic}.")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
         now = time.monotonic()
         posted.result()
     worker.rest.delete(connector)

@@ -132,6 +132,6 @@ def _kraal(lab: Lab, worker: Worker) -> float:
 
 
 def _check(lab: Lab, topic: str, count: int) -> None:
-    found = lab.reader(topic).end()
-    if found != count:
-        raise ScriptFailed(f"{topic} has {found} records in place of {count}.")
+    end = lab.reader(topic).end()
+    if end != count:
+        raise ScriptFailed(f"{topic} has {end} records in place of {count}.")

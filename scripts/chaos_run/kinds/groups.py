@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from scripts.chaos_run.pipes import Pipe
 
-ASK_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.1
 _CLIENT: Final = "chaos"
 """The range assignor serves members by their ids, which start so: before those of the product's."""
@@ -26,7 +26,7 @@ def ends(bootstrap: str, pipe: Pipe) -> dict[int, int]:
     consumer = _consumer(bootstrap, group_of(pipe))
     try:
         return {
-            part.partition: consumer.get_watermark_offsets(part, timeout=ASK_S, cached=False)[1]
+            part.partition: consumer.get_watermark_offsets(part, timeout=REQUEST_TIMEOUT_S, cached=False)[1]
             for part in _partitions(pipe)
         }
     finally:
@@ -37,8 +37,8 @@ def committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
     """Return what the group of a pipe's sink has committed; -1 where it has not. Raises KafkaException."""
     consumer = _consumer(bootstrap, group_of(pipe))
     try:
-        found = consumer.committed(_partitions(pipe), timeout=ASK_S)
-        return {part.partition: max(part.offset, -1) for part in found}
+        partitions = consumer.committed(_partitions(pipe), timeout=REQUEST_TIMEOUT_S)
+        return {part.partition: max(part.offset, -1) for part in partitions}
     finally:
         consumer.close()
 
@@ -61,14 +61,16 @@ class Intruder:
     def read(self, most: int, seconds: float) -> Sequence[Message]:
         """Return the next records of the first partition, from what the group has committed."""
         place = self._assigned[0]
-        [start] = self._consumer.committed([place], timeout=ASK_S)
+        [start] = self._consumer.committed([place], timeout=REQUEST_TIMEOUT_S)
         self._consumer.assign([TopicPartition(place.topic, place.partition, max(start.offset, 0))])
-        found: list[Message] = []
+        messages: list[Message] = []
         deadline_s = time.monotonic() + seconds
-        while len(found) < most and time.monotonic() < deadline_s:
-            batch = self._consumer.consume(most - len(found), _POLL_S)
-            found += [each for each in batch if each.error() is None and each.partition() == place.partition]
-        return found
+        while len(messages) < most and time.monotonic() < deadline_s:
+            batch = self._consumer.consume(most - len(messages), _POLL_S)
+            messages += [
+                each for each in batch if each.error() is None and each.partition() == place.partition
+            ]
+        return messages
 
     def close(self) -> None:
         """Leave the group."""

@@ -21,7 +21,7 @@ from scripts.chaos_run.schedule import HeavyStep
 
 TOPIC: Final = "hostile"
 SINKS: Final = ("hostile-string", "hostile-json")
-ASK_S: Final = 15.0
+REQUEST_TIMEOUT_S: Final = 15.0
 SEND_S: Final = 10.0
 WRITTEN_S: Final = 60.0
 """How long the sinks may take until they have written what follows the records."""
@@ -78,7 +78,7 @@ def send(scene: Scene, step: HeavyStep) -> Undo | None:
     directory = scene.slow.sink_file.parent
     for name in SINKS:
         config = {**_SINK, **_CONVERTERS[name], "file": str(directory / f"{name}.out")}
-        if not scene.accepted(Call("PUT", f"/connectors/{name}/config", config), ASK_S):
+        if not scene.accepted(Call("PUT", f"/connectors/{name}/config", config), REQUEST_TIMEOUT_S):
             _remove(scene)
             return None
     marker = f"after hostile records, at {scene.timeline.now_s():.1f} s, {step.pick}"
@@ -120,4 +120,4 @@ def without(files: Sequence[Path], marker: str) -> list[str]:
 
 def _remove(scene: Scene) -> None:
     for name in SINKS:
-        scene.accepted(Call("DELETE", f"/connectors/{name}"), ASK_S)
+        scene.accepted(Call("DELETE", f"/connectors/{name}"), REQUEST_TIMEOUT_S)

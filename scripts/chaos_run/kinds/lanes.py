@@ -99,12 +99,12 @@ def stand_still(scene: Scene) -> Undo | None:
 
 def source_tasks(scene: Scene, member: Member, pipes: Sequence[Pipe]) -> list[SourceTask]:
     """Return the pipes' source tasks that run on a worker and have written a batch."""
-    found = []
+    tasks = []
     for pipe in pipes:
         answer = scene.ask(member, Call("GET", _STATUS.format(pipe.name)))
         if answer is not None and answer[0] == _OK:
-            found += tasks_in(pipe.name, answer[1])
-    return found
+            tasks += tasks_in(pipe.name, answer[1])
+    return tasks
 
 
 def tasks_in(pipe: str, status: dict[str, Any]) -> list[SourceTask]:

@@ -24,7 +24,7 @@ SLEEP_S: Final = 1.0
 """How long each batch of the sink takes meanwhile, so that one is under way when the partition moves."""
 JOIN_S: Final = 20.0
 READ_S: Final = 3.0
-MOST: Final = 40
+MAX_RECORDS: Final = 40
 _SUFFIX: Final = ".txt"
 
 
@@ -36,7 +36,7 @@ def move_back(scene: Scene, step: HeavyStep) -> Undo | None:
     intruder = Intruder(scene.members.broker.bootstrap, pipe)
     try:
         joined = scene.until(intruder.assigned, JOIN_S)
-        records = intruder.read(MOST, READ_S) if joined else []
+        records = intruder.read(MAX_RECORDS, READ_S) if joined else []
     except BaseException:
         intruder.close()
         raise
@@ -45,8 +45,8 @@ def move_back(scene: Scene, step: HeavyStep) -> Undo | None:
     if not joined:
         intruder.close()
         return None
-    told = put(pipe.sink_file, records)
-    scene.timeline.say(f"  moved; {told}")
+    outcome = put(pipe.sink_file, records)
+    scene.timeline.say(f"  moved; {outcome}")
     return intruder.close
 
 
@@ -57,10 +57,10 @@ def put(folder: Path, records: Sequence[Message]) -> str:
     first, last = records[0], records[-1]
     place = TopicPartition(str(first.topic()), int(first.partition() or 0))
     span = (int(first.offset() or 0), int(last.offset() or 0) + 1)
-    told = f"{place.topic}-{place.partition}, offsets {span[0]} to {span[1] - 1}"
+    offsets = f"{place.topic}-{place.partition}, offsets {span[0]} to {span[1] - 1}"
     if any(file.place == place and file.span[1] > span[0] for file in range_files(folder)):
-        return f"other files have some of {told}"
+        return f"other files have some of {offsets}"
     staged = folder / ".chaos"
     staged.write_bytes(b"".join((each.value() or b"") + b"\n" for each in records))
     staged.rename(folder / name_of(place, span, _SUFFIX))
-    return f"wrote {told}, which is not committed"
+    return f"wrote {offsets}, which is not committed"

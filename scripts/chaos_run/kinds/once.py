@@ -14,8 +14,8 @@ from kraal.connectors.frames.range_files import RangeFile, parse
 def range_files(folder: Path) -> list[RangeFile]:
     """Return the files of a folder, by partition and offset; none of a folder that does not exist."""
     with suppress(FileNotFoundError):
-        found = [file for path in folder.iterdir() if (file := parse(path.name)) is not None]
-        return sorted(found, key=lambda file: (file.place, file.span))
+        files = [file for path in folder.iterdir() if (file := parse(path.name)) is not None]
+        return sorted(files, key=lambda file: (file.place, file.span))
     return []
 
 
@@ -26,19 +26,19 @@ def contents(folder: Path) -> list[tuple[RangeFile, bytes]]:
 
 def ends(files: Iterable[RangeFile]) -> dict[int, int]:
     """Return where the files of each partition end."""
-    found: dict[int, int] = {}
+    end_offsets: dict[int, int] = {}
     for file in files:
         partition = file.place.partition
-        found[partition] = max(found.get(partition, 0), file.span[1])
-    return found
+        end_offsets[partition] = max(end_offsets.get(partition, 0), file.span[1])
+    return end_offsets
 
 
 def behind(files: Iterable[RangeFile], wanted: Mapping[int, int]) -> str:
     """Say which partition has records that no file has yet; `wanted`: where each one ends. Empty when none has."""
-    found = ends(files)
+    end_offsets = ends(files)
     for partition, end in sorted(wanted.items()):
-        if found.get(partition, 0) < end:
-            return f"files of partition {partition} end at {found.get(partition, 0)} of {end}"
+        if end_offsets.get(partition, 0) < end:
+            return f"files of partition {partition} end at {end_offsets.get(partition, 0)} of {end}"
     return ""
 
 
@@ -50,28 +50,28 @@ def faults(records: Sequence[BrokerRecord], files: Iterable[tuple[RangeFile, byt
     by_partition: dict[int, list[tuple[RangeFile, bytes]]] = {partition: [] for partition in values}
     for file, content in files:
         by_partition.setdefault(file.place.partition, []).append((file, content))
-    found = []
+    errors = []
     for partition, there in sorted(by_partition.items()):
         there.sort(key=lambda each: each[0].span)
         expected = values.get(partition, {})
-        found += _misplaced(partition, [file for file, _ in there], max(expected, default=-1) + 1)
-        found += [
+        errors += _misplaced(partition, [file for file, _ in there], max(expected, default=-1) + 1)
+        errors += [
             f"{file.name} has other records than the topic"
             for file, content in there
             if content != b"".join(expected.get(offset, b"?") + b"\n" for offset in range(*file.span))
         ]
-    return found
+    return errors
 
 
 def _misplaced(partition: int, files: Sequence[RangeFile], end: int) -> list[str]:
     spans = [(0, 0), *(file.span for file in files), (end, end)]
-    found, reached = [], 0
+    errors, reached = [], 0
     for (_, _), (first, stop) in itertools.pairwise(spans):
         if first < reached:
-            found.append(
+            errors.append(
                 f"partition {partition}: offsets {first} to {min(reached, stop) - 1} are in two files"
             )
         elif first > reached:
-            found.append(f"partition {partition}: offsets {reached} to {first - 1} are in no file")
+            errors.append(f"partition {partition}: offsets {reached} to {first - 1} are in no file")
         reached = max(reached, stop)
-    return found
+    return errors

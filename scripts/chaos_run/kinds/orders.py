@@ -24,7 +24,7 @@ from kraal.plugins.api import TopicPartition
 
 ORDERS: Final = "chaos.orders"
 """The config key with the prefix of the files."""
-_LOOK_S: Final = 0.05
+_POLL_INTERVAL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Orders:
 
     def hanging(self) -> list[int]:
         """Return the process of each call that hangs; a process that has ended hangs no more."""
-        found = self.prefix.parent.glob(f"{self.prefix.name}.hanging.*")
-        pids = [int(path.name.split(".")[-2]) for path in found]
+        paths = self.prefix.parent.glob(f"{self.prefix.name}.hanging.*")
+        pids = [int(path.name.split(".")[-2]) for path in paths]
         return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
     def written(self) -> list[str]:
@@ -79,7 +79,7 @@ class Orders:
         mark.touch()
         try:
             while order.exists():
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_INTERVAL_S)
         finally:
             mark.unlink(missing_ok=True)
 

@@ -22,11 +22,11 @@ from scripts.chaos_run.kinds.targets import HANGS_S
 from scripts.chaos_run.members import Member
 from scripts.chaos_run.schedule import HeavyStep
 
-ASK_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 10.0
 STOP_S: Final = 4.0
 """How long the successor stands still: shorter than its session."""
 STAGED_S: Final = 3.0
-_LOOK_S: Final = 0.001
+_POLL_INTERVAL_S: Final = 0.001
 _FINISHED: Final = "_SUCCESS"
 """The file that Spark writes last."""
 _OK: Final = 200
@@ -41,7 +41,7 @@ def restart(scene: Scene, step: HeavyStep) -> Undo | None:
     if _hanging(scene) is None:
         return None
     asked = Call("POST", f"/connectors/{scene.once.name}-sink/restart?includeTasks=true")
-    if not scene.accepted(asked, ASK_S):
+    if not scene.accepted(asked, REQUEST_TIMEOUT_S):
         orders.release()
         return None
     return lambda: _release(scene)
@@ -122,7 +122,7 @@ def _staged(staging: Path) -> bool:
     while not _has_finished(staging):
         if time.monotonic() > deadline_s:
             return False
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_INTERVAL_S)
     return True
 
 

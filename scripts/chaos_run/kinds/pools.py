@@ -26,13 +26,13 @@ _DELETE: Final = Call("DELETE", f"/connectors/{HANGING}")
 _RESTART: Final = Call("POST", f"/connectors/{HANGING}/restart?includeTasks=true")
 _OK: Final = 200
 HANG_S: Final = 20.0
-AGAIN_S: Final = 15.0
+RESTART_TIMEOUT_S: Final = 15.0
 """How long it may take until restarted tasks hang on threads that replaced others."""
-ASK_S: Final = 15.0
+REQUEST_TIMEOUT_S: Final = 15.0
 LET_GO_S: Final = 15.0
 MOVES_S: Final = 5.0
 """How long it may take until some pipe's sink writes."""
-NOTICE_S: Final = 14.0
+DETECTION_TIME_S: Final = 14.0
 """So long after the tasks were deleted a pool has new threads, or its worker says that it is not well: a stop has 5 s,
 and a cancel as long."""
 
@@ -44,16 +44,16 @@ def exhaust(scene: Scene, step: HeavyStep) -> Undo | None:
     scene.timeline.say(f"  {count} tasks will hang in {where}; then {then}")
     if not _begun(scene, where, then, count):
         scene.hanging.release()
-        scene.accepted(_DELETE, ASK_S)
+        scene.accepted(_DELETE, REQUEST_TIMEOUT_S)
         return None
 
     def undo() -> None:
-        if step.hold_s >= NOTICE_S:
+        if step.hold_s >= DETECTION_TIME_S:
             _look(scene, f"tasks have hung in {where} for {step.hold_s:g} s")
         scene.hanging.release()
         if not scene.until(lambda: not scene.hanging.hanging(), LET_GO_S):
             scene.broke("calls hang although they were released")
-        scene.accepted(_DELETE, ASK_S)
+        scene.accepted(_DELETE, REQUEST_TIMEOUT_S)
 
     return undo
 
@@ -69,7 +69,7 @@ def _begun(scene: Scene, where: str, then: str, count: int) -> bool:
     }
     if where != "stop":
         scene.hanging.hang()
-    if not scene.accepted(Call("PUT", f"/connectors/{HANGING}/config", config), ASK_S):
+    if not scene.accepted(Call("PUT", f"/connectors/{HANGING}/config", config), REQUEST_TIMEOUT_S):
         return False
     if where != "stop":
         if not scene.until(lambda: _exhausted(scene, THREADS[where]), HANG_S):
@@ -79,9 +79,9 @@ def _begun(scene: Scene, where: str, then: str, count: int) -> bool:
     else:
         scene.hanging.hang()
     if then == "restart":
-        scene.accepted(_RESTART, ASK_S)
-        scene.until(lambda: _exhausted(scene, 2 * THREADS[where]), AGAIN_S)
-    return scene.accepted(_DELETE, ASK_S)
+        scene.accepted(_RESTART, REQUEST_TIMEOUT_S)
+        scene.until(lambda: _exhausted(scene, 2 * THREADS[where]), RESTART_TIMEOUT_S)
+    return scene.accepted(_DELETE, REQUEST_TIMEOUT_S)
 
 
 def _look(scene: Scene, what: str) -> None:

@@ -19,7 +19,7 @@ from scripts.chaos_run.schedule import HeavyStep, choose
 LIMIT_BYTES: Final = 2_000
 """A few lines: a batch of a pipe has more."""
 _KEY: Final = "max.message.bytes"
-_ASK_S: Final = 10.0
+_REQUEST_TIMEOUT_S: Final = 10.0
 MOVES_S: Final = 30.0
 """How long a pipe may take until its sink writes something new, besides the fault's own time."""
 
@@ -37,7 +37,7 @@ def shrink(scene: Scene, step: HeavyStep) -> Undo | None:
     def undo() -> None:
         if not scene.until(lambda: pipe.progress() != before, MOVES_S):
             scene.broke(f"{pipe.name}: no line came out while its topic had {_KEY}={LIMIT_BYTES}")
-        if not scene.until(lambda: _limit(bootstrap, pipe, None), _ASK_S):
+        if not scene.until(lambda: _limit(bootstrap, pipe, None), _REQUEST_TIMEOUT_S):
             scene.broke(f"{pipe.name}: {_KEY} could not be set back")
 
     return undo
@@ -50,7 +50,9 @@ def _limit(bootstrap: str, pipe: Pipe, limit: int | None) -> bool:
     resource = ConfigResource(ConfigResource.Type.TOPIC, pipe.name, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     try:
-        admin.incremental_alter_configs([resource], request_timeout=_ASK_S)[resource].result(_ASK_S)
+        admin.incremental_alter_configs([resource], request_timeout=_REQUEST_TIMEOUT_S)[resource].result(
+            _REQUEST_TIMEOUT_S
+        )
     except (KafkaException, TimeoutError):
         return False
     return True

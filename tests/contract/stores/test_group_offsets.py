@@ -88,7 +88,7 @@ def test_changes_only_the_named_partitions(world: World) -> None:
     assert world.read(ConnectorName("y")) == {}
 
 
-def test_none_of_what_is_not_there_deletes_nothing(world: World) -> None:
+def test_deleting_a_missing_offset_is_a_noop(world: World) -> None:
     world.alter({P1: 3})
     world.alter({P0: None})
     assert world.read() == {P1: 3}

@@ -44,7 +44,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
         yield made
 
 
-def test_an_empty_log_has_nothing_to_read(log: Log) -> None:
+def test_reading_an_empty_log_returns_no_records(log: Log) -> None:
     assert log.name.startswith("config")
     assert log.end() == 0
     assert list(log.read(0, 10)) == []
@@ -95,7 +95,7 @@ def test_a_read_that_may_wait_returns_what_is_there_at_once(log: Log) -> None:
     assert time.monotonic() - begun < 15
 
 
-def test_a_read_without_new_records_returns_nothing(log: Log) -> None:
+def test_read_without_new_records_returns_no_records(log: Log) -> None:
     assert list(log.read(0, 9, 0.1)) == []
     log.append([A1])
     assert list(log.read(1, 9, 0.1)) == []
@@ -125,12 +125,12 @@ def test_one_thread_appends_while_another_reads(log: Log) -> None:
     assert seen == [f"k{batch}-{n}" for batch in range(20) for n in range(10)]
 
 
-def test_nothing_is_read_with_a_limit_of_zero(log: Log) -> None:
+def test_reading_with_limit_zero_returns_no_records(log: Log) -> None:
     log.append([A1])
     assert list(log.read(0, 0)) == []
 
 
-def test_appending_nothing_changes_nothing(log: Log) -> None:
+def test_appending_no_records_is_a_noop(log: Log) -> None:
     log.append([A1])
     assert log.append([]) == 0
     assert log.end() == 1

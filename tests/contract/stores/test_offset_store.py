@@ -56,7 +56,7 @@ def test_offsets_are_kept_by_connector_and_partition(store: OffsetStore) -> None
     assert dict(store.load(Y)) == {P: {"position": 3}}
 
 
-def test_none_deletes_an_offset(store: OffsetStore) -> None:
+def test_storing_none_deletes_the_offset(store: OffsetStore) -> None:
     store.store({X: {P: {"position": 1}, Q: {"position": 2}}})
     store.store({X: {P: None}, Y: {P: None}})
     assert dict(store.load(X)) == {Q: {"position": 2}}

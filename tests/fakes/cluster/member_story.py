@@ -26,7 +26,7 @@ from kraal.protocol.group import AssignmentError, GroupAssignment, GroupProtocol
 C1, C2 = ConnectorName("c1"), ConnectorName("c2")
 ALL = (Job(C1), Job(C1, 0), Job(C1, 1))
 OFFSET = 7
-NOTHING = Assignment()
+NO_WORK = Assignment()
 SESSIONED, DEFAULT = GroupProtocol.SESSIONED, GroupProtocol.DEFAULT
 
 
@@ -80,15 +80,15 @@ class Story:
 
     def sleep(self, seconds: float) -> list[Decision]:
         """Let time pass, looking whenever the flow wants to."""
-        end, found = self.now_s + seconds, []
+        end, decisions = self.now_s + seconds, []
         while (wake_s := self.state.wake_s(self.settings)) is not None and wake_s <= end:
-            found += self.wait()
+            decisions += self.wait()
         self.now_s = end
-        return found + self.on(Tick())
+        return decisions + self.on(Tick())
 
     @property
     def owned(self) -> Assignment:
-        return NOTHING if self.state.assignment is None else work_of(self.state.assignment)
+        return NO_WORK if self.state.assignment is None else work_of(self.state.assignment)
 
 
 def working(*jobs: Job, protocol: GroupProtocol = SESSIONED) -> Story:

@@ -81,9 +81,9 @@ class Leader:
             plan, generation=Generation(self.generation), leader_url=url_of("w1"), now_ms=PLANNED_MS
         )
         self.rebalances = with_latest(self.rebalances, latest)
-        for name, told in plan.assignments.items():
+        for name, assignment in plan.assignments.items():
             listed, owned = self.workers[name]
-            self.workers[name] = (listed, applied(owned, told))
+            self.workers[name] = (listed, applied(owned, assignment))
         return plan
 
     def snapshot(self) -> Snapshot:

@@ -19,8 +19,8 @@ Assign = Callable[[Round, AssignorState], Outcome]
 
 def job(text: str) -> Job:
     """Return the task `c1-0`, or the connector `c1`: names of tests have no hyphens."""
-    found = static_task(text)
-    return Job(ConnectorName(text)) if found is None else Job(ConnectorName(found[0]), found[1])
+    task = static_task(text)
+    return Job(ConnectorName(text)) if task is None else Job(ConnectorName(task[0]), task[1])
 
 
 def jobs(text: str) -> frozenset[Job]:

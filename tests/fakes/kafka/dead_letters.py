@@ -22,7 +22,7 @@ def letter(
         "stage": "VALUE_CONVERTER", "class.name": "JsonConverter", "exception.class.name": "DataException",
         "exception.message": "no\nJSON", "exception.stacktrace": "DataException\n\tat x", **(said or {}),
     }  # fmt: skip
-    told = [] if connector is None else [(PREFIX + name, text) for name, text in facts.items()]
+    headers = [] if connector is None else [(PREFIX + name, text) for name, text in facts.items()]
     return DeadLetter(
         topic="dead",
         partition=0,
@@ -30,7 +30,10 @@ def letter(
         timestamp_ms=1_700_000_000_000 + number,
         key=f"k{number}".encode(),
         value=f"bad {number}".encode(),
-        headers=[("own", b"\x01"), *((name, None if text is None else text.encode()) for name, text in told)],
+        headers=[
+            ("own", b"\x01"),
+            *((name, None if text is None else text.encode()) for name, text in headers),
+        ],
     )
 
 

@@ -93,9 +93,9 @@ class Hooks:
         }
 
     def joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
-        told = decode_assignment(assignment)
+        decoded = decode_assignment(assignment)
         with self.changed:
-            self.joins.append(JoinedOnce(protocol, generation, member_id, told, time.monotonic()))
+            self.joins.append(JoinedOnce(protocol, generation, member_id, decoded, time.monotonic()))
             self.changed.notify_all()
 
     def lost(self, reason: str) -> None:

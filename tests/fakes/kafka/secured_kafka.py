@@ -157,9 +157,9 @@ def secured_kafka(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[Secure
         broker = Broker(directory / "kafka", port, extra=_settings(directory, port, sasl_port, ssl_port))
         broker.start()
         try:
-            made = SecuredKafka(broker, sasl_port, ssl_port, root, client, directory, endpoint)
-            _add_user(made)
-            yield made
+            kafka = SecuredKafka(broker, sasl_port, ssl_port, root, client, directory, endpoint)
+            _add_user(kafka)
+            yield kafka
         finally:
             broker.stop()
 
@@ -212,8 +212,8 @@ def _add_user(kafka: SecuredKafka) -> None:
             done.result(20)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        found = client.describe_user_scram_credentials([USER])[USER].result(20)
-        if len(found.scram_credential_infos) == len(_SCRAM):
+        description = client.describe_user_scram_credentials([USER])[USER].result(20)
+        if len(description.scram_credential_infos) == len(_SCRAM):
             return
     raise AssertionError("the broker did not learn of its user")
 

@@ -143,8 +143,8 @@ class FakeConnect:
             raise Problem(409, f"Connector {name} already exists")
         offsets = body.get("initial_offsets", [])
         self.connectors[name] = Connector(config={**body["config"], "name": name}, offsets=offsets)
-        told = {"offsets_status": "The offsets are set."} if offsets else {}
-        return 201, {"name": name, "config": body["config"], "tasks": [], "type": "source", **told}
+        offsets_status = {"offsets_status": "The offsets are set."} if offsets else {}
+        return 201, {"name": name, "config": body["config"], "tasks": [], "type": "source", **offsets_status}
 
     def _connector(
         self, method: str, name: str, rest: list[str], query: dict[str, list[str]], body: Any
@@ -152,32 +152,32 @@ class FakeConnect:
         if name not in self.connectors:
             status = f"No status found for connector {name}"
             raise Problem(404, status if rest == ["status"] else f"Connector {name} not found")
-        found = self.connectors[name]
+        connector = self.connectors[name]
         match method, *rest:
             case "GET", "status":
                 return 200, self.status(name)
             case "GET", "config":
-                return 200, found.config
+                return 200, connector.config
             case "GET", "configs":
-                return 200, {"current": found.versions[0], "earlier": found.versions[1:]}
+                return 200, {"current": connector.versions[0], "earlier": connector.versions[1:]}
             case "GET", "topics":
                 return 200, {name: {"topics": []}}
             case "PUT", "config":
-                found.config = body
-                return 200, {"name": name, "config": body, "tasks": [], "type": found.type}
+                connector.config = body
+                return 200, {"name": name, "config": body, "tasks": [], "type": connector.type}
             case ("DELETE",):
                 del self.connectors[name]
                 return 204, None
             case "PUT", ("pause" | "resume" | "stop") as what:
-                found.state = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}[what]
-                found.tasks = [] if what == "stop" else found.tasks
+                connector.state = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}[what]
+                connector.tasks = [] if what == "stop" else connector.tasks
                 return (204 if what == "stop" else 202), None
             case "POST", "restart":
                 return self._restart(name, query)
             case "POST", "tasks", _, "restart":
                 return 204, None
             case _, "offsets":
-                return self._offsets(method, found, body, query.get("expand", []))
+                return self._offsets(method, connector, body, query.get("expand", []))
             case _:
                 pass
         raise Problem(404, "HTTP 404 Not Found")
@@ -192,22 +192,22 @@ class FakeConnect:
                 each["state"] = "RESTARTING"
         return 202, planned
 
-    def _offsets(self, method: str, found: Connector, body: Any, expand: list[str]) -> Answered:
-        if method == "GET" and expand == ["lag"] and found.lags is not None:
-            pairs = zip(found.offsets, found.lags, strict=True)
+    def _offsets(self, method: str, connector: Connector, body: Any, expand: list[str]) -> Answered:
+        if method == "GET" and expand == ["lag"] and connector.lags is not None:
+            pairs = zip(connector.offsets, connector.lags, strict=True)
             return 200, {"offsets": [{**offset, "lag": lag} for offset, lag in pairs]}
         if method == "GET":
-            return 200, {"offsets": found.offsets}
-        if found.state != "STOPPED" or found.tasks:
+            return 200, {"offsets": connector.offsets}
+        if connector.state != "STOPPED" or connector.tasks:
             raise Problem(
                 400, "Connectors must be in the STOPPED state before their offsets can be modified."
             )
         if method == "DELETE":
-            found.offsets = []
+            connector.offsets = []
             return 200, {"message": "The offsets for this connector have been reset successfully"}
         for each in body["offsets"]:
-            found.offsets = [old for old in found.offsets if old["partition"] != each["partition"]]
-            found.offsets += [each] if each["offset"] is not None else []
+            connector.offsets = [old for old in connector.offsets if old["partition"] != each["partition"]]
+            connector.offsets += [each] if each["offset"] is not None else []
         return 200, {"message": "The offsets for this connector have been altered successfully"}
 
     def _plugin(self, method: str, rest: list[str], body: Any) -> Answered:
@@ -240,8 +240,14 @@ class FakeConnect:
             elif kind == "PASSWORD" and value == f"bad {HIDE_ME}":
                 errors.append(f"Invalid value {value} for configuration {name}")
             shown = "[hidden]" if kind == "PASSWORD" and value else value if value is not None else default
-            told = {"name": name, "value": shown, "recommended_values": [], "errors": errors, "visible": True}
-            infos.append({"definition": _definition(*key), "value": told})
+            config_value = {
+                "name": name,
+                "value": shown,
+                "recommended_values": [],
+                "errors": errors,
+                "visible": True,
+            }
+            infos.append({"definition": _definition(*key), "value": config_value})
         count = sum(len(each["value"]["errors"]) for each in infos)
         return {"name": plugin, "error_count": count, "groups": ["Common", "Errors"], "configs": infos}
 

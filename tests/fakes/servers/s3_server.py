@@ -19,7 +19,7 @@ from scripts.environments import locked_environment
 from scripts.harness.processes import wait_until
 
 LOCK: Final = Path(__file__).parents[2] / "s3-server.lock"
-UP_S: Final = 120.0
+START_TIMEOUT_S: Final = 120.0
 SIGNED: Final = (
     "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
 )
@@ -72,7 +72,7 @@ class S3Server:
             f"{self.url}/{path}",
             content=content,
             headers={"Authorization": SIGNED},
-            timeout=UP_S,
+            timeout=START_TIMEOUT_S,
             trust_env=False,
         )
         return answer.raise_for_status().content
@@ -105,7 +105,7 @@ def s3_server(directory: Path) -> Iterator[S3Server]:
         )
     try:
         server = S3Server(f"http://127.0.0.1:{port}")
-        wait_until("the S3 server answered", server.is_up, timeout_s=UP_S)
+        wait_until("the S3 server answered", server.is_up, timeout_s=START_TIMEOUT_S)
         yield server
     finally:
         process.kill()

@@ -67,22 +67,22 @@ class SchemaRegistryServer:
     # --- what is asked ------------------------------------------------------------------------------------------
 
     def register(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        said = self._said(body)
+        schema = self._said(body)
         with self.lock:
             versions = self.subjects.setdefault(subject, [])
-            known = next((at for at in versions if at and self.schemas[at - 1] == said), None)
+            known = next((at for at in versions if at and self.schemas[at - 1] == schema), None)
             if known is not None:
                 return {"id": known}
-            self._check_compatible(subject, versions, said)
-            if said not in self.schemas:
-                self.schemas.append(said)
-            versions.append(self.schemas.index(said) + 1)
+            self._check_compatible(subject, versions, schema)
+            if schema not in self.schemas:
+                self.schemas.append(schema)
+            versions.append(self.schemas.index(schema) + 1)
             return {"id": versions[-1]}
 
     def look_up(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        said = self._said(body)
+        schema = self._said(body)
         for version, at in enumerate(self._versions(subject), 1):
-            if at and self.schemas[at - 1] == said:
+            if at and self.schemas[at - 1] == schema:
                 return self._registered(subject, version)
         raise _Refusal(404, 40403, "Schema not found")
 
@@ -92,26 +92,26 @@ class SchemaRegistryServer:
     def versions(self, subject: str) -> list[int]:
         return [version for version, at in enumerate(self._versions(subject), 1) if at]
 
-    def version(self, subject: str, said: str) -> dict[str, Any]:
+    def version(self, subject: str, number: str) -> dict[str, Any]:
         known = self.versions(subject)
-        version = known[-1] if said in {"latest", "-1"} else int(said)
+        version = known[-1] if number in {"latest", "-1"} else int(number)
         if version not in known:
-            raise _Refusal(404, 40402, f"Version {said} not found.")
+            raise _Refusal(404, 40402, f"Version {number} not found.")
         return self._registered(subject, version)
 
-    def by_id(self, said: str) -> dict[str, Any]:
-        at = int(said)
+    def by_id(self, schema_id: str) -> dict[str, Any]:
+        at = int(schema_id)
         if not 0 < at <= len(self.schemas):
             raise _Refusal(404, 40403, f"Schema {at} not found")
         return dict(self.schemas[at - 1])
 
-    def places(self, said: str) -> list[dict[str, Any]]:
-        self.by_id(said)
+    def places(self, schema_id: str) -> list[dict[str, Any]]:
+        self.by_id(schema_id)
         return [
             {"subject": subject, "version": version}
             for subject, ids in self.subjects.items()
             for version, at in enumerate(ids, 1)
-            if at == int(said)
+            if at == int(schema_id)
         ]
 
     def delete(self, subject: str) -> list[int]:
@@ -137,14 +137,14 @@ class SchemaRegistryServer:
 
     def _said(self, body: Mapping[str, Any]) -> dict[str, Any]:
         kind, references = body.get("schemaType") or "AVRO", body.get("references") or []
-        said: dict[str, Any] = {"schema": body["schema"]}
+        schema: dict[str, Any] = {"schema": body["schema"]}
         if kind != "AVRO":
-            said["schemaType"] = kind
+            schema["schemaType"] = kind
         if references:
-            said["references"] = references
+            schema["references"] = references
         if kind == "AVRO":
-            self._check_avro(said["schema"], references)
-        return said
+            self._check_avro(schema["schema"], references)
+        return schema
 
     def _check_avro(self, text: str, references: list[dict[str, Any]]) -> None:
         named: dict[str, Any] = {}
@@ -156,11 +156,11 @@ class SchemaRegistryServer:
         except Exception as exc:
             raise _Refusal(422, 42201, f"Invalid schema {text}, details: {exc}") from exc
 
-    def _check_compatible(self, subject: str, versions: list[int], said: Mapping[str, Any]) -> None:
+    def _check_compatible(self, subject: str, versions: list[int], schema: Mapping[str, Any]) -> None:
         earlier = [at for at in versions if at]
-        if self.config(subject)["compatibilityLevel"] == "NONE" or not earlier or said.get("schemaType"):
+        if self.config(subject)["compatibilityLevel"] == "NONE" or not earlier or schema.get("schemaType"):
             return
-        old, new = self.text(earlier[-1]), json.loads(said["schema"])
+        old, new = self.text(earlier[-1]), json.loads(schema["schema"])
         known = _fields(old)
         if any(name not in known and "default" not in each for name, each in _fields(new).items()):
             message = (
@@ -186,9 +186,9 @@ class SchemaRegistryServer:
 
     def answer(self, method: str, path: str, body: Any) -> Any:
         for verb, pattern, name, with_body in _ROUTES:
-            found = re.fullmatch(pattern, path)
-            if verb == method and found is not None:
-                parts = [unquote(part or "") for part in found.groups()]
+            match = re.fullmatch(pattern, path)
+            if verb == method and match is not None:
+                parts = [unquote(part or "") for part in match.groups()]
                 return getattr(self, name)(*parts, *([body] if with_body else []))
         raise _Refusal(404, 404, f"HTTP 404 Not Found: {method} {path}")
 
@@ -233,10 +233,10 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
             body = json.loads(self.rfile.read(length)) if length else None
             one.asked.append(f"{self.command} {parts.path}")
             try:
-                status, said = 200, self._found(parts.path, body)
+                status, answer = 200, self._found(parts.path, body)
             except _Refusal as exc:
-                status, said = exc.status, exc.body
-            content = json.dumps(said).encode()
+                status, answer = exc.status, exc.body
+            content = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(content)))

@@ -84,9 +84,9 @@ def plain(value: Any) -> Any:
 
 
 def json_converter() -> JsonConverter:
-    made = JsonConverter()
-    made.configure({"schemas.enable": "true"}, is_key=False)
-    return made
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "true"}, is_key=False)
+    return converter
 
 
 def steps_of(chain: Chain, value: str = JSON) -> Steps:
@@ -116,10 +116,10 @@ def by_records(steps: Steps, batch: SourceBatch, table: pa.Table) -> list[dict[s
         value_schema=batch.value_schema,
         timestamp_ms=batch.timestamp_ms,
     )
-    found = pa.Table.from_batches(list(one(table.to_batches()))).to_pylist()
-    if summed([row["note"] for row in found])[0].fatal is not None:
+    output = pa.Table.from_batches(list(one(table.to_batches()))).to_pylist()
+    if summed([row["note"] for row in output])[0].fatal is not None:
         return None
-    rows = [row for row in found if row["topic"] is not None]
+    rows = [row for row in output if row["topic"] is not None]
     return [{name: row[name] for name in ("topic", "key", "value", "headers", "partition")} for row in rows]
 
 
@@ -132,12 +132,12 @@ def by_columns(
     assert planned is not None
     plan, topic = planned
     try:
-        found = kafka_frame(spark.createDataFrame(table).coalesce(1), plan, topic).collect()
+        rows = kafka_frame(spark.createDataFrame(table).coalesce(1), plan, topic).collect()
     except PySparkException as exc:
         if not is_doubt(exc):
             raise
         return None
-    return [as_written(row.asDict(recursive=True), topic) for row in found]
+    return [as_written(row.asDict(recursive=True), topic) for row in rows]
 
 
 def as_written(row: dict[str, Any], topic: str | None) -> dict[str, Any]:

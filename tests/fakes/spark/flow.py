@@ -18,7 +18,7 @@ from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 EVERY_S = 0.5
 LINES = 10
 """So many lines come each time, in each pipe. Oftener, and batches alone would keep a small machine busy."""
-_LOOK_S = 0.02
+_POLL_INTERVAL_S = 0.02
 
 Owners = Mapping[tuple[str, str], str]
 """(connector, `connector` or the task's number) → worker id, of what runs."""
@@ -111,12 +111,12 @@ class Flow:
 
         A batch that is written twice is one stretch, whatever its size.
         """
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for pipe in self.pipes:
             pipe.assert_at_least_once()
             numbers = [int(line[:10]) for line in pipe.sink_lines()]
-            found[pipe.topic] = sum(later <= former for former, later in itertools.pairwise(numbers))
-        return found
+            counts[pipe.topic] = sum(later <= former for former, later in itertools.pairwise(numbers))
+        return counts
 
     def delete(self) -> None:
         """Delete all connectors."""
@@ -127,7 +127,7 @@ class Flow:
         sizes = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
         grew = {pipe.topic: time.monotonic() for pipe in self.pipes}
         next_s = time.monotonic()
-        while not self._ended.wait(_LOOK_S):
+        while not self._ended.wait(_POLL_INTERVAL_S):
             now = time.monotonic()
             for pipe in self.pipes:
                 topic, size = pipe.topic, pipe.sink_size()
@@ -196,14 +196,14 @@ class StatusTopic:
 
     def touched(self) -> dict[tuple[str, str], list[str]]:
         """Return the statuses since of each instance, called (connector, `connector` or task number)."""
-        found: dict[tuple[str, str], list[str]] = {}
+        values: dict[tuple[str, str], list[str]] = {}
         for key, value in self.records():
             if key.startswith("status-task-"):
                 name, _, number = key.removeprefix("status-task-").rpartition("-")
-                found.setdefault((name, number), []).append(value)
+                values.setdefault((name, number), []).append(value)
             elif key.startswith("status-connector-"):
-                found.setdefault((key.removeprefix("status-connector-"), "connector"), []).append(value)
-        return found
+                values.setdefault((key.removeprefix("status-connector-"), "connector"), []).append(value)
+        return values
 
     def close(self) -> None:
         """End the client."""

@@ -107,7 +107,7 @@ class Outlets:
     def repeats(self) -> dict[str, int]:
         """Every line is everywhere, and nothing else; return how many came more than once, by where that is."""
         wanted = {f"{number:010d}{PADDING}".encode() for number in range(self.written)}
-        found: dict[str, int] = {}
+        repeats: dict[str, int] = {}
         for place, lines in self._all():
             counts = Counter(lines)
             missing = wanted - counts.keys()
@@ -117,8 +117,8 @@ class Outlets:
             assert counts.keys() == wanted, (
                 f"{place}: what nobody wrote: {sorted(counts.keys() - wanted)[:3]}"
             )
-            found[place] = counts.total() - len(wanted)
-        return found
+            repeats[place] = counts.total() - len(wanted)
+        return repeats
 
     def _all(self) -> Iterator[tuple[str, list[bytes]]]:
         yield "file-sink", self._sink.read_bytes().splitlines()
@@ -167,7 +167,7 @@ def _newest_records(bootstrap: str, topic: str) -> list[bytes]:
         if high == low:
             return []
         consumer.assign([ck.TopicPartition(topic, 0, max(low, high - 10))])
-        found = consumer.consume(high - max(low, high - 10), timeout=5.0)
-        return [message.value() for message in found if message.error() is None]
+        messages = consumer.consume(high - max(low, high - 10), timeout=5.0)
+        return [message.value() for message in messages if message.error() is None]
     finally:
         consumer.close()

@@ -45,8 +45,8 @@ def source(
 ) -> tuple[list[dict[str, Any]], Summary]:
     """Take values through, pickled as for Spark; return the rows written and the summary."""
     table = pa.table({"value": values, **columns})
-    made = list(_sent(one)(table.to_batches(3)))
-    rows = pa.Table.from_batches(made, source_pass.OUT).to_pylist()
+    batches = list(_sent(one)(table.to_batches(3)))
+    rows = pa.Table.from_batches(batches, source_pass.OUT).to_pylist()
     notes = [row.pop("note") for row in rows]
     return [row for row in rows if row["topic"] is not None], summed(notes)[0]
 
@@ -85,7 +85,7 @@ KAFKA = pa.schema(
 def sink(rows: Sequence[dict[str, Any]], one: SinkPass) -> tuple[list[dict[str, Any]], list[Fault], Summary]:
     """Take rows through; return all rows with a topic, the dead letters' faults, and the summary."""
     batch = pa.RecordBatch.from_pylist(list(rows), KAFKA)
-    made = list(_sent(one)([batch]))
-    found = pa.Table.from_batches(made, sink_pass.OUT).to_pylist()
-    summary, faults = summed([row["note"] for row in found])
-    return [row for row in found if row["topic"] is not None], faults, summary
+    batches = list(_sent(one)([batch]))
+    output = pa.Table.from_batches(batches, sink_pass.OUT).to_pylist()
+    summary, faults = summed([row["note"] for row in output])
+    return [row for row in output if row["topic"] is not None], faults, summary

@@ -27,7 +27,7 @@ from tests.fakes.spark.plugins import FakePlugins
 from tests.fakes.values.transforms import chain_of
 
 E = TypeVar("E")
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 
 
 @dataclass
@@ -38,9 +38,9 @@ class Opening:
     seen: list[RunEvent] = field(default_factory=list)
     run: Run = field(init=False)
 
-    def expect(self, kind: type[E], patience_s: float = PATIENCE_S) -> E:
+    def expect(self, kind: type[E], timeout_s: float = TIMEOUT_S) -> E:
         """Wait for the next event that is not Waiting; it must be a `kind`."""
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         while True:
             event = self.events.get(timeout=max(0.01, deadline - time.monotonic()))
             self.seen.append(event)
@@ -105,29 +105,29 @@ class Stage:
                     producer.poll(0.1)
         assert producer.flush(30) == 0
 
-    def values(self, topic: str, count: int, patience_s: float = 20.0) -> list[str]:
+    def values(self, topic: str, count: int, timeout_s: float = 20.0) -> list[str]:
         """Read `count` values of partition 0."""
-        return [message.value().decode() for message in self.messages(topic, count, patience_s)]
+        return [message.value().decode() for message in self.messages(topic, count, timeout_s)]
 
-    def messages(self, topic: str, count: int, patience_s: float = 20.0) -> list[Any]:
+    def messages(self, topic: str, count: int, timeout_s: float = 20.0) -> list[Any]:
         """Read `count` messages of partition 0."""
         consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
         consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
-        found: list[Any] = []
-        deadline = time.monotonic() + patience_s
-        while len(found) < count and time.monotonic() < deadline:
-            found += [m for m in consumer.consume(count, 0.2) if not m.error()]
-        found += [m for m in consumer.consume(100, 0.3) if not m.error()]
+        messages: list[Any] = []
+        deadline = time.monotonic() + timeout_s
+        while len(messages) < count and time.monotonic() < deadline:
+            messages += [m for m in consumer.consume(count, 0.2) if not m.error()]
+        messages += [m for m in consumer.consume(100, 0.3) if not m.error()]
         consumer.close()
-        return found
+        return messages
 
 
-def await_ready(engine: SparkEngine, patience_s: float = PATIENCE_S) -> None:
+def await_ready(engine: SparkEngine, timeout_s: float = TIMEOUT_S) -> None:
     """Wait until Spark is up."""
     ready = threading.Event()
     engine.listen(lambda state: ready.set() if isinstance(state, EngineReady) else None)
     if not isinstance(engine.state, EngineReady):
-        assert ready.wait(patience_s), engine.state
+        assert ready.wait(timeout_s), engine.state
 
 
 def make_engine(address: str, scratch: Path, *groups: str) -> SparkEngine:

@@ -33,7 +33,7 @@ def schema_of(node: Any) -> Schema | None:
     """Return a schema."""
     if node is None:
         return None
-    found = Schema(
+    parsed = Schema(
         type=Type[node["type"]],
         optional="optional" in node,
         name=node.get("name"),
@@ -49,8 +49,8 @@ def schema_of(node: Any) -> Schema | None:
         value=schema_of(node.get("value")),
     )
     if "default" not in node:
-        return found
-    return replace(found, default=value_of(found, node["default"]))
+        return parsed
+    return replace(parsed, default=value_of(parsed, node["default"]))
 
 
 def value_of(schema: Schema | None, node: Any) -> Any:
@@ -127,32 +127,34 @@ def described(schema: Schema | None) -> Any:
     """Return a schema in the notation, members in order."""
     if schema is None:
         return None
-    found: dict[str, Any] = {"type": schema.type.name}
-    found |= {"optional": True} if schema.optional else {}
+    description: dict[str, Any] = {"type": schema.type.name}
+    description |= {"optional": True} if schema.optional else {}
     for name in ("name", "version", "doc"):
         if getattr(schema, name) is not None:
-            found[name] = getattr(schema, name)
-    found |= {"parameters": dict(schema.parameters)} if schema.parameters else {}
-    found |= {"default": shown(schema.default)} if schema.default is not None else {}
+            description[name] = getattr(schema, name)
+    description |= {"parameters": dict(schema.parameters)} if schema.parameters else {}
+    description |= {"default": shown(schema.default)} if schema.default is not None else {}
     if schema.type is Type.STRUCT:
-        found["fields"] = [{"name": each.name, "schema": described(each.schema)} for each in schema.fields]
-    found |= {"key": described(schema.key)} if schema.key is not None else {}
-    found |= {"value": described(schema.value)} if schema.value is not None else {}
-    return found
+        description["fields"] = [
+            {"name": each.name, "schema": described(each.schema)} for each in schema.fields
+        ]
+    description |= {"key": described(schema.key)} if schema.key is not None else {}
+    description |= {"value": described(schema.value)} if schema.value is not None else {}
+    return description
 
 
 def wide_schema(node: Any) -> Any:
     """Return Java's schema with the numbers among its defaults as Kraal shows them."""
     if node is None:
         return None
-    found = dict(node)
+    widened_node = dict(node)
     if "default" in node:
-        found["default"] = widened(node["default"])
+        widened_node["default"] = widened(node["default"])
     if "fields" in node:
-        found["fields"] = [
+        widened_node["fields"] = [
             {"name": each["name"], "schema": wide_schema(each["schema"])} for each in node["fields"]
         ]
     for part in ("key", "value"):
         if part in node:
-            found[part] = wide_schema(node[part])
-    return found
+            widened_node[part] = wide_schema(node[part])
+    return widened_node

@@ -24,9 +24,9 @@ def written(schema: Schema, value: Any, options: JsonSchemaOptions = PLAIN) -> s
     return own.encoder(schema, own.described(schema).schema, {})(value).decode()
 
 
-def read(said: Any, node: Any, options: JsonSchemaOptions = PLAIN, **named: Any) -> tuple[Any, Any]:
+def read(schema: Any, node: Any, options: JsonSchemaOptions = PLAIN, **named: Any) -> tuple[Any, Any]:
     """Return schema and value of JSON, read by a JSON Schema."""
-    text = said if isinstance(said, str) else json.dumps(said)
+    text = schema if isinstance(schema, str) else json.dumps(schema)
     data = node.encode() if isinstance(node, str) else json.dumps(node).encode()
     others = {name.replace("_", "."): SchemaText("JSON", json.dumps(each)) for name, each in named.items()}
     decode = JsonSchemaFormat(options).decoder(SchemaText("JSON", text), others, lambda _: None)

@@ -167,25 +167,31 @@ class Connect:
         await self._app(scope, again, send)
 
 
-async def _say(said: Said, send: Send) -> None:
-    is_text = isinstance(said.body, str)
-    content = b"" if said.body is None else said.body.encode() if is_text else json.dumps(said.body).encode()
-    kind = {} if said.body is None or is_text else {"Content-Type": "application/json"}
-    headers = [(name.encode(), value.encode()) for name, value in {**kind, **said.headers}.items()]
-    if said.status != 204:
+async def _say(response: Said, send: Send) -> None:
+    is_text = isinstance(response.body, str)
+    content = (
+        b""
+        if response.body is None
+        else response.body.encode()
+        if is_text
+        else json.dumps(response.body).encode()
+    )
+    kind = {} if response.body is None or is_text else {"Content-Type": "application/json"}
+    headers = [(name.encode(), value.encode()) for name, value in {**kind, **response.headers}.items()]
+    if response.status != 204:
         headers.append((b"content-length", str(len(content)).encode()))
-    await send({"type": "http.response.start", "status": said.status, "headers": headers})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
 
 
 @contextmanager
 def connect() -> Iterator[Connect]:
     """Serve a worker on loopback."""
-    found = Connect()
+    worker = Connect()
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
-    server.start(found.serve(f"http://127.0.0.1:{server.bound[0].port}/"))
+    server.start(worker.serve(f"http://127.0.0.1:{server.bound[0].port}/"))
     try:
-        yield found
+        yield worker
     finally:
         server.stop()
 

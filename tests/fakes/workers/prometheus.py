@@ -33,7 +33,9 @@ class Scraped:
     def label_of(self, name: str, label: str, **labels: str) -> set[str]:
         """Return the values of a label in the series of a name that have these labels."""
         wanted = set(labels.items())
-        return {dict(found)[label] for found in self.all_of(name) if wanted <= found and label in dict(found)}
+        return {
+            dict(series)[label] for series in self.all_of(name) if wanted <= series and label in dict(series)
+        }
 
 
 def scraped(text: str) -> Scraped:
@@ -43,9 +45,9 @@ def scraped(text: str) -> Scraped:
     current = ""
     for line in text[:-1].split("\n"):
         if line.startswith("# HELP "):
-            current, _, said = line[7:].partition(" ")
+            current, _, help_text = line[7:].partition(" ")
             assert current not in result.helps, f"two pieces of {current}"
-            result.helps[current] = said
+            result.helps[current] = help_text
         elif line.startswith("# TYPE "):
             name, _, kind = line[7:].partition(" ")
             assert name == current
@@ -61,9 +63,9 @@ def scraped(text: str) -> Scraped:
 
 
 def _series(line: str) -> tuple[str, Labels, float]:
-    found = _NAME.match(line)
-    assert found, line
-    rest = line[found.end() :]
+    match = _NAME.match(line)
+    assert match, line
+    rest = line[match.end() :]
     labels: Labels = frozenset()
     if rest.startswith("{"):
         pairs = list(_labels(rest))
@@ -72,22 +74,22 @@ def _series(line: str) -> tuple[str, Labels, float]:
         rest = rest[_end(rest) :]
     assert rest.startswith(" "), line
     assert _VALUE.fullmatch(rest[1:]), line
-    return found[0], labels, float(rest[1:])
+    return match[0], labels, float(rest[1:])
 
 
 def _labels(text: str) -> Iterator[tuple[str, str]]:
     at = 1
     while text[at] != "}":
-        found = _LABEL.match(text, at)
-        assert found, text
-        yield found[1], re.sub(r'\\[\\"n]', lambda escape: _ESCAPES[escape[0]], found[2])
-        at = found.end()
+        match = _LABEL.match(text, at)
+        assert match, text
+        yield match[1], re.sub(r'\\[\\"n]', lambda escape: _ESCAPES[escape[0]], match[2])
+        at = match.end()
 
 
 def _end(text: str) -> int:
     at = 1
     while text[at] != "}":
-        found = _LABEL.match(text, at)
-        assert found, text
-        at = found.end()
+        match = _LABEL.match(text, at)
+        assert match, text
+        at = match.end()
     return at + 1

@@ -16,7 +16,7 @@ GROUP: Final[Mapping[str, str]] = {
     "offset.storage.topic": "offsets",
     "status.storage.topic": "statuses",
 }
-LEAST: Final[Mapping[str, str]] = {
+MINIMAL_CONFIG: Final[Mapping[str, str]] = {
     "bootstrap.servers": "a:1, b:2",
     **GROUP,
     "key.converter": STRING,
@@ -27,7 +27,9 @@ LEAST: Final[Mapping[str, str]] = {
 
 def distributed(**more: str) -> DistributedConfig:
     """Parse the least config with further settings; `_` in their names stands for a dot."""
-    return parse_distributed({**LEAST, **{key.replace("_", "."): value for key, value in more.items()}})
+    return parse_distributed(
+        {**MINIMAL_CONFIG, **{key.replace("_", "."): value for key, value in more.items()}}
+    )
 
 
 @dataclass(frozen=True)

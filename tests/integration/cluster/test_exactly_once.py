@@ -78,7 +78,7 @@ def ends_behind(bootstrap: str, topic: str, wanted: int) -> bool:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_worker_that_is_killed_repeats_nothing_and_loses_nothing(
+def test_killed_worker_neither_repeats_nor_loses_records(
     pipe: tuple[Pipe, ProcessCluster], kafka: Broker, kills: int
 ) -> None:
     made, cluster = pipe

@@ -67,7 +67,7 @@ def processes(worker: WorkerProcess, which: str) -> Sequence[psutil.Process]:
 
 
 @pytest.mark.parametrize("which", ["python", "both"])
-def test_a_worker_that_thaws_after_its_work_has_moved_commits_nothing_and_rejoins(
+def test_thawed_worker_rejoins_without_committing_after_its_work_has_moved(
     flow: Flow, two: ProcessCluster, which: str
 ) -> None:
     frozen, other = two.workers

@@ -64,7 +64,7 @@ def joined_at(worker: WorkerProcess, start: int) -> float | None:
 
 
 @pytest.mark.parametrize("role", [pytest.param("follower", marks=pytest.mark.ci), "leader"])
-def test_the_work_of_a_killed_worker_moves_and_what_the_others_run_never_stops(
+def test_work_of_a_killed_worker_moves_without_stopping_other_work(
     flow: Flow, mortals: ProcessCluster, kafka: Broker, role: str
 ) -> None:
     leader = leader_of(mortals)

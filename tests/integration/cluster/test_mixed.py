@@ -169,7 +169,7 @@ def is_gone(mixed: Mixed, name: str) -> bool:
 
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
-def test_only_what_has_failed_is_restarted_wherever_it_runs(
+def test_only_failed_instances_are_restarted_on_any_worker(
     mixed: Mixed, kafka: Broker, tmp_path: Path, rounds: int
 ) -> None:
     pipes = [Pipe(mixed.leader, tmp_path / f"away-{n}") for n in range(2)]

@@ -161,7 +161,7 @@ def test_java_workers_are_replaced_by_kraal_workers_one_by_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "version"), [("compatible", "1"), ("eager", "0")])
-def test_an_older_protocol_of_java_is_what_the_group_speaks(
+def test_group_uses_the_older_protocol_of_a_java_member(
     own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path, protocol: str, version: str
 ) -> None:
     cluster = own_mixed()

@@ -73,7 +73,7 @@ def refused(worker: WorkerProcess, name: str, pairs: object) -> tuple[int, str]:
     return answer.status, answer.body["message"]
 
 
-def test_offsets_whoever_leads_and_whoever_is_asked(workers: list[WorkerProcess], pipe: Pipe) -> None:
+def test_offset_requests_work_on_any_worker_with_any_leader(workers: list[WorkerProcess], pipe: Pipe) -> None:
     leader, follower = workers
     at = {pipe.source: source_at, pipe.sink: sink_at}
     ends = {pipe.source: 10 * LINE, pipe.sink: 10}
@@ -128,7 +128,7 @@ def test_kraal_takes_initial_offsets_unless_java_leads(workers: list[WorkerProce
     assert kraal.ask("DELETE", f"/connectors/{name}").status == 204
 
 
-def test_the_texts_are_those_of_java_whoever_leads(workers: list[WorkerProcess], pipe: Pipe) -> None:
+def test_error_messages_match_java_with_any_leader(workers: list[WorkerProcess], pipe: Pipe) -> None:
     follower = workers[1]
     needed = (400, "Partitions / offsets need to be provided for an alter offsets request")
     assert refused(follower, pipe.source, []) == needed

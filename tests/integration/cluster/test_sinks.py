@@ -144,7 +144,7 @@ def made(
 
 @pytest.mark.slow  # nine faults, six of which start a worker again
 @pytest.mark.parametrize("kind", SINKS)
-def test_a_sink_that_is_stopped_moved_and_killed_loses_nothing(
+def test_stopped_moved_and_killed_sink_loses_no_records(
     kind: str, pair: ProcessCluster, kafka: Broker, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     name = f"{kind}-{uuid.uuid4().hex[:8]}"

@@ -18,7 +18,9 @@ def wait_until_equal(pipe: Pipe) -> None:
 
 
 @EACH
-def test_every_worker_knows_what_one_was_asked(cluster: ProcessCluster, pipe: Pipe, number: int) -> None:
+def test_request_to_one_worker_is_known_to_all_workers(
+    cluster: ProcessCluster, pipe: Pipe, number: int
+) -> None:
     worker = cluster.workers[number]
     name = f"{pipe.topic}-extra"
     config = {**pipe.source_config, "name": name, "file": f"{pipe.source_file}-extra"}
@@ -63,7 +65,9 @@ def test_lines_flow_while_any_worker_pauses_resumes_and_restarts(
 
 
 @EACH
-def test_any_worker_restarts_what_another_one_runs(cluster: ProcessCluster, pipe: Pipe, number: int) -> None:
+def test_any_worker_restarts_tasks_of_another_worker(
+    cluster: ProcessCluster, pipe: Pipe, number: int
+) -> None:
     worker = cluster.workers[number]
     pipe.write(10)
     wait_until_equal(pipe)

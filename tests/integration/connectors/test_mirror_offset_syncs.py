@@ -116,7 +116,7 @@ def test_a_repeated_batch_is_synced_again_and_long_batches_have_few_syncs(stage:
     assert len(found) <= 2 * 65
 
 
-def test_nothing_is_synced_if_the_config_says_so_or_records_pass_one_by_one(
+def test_offset_syncs_are_disabled_by_config_transforms_or_reordering_producers(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = place(stage)

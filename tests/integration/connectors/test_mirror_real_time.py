@@ -13,7 +13,7 @@ from kraal.connectors.mirror.topics import source_partition
 from kraal.engine.api import BatchDone, Failed, Held, Stopped
 from kraal.engine.session.slots import slots_of
 from kraal.plugins.api import TopicPartition
-from tests.fakes.spark.stage import PATIENCE_S, Opening, Stage
+from tests.fakes.spark.stage import TIMEOUT_S, Opening, Stage
 from tests.integration.connectors.test_mirror import Mirror, messages
 
 pytestmark = pytest.mark.ci
@@ -36,7 +36,7 @@ def take(mirror: Mirror, opening: Opening, last: int, place: TopicPartition) -> 
 
 def end(mirror: Mirror, opening: Opening, kind: type[Held | Stopped]) -> None:
     """Take what is still reported until a pause or a stop is answered."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not isinstance(event := opening.events.get(timeout=deadline - time.monotonic()), kind):
         assert isinstance(event, BatchDone), event
         mirror.offsets |= event.offsets
@@ -54,7 +54,7 @@ def delays(stage: Stage, topic: str, seconds: float) -> list[float]:
         value = uuid.uuid4().bytes
         producer.produce(topic, value, partition=0)
         producer.flush(20)
-        while (message := consumer.poll(PATIENCE_S)) is None or message.value() != value:
+        while (message := consumer.poll(TIMEOUT_S)) is None or message.value() != value:
             assert message is not None, "it did not come"
         found.append(time.monotonic() - began)
     consumer.close()

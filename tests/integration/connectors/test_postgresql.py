@@ -41,7 +41,7 @@ def test_a_database_that_never_answers_fails_the_task(stage: Stage, silent: int)
     opening = stage.open(f"silent-{uuid.uuid4().hex[:8]}", "SparkSource", config)
     opening.expect(Opened)
     opening.run.next()
-    assert "SocketTimeoutException" in opening.expect(Failed, patience_s=30.0).trace
+    assert "SocketTimeoutException" in opening.expect(Failed, timeout_s=30.0).trace
 
 
 def test_reads_new_rows_by_an_incrementing_column(stage: Stage, database: PostgreSQL) -> None:

@@ -54,7 +54,7 @@ def numbers(made: Source) -> list[int]:
     return sorted(value["value"] for value in made.values())
 
 
-def test_pauses_stops_and_restarts_leave_no_gap_and_repeat_nothing(stage: Stage, tmp_path: Path) -> None:
+def test_pauses_stops_and_restarts_neither_skip_nor_repeat_records(stage: Stage, tmp_path: Path) -> None:
     made = ticks(stage, tmp_path)
     opening = made.open()
     go_on(made, opening, 30)

@@ -36,7 +36,7 @@ def rendered(request: pytest.FixtureRequest) -> Rendered:
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
-def test_helm_finds_nothing_to_complain_about(values: Path) -> None:
+def test_helm_lint_reports_no_problems(values: Path) -> None:
     version = f"--kube-version={KUBERNETES[-1]}.0"
     done = run_helm("lint", "--strict", str(CHART), version, f"--values={values}")
     assert done.returncode == 0, done.stdout + done.stderr

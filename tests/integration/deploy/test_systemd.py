@@ -49,7 +49,7 @@ def test_systemd_knows_every_setting(unit: Path) -> None:
     assert (done.returncode, [line for line in done.stderr.splitlines() if "kraal" in line]) == (0, [])
 
 
-def test_systemd_would_tell_of_a_setting_that_it_does_not_know(unit: Path) -> None:
+def test_systemd_reports_an_unknown_setting(unit: Path) -> None:
     unit.write_text(
         unit.read_text(encoding="utf-8").replace("NoNewPrivileges", "NoPrivileges"), encoding="utf-8"
     )

@@ -198,7 +198,7 @@ def test_a_stream_with_a_checkpoint(scene: Scene) -> None:
     assert any((scene.data / "ticks" / "commits").iterdir())
 
 
-def test_nothing_that_spark_documents_is_missing(image: str, tmp_path: Path) -> None:
+def test_image_contains_every_documented_spark_feature(image: str, tmp_path: Path) -> None:
     check = copied([Path(inspect.getfile(spark_check))], tmp_path / "check")
     home = tmp_path / "container"
     home.mkdir()

@@ -133,7 +133,7 @@ def test_transactions_that_a_connector_aborts_are_not_read(exact: ProcessCluster
     ],
 )
 @pytest.mark.parametrize("answer", ["unsupported", "null", "fail"])
-def test_what_a_connector_cannot_do_is_refused(
+def test_unsupported_exactly_once_settings_are_rejected(
     exact: ProcessCluster, key: str, said: str, answer: str
 ) -> None:
     config = {

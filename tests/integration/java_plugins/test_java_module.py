@@ -122,7 +122,7 @@ def test_a_plugin_finds_the_worker_s_file_as_in_a_java_worker() -> None:
 
 
 @pytest.mark.slow
-def test_who_waits_for_a_connector_that_never_starts_is_told_when_it_is_stopped(
+def test_stopping_a_connector_ends_the_wait_for_its_blocked_start(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
     converter = "org.apache.kafka.connect.storage.StringConverter"

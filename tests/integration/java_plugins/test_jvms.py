@@ -70,7 +70,7 @@ def ends_the_jvms_of(cluster: ProcessCluster, others: Mapping[str, str], *ended:
 
 
 @pytest.mark.parametrize("jvm", ["shared", "own"])
-def test_an_exhausted_heap_ends_what_shares_the_jvm_and_nothing_else(
+def test_exhausted_heap_fails_only_tasks_of_the_same_jvm(
     cluster: ProcessCluster, others: Mapping[str, str], jvm: str
 ) -> None:
     """risingwavelabs/risingwave#24285 and #22708."""

@@ -105,7 +105,7 @@ def test_a_source_of_standard_input_stops_and_can_be_created_again(
     cluster.delete(name)
 
 
-def test_a_failed_task_is_restarted_by_itself(cluster: ProcessCluster) -> None:
+def test_failed_task_is_restarted_automatically(cluster: ProcessCluster) -> None:
     name, worker = a_name("supervised"), cluster.alive[0]
     supervised = {"errors.auto.restart": "task", "errors.auto.restart.backoff.ms": "100"}
     cluster.create(name, faulty_config(name, "throw", "task.poll") | supervised)

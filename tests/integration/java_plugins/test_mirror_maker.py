@@ -161,7 +161,7 @@ def ends_with(found: Callable[[str], list[Row]], what: str, last: bytes) -> bool
     return found(what)[-1][1] == last
 
 
-def test_what_is_mirrored_is_what_a_java_worker_mirrors(mirrors: ProcessCluster, java: MixedCluster) -> None:
+def test_mirrored_records_match_those_of_a_java_worker(mirrors: ProcessCluster, java: MixedCluster) -> None:
     mine, its = mirrored(mirrors), mirrored(java)
     assert [(key, value) for key, value, _ in mine["copies"]] == [
         (b"k", b"one"),

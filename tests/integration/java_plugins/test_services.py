@@ -160,7 +160,9 @@ def test_a_policy_is_asked_alike(
     assert its[1]
 
 
-def test_what_a_policy_forbids_is_not_created(cluster: ProcessCluster, java: MixedCluster) -> None:
+def test_connector_forbidden_by_override_policy_is_not_created(
+    cluster: ProcessCluster, java: MixedCluster
+) -> None:
     forbidden = faulty_config("t") | {"producer.override.linger.ms": "7"}
     failing = faulty_config("t") | {"producer.override.fail": "yes"}
     for config in (forbidden, failing):

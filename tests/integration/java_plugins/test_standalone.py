@@ -11,7 +11,7 @@ from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
 from scripts.harness.processes import wait_until
-from scripts.harness.workers import UP_S, java_standalone
+from scripts.harness.workers import START_TIMEOUT_S, java_standalone
 from tests.integration.java_plugins.flows import (
     FILE_SINK,
     RUNNING,
@@ -78,7 +78,7 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
         wait_until(
             "all lines were there",
             lambda: are_there("one", "two", "three"),
-            timeout_s=UP_S,
+            timeout_s=START_TIMEOUT_S,
             program=java.process,
         )
     finally:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.ci
 LARGEST = 30_000_000
 
 
-def test_it_has_all_that_it_requires_and_is_small(client: Environment) -> None:
+def test_client_package_is_complete_and_small(client: Environment) -> None:
     client.pip("check")
     assert client.size() <= LARGEST
 
@@ -29,7 +29,7 @@ def test_every_command_documents_itself(client: Environment, name: str) -> None:
     assert done.stdout.startswith(f"Usage: kraal {name} ")
 
 
-def test_it_shows_and_changes_the_connectors_of_a_worker(client: Environment) -> None:
+def test_client_lists_and_changes_connectors(client: Environment) -> None:
     with connect() as worker:
         worker.create("orders", {"connector.class": FAKE_SOURCE})
         url = {"KRAAL_URL": worker.url}
@@ -41,7 +41,7 @@ def test_it_shows_and_changes_the_connectors_of_a_worker(client: Environment) ->
         assert client.kraal("ls", "-o", "yaml", env=url).stdout.startswith("- ")
 
 
-def test_it_serves_the_dashboard(client: Environment) -> None:
+def test_client_serves_the_dashboard(client: Environment) -> None:
     with connect() as worker:
         process = subprocess.Popen(
             client.command("ui", "--url", worker.url, "--listen", "127.0.0.1:0"),
@@ -69,7 +69,9 @@ def test_it_serves_the_dashboard(client: Environment) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_what_needs_an_extra_names_it(client: Environment, arguments: list[str], extra: str) -> None:
+def test_command_without_its_extra_names_the_extra(
+    client: Environment, arguments: list[str], extra: str
+) -> None:
     done = client.kraal(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith(f": pip install 'kraal[{extra}]'\n")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SOURCES = sorted(Path(java.__path__[0]).glob("*.java"))
 
 
-def test_there_are_sources() -> None:
+def test_java_sources_are_found() -> None:
     assert "JsonScan" in {path.stem for path in SOURCES}
 
 

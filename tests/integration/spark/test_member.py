@@ -304,7 +304,7 @@ def test_a_pause_by_another_thread_during_the_start_is_known(group: Group) -> No
     assert [record.value for record in member.poll(1)] == [b"after"]
 
 
-def test_what_was_read_before_a_pause_comes_no_second_time_and_the_rest_comes(group: Group) -> None:
+def test_pausing_neither_repeats_nor_skips_records(group: Group) -> None:
     member = group.join()
     group.until_assigned(member)
     member.committed()

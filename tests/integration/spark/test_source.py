@@ -176,7 +176,7 @@ def test_hold_withdraws_a_request_and_next_continues(stage: Stage) -> None:
     end(opening)
 
 
-def test_without_a_lease_nothing_is_written(stage: Stage) -> None:
+def test_source_without_a_lease_writes_no_records(stage: Stage) -> None:
     task, topic, lease = name(), stage.topic(), threading.Event()
     opening = stage.open(task, lease=lease.is_set)
     opening.expect(Opened)

@@ -137,7 +137,7 @@ def test_an_application_holds_no_more_cores_than_it_was_given(place: Place, work
     assert len(place.cluster.executors()) == CORES
 
 
-def test_what_a_cluster_cannot_run_is_refused(place: Place, worker: WorkerProcess) -> None:
+def test_configs_a_spark_cluster_cannot_run_are_rejected(place: Place, worker: WorkerProcess) -> None:
     mirror = worker.get("/connectors/mirror/config").body | {"name": "now", "trigger": "realtime"}
     refused = worker.post("/connectors", {"name": "now", "config": mirror})
     assert refused.status == 400

@@ -63,7 +63,7 @@ def test_only_the_process_of_a_spark_worker_is_killed(flow: Flow) -> None:
     cluster.start_worker(name)
 
 
-def test_the_master_is_killed_and_knows_nothing_when_it_is_back(flow: Flow) -> None:
+def test_connectors_survive_a_master_restarted_without_state(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
     cluster = flow.place.cluster

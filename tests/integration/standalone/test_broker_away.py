@@ -64,7 +64,7 @@ def test_when_the_broker_comes_every_line_arrives(pipe: Pipe, broker: Broker) ->
 
 
 @pytest.mark.slow
-def test_an_outage_in_the_middle_fails_nothing_and_loses_nothing(pipe: Pipe, broker: Broker) -> None:
+def test_broker_outage_causes_no_failures_and_loses_no_records(pipe: Pipe, broker: Broker) -> None:
     before = pipe.sink_size()
     pipe.write(2_000_000)
     pipe.worker.wait_until("lines came out again", lambda: pipe.sink_size() > before)

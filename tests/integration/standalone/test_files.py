@@ -66,7 +66,7 @@ def records(worker: WorkerProcess) -> list[tuple[str | None, bytes | None]]:
         log.close()
 
 
-def test_connector_files_say_what_is_wanted(own_worker: Make, tmp_path: Path) -> None:
+def test_connector_files_define_config_and_state(own_worker: Make, tmp_path: Path) -> None:
     """None of this needs Spark, so none of it waits for it."""
     config = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
     file, plain = tmp_path / "s.json", tmp_path / "k.properties"

@@ -78,9 +78,7 @@ def test_a_killed_jvm_is_a_failure_with_its_reason_that_heals_by_itself(large: P
     assert large.states() == [*RUNNING, *RUNNING]
 
 
-def test_a_killed_worker_comes_back_with_its_connectors_and_misses_nothing(
-    large: Pipe, kafka: Broker
-) -> None:
+def test_killed_worker_recovers_its_connectors_and_all_records(large: Pipe, kafka: Broker) -> None:
     worker = large.worker
     left = worker.kill()
     assert is_in_the_middle(large)

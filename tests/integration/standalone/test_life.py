@@ -124,7 +124,7 @@ def test_another_config_takes_the_source_to_another_topic_and_on_in_its_file(
         pytest.param("?includeTasks=true&onlyFailed=true", 202, id="only what has failed"),
     ],
 )
-def test_a_restart_repeats_and_misses_nothing(
+def test_restart_neither_repeats_nor_loses_records(
     pipe: Pipe, worker: WorkerProcess, query: str, code: int
 ) -> None:
     pipe.write(10)
@@ -136,7 +136,7 @@ def test_a_restart_repeats_and_misses_nothing(
     wait_until_equal(pipe)
 
 
-def test_a_restarted_task_repeats_and_misses_nothing(pipe: Pipe, worker: WorkerProcess) -> None:
+def test_task_restart_neither_repeats_nor_loses_records(pipe: Pipe, worker: WorkerProcess) -> None:
     pipe.write(10)
     for name in (pipe.source, pipe.sink):
         assert worker.post(f"/connectors/{name}/tasks/0/restart").status == 204

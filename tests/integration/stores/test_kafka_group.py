@@ -132,7 +132,7 @@ def test_an_explicit_rejoin_brings_all_together_soon(add: Add) -> None:
     assert statistics.median(took) < NOTICE_S + SLACK_S
 
 
-def test_who_closes_is_missed_at_once(add: Add) -> None:
+def test_closing_a_member_rebalances_at_once(add: Add) -> None:
     members = group_of(add, 3)
     generation = members[0].hooks.generation
     began_s = time.monotonic()
@@ -144,7 +144,7 @@ def test_who_closes_is_missed_at_once(add: Add) -> None:
     assert in_group(members[:2]) == {0, 1}
 
 
-def test_who_is_killed_is_missed_after_the_session_timeout(add: Add) -> None:
+def test_killing_a_member_rebalances_after_the_session_timeout(add: Add) -> None:
     members = group_of(add, 3)
     killed = next(m for m in members if m.is_leader)
     others = [m for m in members if m is not killed]
@@ -159,7 +159,7 @@ def test_who_is_killed_is_missed_after_the_session_timeout(add: Add) -> None:
     assert [m.is_leader for m in others].count(True) == 1
 
 
-def test_who_leaves_comes_back_under_another_id(add: Add) -> None:
+def test_member_rejoins_under_another_id_after_leaving(add: Add) -> None:
     members = group_of(add, 2)
     leaver, other = members
     former, generation = leaver.group.member_id, other.hooks.generation
@@ -172,7 +172,7 @@ def test_who_leaves_comes_back_under_another_id(add: Add) -> None:
     assert leaver.hooks.prepared[-1][0] is False
 
 
-def test_the_group_waits_for_who_has_to_stop_work_first(add: Add) -> None:
+def test_rebalance_waits_for_members_that_have_to_revoke_work(add: Add) -> None:
     members = group_of(add, 2)
     slow, other = members
     generation = other.hooks.generation
@@ -190,7 +190,7 @@ def test_the_group_waits_for_who_has_to_stop_work_first(add: Add) -> None:
     await_round(members, generation)
 
 
-def test_who_waits_in_a_join_can_leave(add: Add) -> None:
+def test_member_can_leave_during_a_join(add: Add) -> None:
     members = group_of(add, 3)
     slow, waits, other = members
     generation = other.hooks.generation

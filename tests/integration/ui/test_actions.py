@@ -50,7 +50,7 @@ def temporary(scene: Scene) -> Iterator[Callable[..., list[str]]]:
             scene.cluster.delete(name)
 
 
-def test_a_paused_source_writes_nothing_until_it_is_resumed(scene: Scene, visitor: Visitor) -> None:
+def test_paused_source_writes_no_records_until_resumed(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", SOURCE))
     question = ask(page, "Pause")
     expect(question).to_contain_text(f"Pause {SOURCE}")
@@ -81,7 +81,7 @@ def missing(scene: Scene) -> Iterator[Path]:
 
 
 @pytest.mark.ci
-def test_what_failed_runs_again_after_its_cause_is_gone(
+def test_restart_recovers_a_failed_task_once_its_cause_is_fixed(
     missing: Path, scene: Scene, visitor: Visitor
 ) -> None:
     scene.wait_for_states(RESTARTED, "RUNNING", "FAILED")
@@ -257,7 +257,7 @@ def test_several_are_steered_at_once(scene: Scene, visitor: Visitor) -> None:
 
 
 @pytest.mark.slow
-def test_of_several_only_what_failed_is_restarted(scene: Scene, visitor: Visitor) -> None:
+def test_bulk_restart_restarts_only_failed_connectors(scene: Scene, visitor: Visitor) -> None:
     failed, running = reached(scene, FAILING, "FAILED"), reached(scene, SINK, "RUNNING")
     connector = reached(scene, FAILING, "RUNNING")[CONNECTOR]
     page = visitor.open(scene.page("connectors"))

@@ -121,9 +121,7 @@ def test_a_change_shows_its_difference_first_and_keeps_the_secret(scene: Scene, 
         scene.wait_for_states(FAILING, "RUNNING", "FAILED")
 
 
-def test_the_second_of_two_tabs_is_told_that_the_config_has_changed(
-    scene: Scene, made: str, visitor: Visitor
-) -> None:
+def test_second_tab_reports_that_the_config_has_changed(scene: Scene, made: str, visitor: Visitor) -> None:
     config = {"name": made, "connector.class": PLUGIN, "topic": "tabs", "file": "/nowhere"}
     scene.cluster.create(made, config, state="STOPPED")
     first = visitor.open(scene.page("connectors", made, "edit"))

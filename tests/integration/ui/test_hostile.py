@@ -43,7 +43,7 @@ def hostile(scene: Scene) -> Iterator[tuple[str, ...]]:
         assert scene.worker.ask("DELETE", f"/connectors/{quote(name, safe='')}").status == 204
 
 
-def test_nothing_of_hostile_names_and_configs_runs(
+def test_hostile_names_and_configs_run_no_scripts(
     scene: Scene, visitor: Visitor, hostile: tuple[str, ...]
 ) -> None:
     page = visitor.open(scene.page())

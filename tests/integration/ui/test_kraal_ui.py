@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from kraal.broker.broker import Broker
 from scripts.harness.processes import wait_until
-from scripts.harness.workers import UP_S, Worker, java_distributed
+from scripts.harness.workers import START_TIMEOUT_S, Worker, java_distributed
 from tests.integration.ui.stage.axe import violations
 from tests.integration.ui.stage.remote import kraal_ui
 from tests.integration.ui.stage.scene import FAILING, SOURCE, Scene, page_url
@@ -116,7 +116,7 @@ class Made:
             each = [] if found is None else [found["connector"], *found["tasks"]]
             return [one["state"] for one in each] == [state] * (1 + tasks)
 
-        wait_until(f"{MADE} was {state}", is_so, timeout_s=UP_S, program=self.java.process)
+        wait_until(f"{MADE} was {state}", is_so, timeout_s=START_TIMEOUT_S, program=self.java.process)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_forms_and_buttons_have_their_effect_on_a_java_worker(
 
 
 @pytest.mark.slow
-def test_what_failed_on_a_java_worker_is_restarted_and_writes_its_records(made: Made, tmp_path: Path) -> None:
+def test_restart_recovers_a_failed_connector_on_a_java_worker(made: Made, tmp_path: Path) -> None:
     page, rest, directory = made.page, made.java.rest, tmp_path / "missing"
     (tmp_path / "lines").write_text("one\n", encoding="utf-8")
     source = {"connector.class": SOURCE_CLASS, "file": str(tmp_path / "lines"), "topic": "java-restarts"}
@@ -172,14 +172,16 @@ def test_what_failed_on_a_java_worker_is_restarted_and_writes_its_records(made: 
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(MADE)
     assert made.told("config") == {"name": MADE, **sink}
-    expect(page.locator(".cause").first).to_contain_text(str(directory), timeout=UP_S * 1000)
+    expect(page.locator(".cause").first).to_contain_text(str(directory), timeout=START_TIMEOUT_S * 1000)
     tabs = page.locator("nav.tabs a").all_inner_texts()
     assert tabs == ["Overview", "Config", "Offsets", "Topics"]
     directory.mkdir()
     made.confirm("Restart failed", "Restart")
     made.wait_for("RUNNING")
     out = directory / "out"
-    wait_until("the line was written", lambda: out.exists() and out.read_text() == "one\n", timeout_s=UP_S)
+    wait_until(
+        "the line was written", lambda: out.exists() and out.read_text() == "one\n", timeout_s=START_TIMEOUT_S
+    )
     actions = page.locator("#connector-actions")
     for link in ("Restart", "Restart connector only"):
         made.open()
@@ -209,11 +211,13 @@ def test_offsets_and_topics_of_a_java_worker_are_changed(made: Made, tmp_path: P
     lines.write_text("one\n", encoding="utf-8")
     config = {"connector.class": SOURCE_CLASS, "file": str(lines), "topic": "java-made-lines"}
     made.java.rest.create(MADE, config)
-    wait_until("its topic was known", lambda: bool(made.told("topics")[MADE]["topics"]), timeout_s=UP_S)
+    wait_until(
+        "its topic was known", lambda: bool(made.told("topics")[MADE]["topics"]), timeout_s=START_TIMEOUT_S
+    )
     made.open()
     made.confirm("Stop", "Stop")
     made.wait_for("STOPPED", tasks=0)
-    wait_until("it had an offset", lambda: bool(made.told("offsets")["offsets"]), timeout_s=UP_S)
+    wait_until("it had an offset", lambda: bool(made.told("offsets")["offsets"]), timeout_s=START_TIMEOUT_S)
     made.open("offsets")
     page.locator("textarea[name^='o.']").fill('{"position": 0}')
     page.get_by_role("button", name="Preview changes").click()

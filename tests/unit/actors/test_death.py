@@ -93,7 +93,7 @@ def test_task_that_exhausts_its_restart_budget_fails_alone() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_tasks_resume_by_themselves_when_spark_is_back(seed: int) -> None:
+def test_tasks_resume_automatically_when_spark_is_back(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config())
     worker.fake.lose("Spark's JVM ended (killed by signal 9)")

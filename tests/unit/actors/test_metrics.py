@@ -67,10 +67,10 @@ def test_the_life_of_a_source(seed: int) -> None:
     worker.fake.feed(T0, 25)
     worker.run()
     worker.advance(10)
-    found = metrics(worker)
-    assert (found.value(WORKER + "connector_count"), found.value(WORKER + "task_count")) == (1, 2)
-    assert states(found) == ({"running"}, {"running": 2})
-    assert of_task(found, TASK) == {
+    scrape = metrics(worker)
+    assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 2)
+    assert states(scrape) == ({"running"}, {"running": 2})
+    assert of_task(scrape, TASK) == {
         "running_ratio": 1,
         "pause_ratio": 0,
         "offset_commit_max_time_ms": 0,
@@ -80,7 +80,7 @@ def test_the_life_of_a_source(seed: int) -> None:
         "batch_size_max": 10,
         "batch_size_avg": pytest.approx(25 / 3),
     }
-    source = of_task(found, SOURCE)
+    source = of_task(scrape, SOURCE)
     assert all(math.isnan(source.pop(f"transaction_size_{each}")) for each in ("min", "max", "avg"))
     assert source == {
         "source_record_poll_rate": 25 / 40,
@@ -90,34 +90,34 @@ def test_the_life_of_a_source(seed: int) -> None:
         "poll_batch_max_time_ms": 0,
         "poll_batch_avg_time_ms": 0,
     }
-    assert set(of_task(found, ERRORS).values()) == {0}
-    assert of_task(found, SINK) == {}
-    idle = of_task(found, SOURCE, T1)
+    assert set(of_task(scrape, ERRORS).values()) == {0}
+    assert of_task(scrape, SINK) == {}
+    idle = of_task(scrape, SOURCE, T1)
     assert idle["source_record_poll_total"] == 0
     assert math.isnan(idle["poll_batch_avg_time_ms"]), "as Kafka has it: of nothing there is no average"
 
     worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
     worker.run()
     worker.advance(30)
-    found = metrics(worker)
-    assert states(found) == ({"paused"}, {"paused": 2})
-    assert of_task(found, TASK)["running_ratio"] == pytest.approx(0.25)
-    assert of_task(found, TASK)["pause_ratio"] == pytest.approx(0.75)
+    scrape = metrics(worker)
+    assert states(scrape) == ({"paused"}, {"paused": 2})
+    assert of_task(scrape, TASK)["running_ratio"] == pytest.approx(0.25)
+    assert of_task(scrape, TASK)["pause_ratio"] == pytest.approx(0.75)
 
     worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
     worker.run()
-    found = metrics(worker)
-    assert states(found) == ({"stopped"}, {})
-    assert (found.value(WORKER + "connector_count"), found.value(WORKER + "task_count")) == (1, 0)
-    assert of_task(found, TASK) == {}
+    scrape = metrics(worker)
+    assert states(scrape) == ({"stopped"}, {})
+    assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 0)
+    assert of_task(scrape, TASK) == {}
 
     worker.ask(DeleteConnector(name=NAME))
     worker.run()
-    found = metrics(worker)
-    assert found.all_of("kafka_connect_connector_metrics") == {}
-    assert found.value(WORKER + "connector_count") == 0
-    assert found.value(WORKER + "connector_startup_attempts_total") == 1
-    assert found.value(WORKER + "task_startup_success_total") == 2
+    scrape = metrics(worker)
+    assert scrape.all_of("kafka_connect_connector_metrics") == {}
+    assert scrape.value(WORKER + "connector_count") == 0
+    assert scrape.value(WORKER + "connector_startup_attempts_total") == 1
+    assert scrape.value(WORKER + "task_startup_success_total") == 2
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -126,8 +126,8 @@ def test_the_life_of_a_sink(seed: int) -> None:
     worker.create(NAME, config(FAKE_SINK))
     worker.fake.feed(T0, 30)
     worker.run()
-    found = metrics(worker)
-    assert of_task(found, SINK) == {
+    scrape = metrics(worker)
+    assert of_task(scrape, SINK) == {
         "sink_record_read_rate": 1,
         "sink_record_read_total": 30,
         "sink_record_send_rate": 1,
@@ -141,7 +141,7 @@ def test_the_life_of_a_sink(seed: int) -> None:
         "put_batch_max_time_ms": 0,
         "put_batch_avg_time_ms": 0,
     }
-    assert of_task(found, SOURCE) == {}
+    assert of_task(scrape, SOURCE) == {}
     run = worker.fake.run_of(T0)
     assert run is not None
     run.spec.backlog(7)
@@ -183,17 +183,17 @@ def test_a_sink_s_commit_that_is_tried_again(seed: int) -> None:
     assert isinstance(run, _SlowToCommit)
     run.commit_again()
     worker.run()
-    found = metrics(worker)
-    assert of_task(found, TASK)["offset_commit_success_percentage"] == 0.5
-    assert of_task(found, TASK)["offset_commit_max_time_ms"] == pytest.approx(2000)
-    assert of_task(found, SINK)["offset_commit_seq_no"] == 2
-    assert of_task(found, SINK)["offset_commit_completion_total"] == 1
-    assert of_task(found, ERRORS)["total_retries"] == 1
+    scrape = metrics(worker)
+    assert of_task(scrape, TASK)["offset_commit_success_percentage"] == 0.5
+    assert of_task(scrape, TASK)["offset_commit_max_time_ms"] == pytest.approx(2000)
+    assert of_task(scrape, SINK)["offset_commit_seq_no"] == 2
+    assert of_task(scrape, SINK)["offset_commit_completion_total"] == 1
+    assert of_task(scrape, ERRORS)["total_retries"] == 1
     run.commit_again()
     worker.run()
-    found = metrics(worker)
-    assert of_task(found, SINK)["offset_commit_skip_total"] == 1, "nobody waited for it any more"
-    assert of_task(found, SINK)["offset_commit_completion_total"] == 1
+    scrape = metrics(worker)
+    assert of_task(scrape, SINK)["offset_commit_skip_total"] == 1, "nobody waited for it any more"
+    assert of_task(scrape, SINK)["offset_commit_completion_total"] == 1
 
 
 class TellsTimes(FakeEngine):
@@ -233,42 +233,42 @@ def test_failures_retries_and_a_restart(seed: int) -> None:
     worker.fake.retry(T0, "batch 2 is tried again: no")
     worker.fake.fail(T0, "RuntimeError: no")
     worker.run()
-    found = metrics(worker)
-    assert states(found) == ({"running"}, {"running": 1, "failed": 1}), "what has failed is still shown"
-    failed = of_task(found, ERRORS)
+    scrape = metrics(worker)
+    assert states(scrape) == ({"running"}, {"running": 1, "failed": 1}), "what has failed is still shown"
+    failed = of_task(scrape, ERRORS)
     assert failed.pop("last_error_timestamp") == worker.scheduler.clock.wall_ms()
     assert failed.pop("total_retries") == 2
     assert set(failed.values()) == {0}
-    assert of_task(found, SOURCE)["source_record_write_total"] == 5
-    assert found.value(WORKER + "task_startup_failure_total") == 0, "it had started"
+    assert of_task(scrape, SOURCE)["source_record_write_total"] == 5
+    assert scrape.value(WORKER + "task_startup_failure_total") == 0, "it had started"
 
     worker.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
     worker.run()
-    found = metrics(worker)
-    assert states(found) == ({"running"}, {"running": 2})
-    assert of_task(found, SOURCE)["source_record_write_total"] == 0, "since the task was restarted"
-    assert of_task(found, ERRORS)["total_retries"] == 0
-    assert found.value(WORKER + "task_startup_success_total") == 3
+    scrape = metrics(worker)
+    assert states(scrape) == ({"running"}, {"running": 2})
+    assert of_task(scrape, SOURCE)["source_record_write_total"] == 0, "since the task was restarted"
+    assert of_task(scrape, ERRORS)["total_retries"] == 0
+    assert scrape.value(WORKER + "task_startup_success_total") == 3
 
 
 def test_a_task_that_cannot_start_is_a_failed_start() -> None:
     worker = EmbeddedWorker()
     worker.fake.fail_opening(T0, "ValueError: no")
     worker.create(NAME, config())
-    found = metrics(worker)
-    assert found.value(WORKER + "task_startup_attempts_total") == 2
-    assert found.value(WORKER + "task_startup_failure_total") == 1
-    assert found.value(WORKER + "task_startup_failure_percentage") == 0.5
-    assert of_task(found, TASK)["running_ratio"] == 0
+    scrape = metrics(worker)
+    assert scrape.value(WORKER + "task_startup_attempts_total") == 2
+    assert scrape.value(WORKER + "task_startup_failure_total") == 1
+    assert scrape.value(WORKER + "task_startup_failure_percentage") == 0.5
+    assert of_task(scrape, TASK)["running_ratio"] == 0
 
 
 def test_a_connector_that_cannot_start_is_a_failed_start() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, config(**{"fail.in": "start"}))
-    found = metrics(worker)
-    assert states(found)[0] == {"failed"}
-    assert found.value(WORKER + "connector_startup_failure_total") == 1
-    assert found.value(WORKER + "connector_startup_success_percentage") == 0
+    scrape = metrics(worker)
+    assert states(scrape)[0] == {"failed"}
+    assert scrape.value(WORKER + "connector_startup_failure_total") == 1
+    assert scrape.value(WORKER + "connector_startup_success_percentage") == 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -284,14 +284,14 @@ def test_offsets_that_cannot_be_stored_are_failed_commits(seed: int) -> None:
     errors.append(StoreAway("the broker is away"))
     worker.fake.feed(T0, 1)
     worker.run()
-    found = metrics(worker)
-    assert of_task(found, TASK)["offset_commit_failure_percentage"] == 1
-    assert of_task(found, ERRORS)["total_retries"] == 1
+    scrape = metrics(worker)
+    assert of_task(scrape, TASK)["offset_commit_failure_percentage"] == 1
+    assert of_task(scrape, ERRORS)["total_retries"] == 1
     errors.clear()
     worker.advance(1.5)
-    found = metrics(worker)
-    assert of_task(found, TASK)["offset_commit_success_percentage"] == 0.5
-    assert of_task(found, TASK)["offset_commit_max_time_ms"] == pytest.approx(1000)
+    scrape = metrics(worker)
+    assert of_task(scrape, TASK)["offset_commit_success_percentage"] == 0.5
+    assert of_task(scrape, TASK)["offset_commit_max_time_ms"] == pytest.approx(1000)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -303,12 +303,12 @@ def test_metrics_stay_correct_when_an_actor_dies(seed: int, actor: str) -> None:
     worker.advance(5)
     worker.fake.feed(T0, 4)
     worker.run()
-    found = metrics(worker)
-    assert states(found) == ({"running"}, {"running": 2})
-    assert (found.value(WORKER + "connector_count"), found.value(WORKER + "task_count")) == (1, 2)
-    assert of_task(found, SOURCE)["source_record_write_total"] == 4
-    assert found.value(WORKER + "task_startup_attempts_total") == 2
-    assert found.value(WORKER + "connector_startup_attempts_total") == 1
+    scrape = metrics(worker)
+    assert states(scrape) == ({"running"}, {"running": 2})
+    assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 2)
+    assert of_task(scrape, SOURCE)["source_record_write_total"] == 4
+    assert scrape.value(WORKER + "task_startup_attempts_total") == 2
+    assert scrape.value(WORKER + "connector_startup_attempts_total") == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -22,9 +22,9 @@ def test_a_window_has_what_was_written_in_it_however_late_it_came() -> None:
 
 def test_figures_stand_in_the_order_of_the_rows() -> None:
     lines = [Line(0, number * MS, number * 10 * MS) for number in range(1, 101)]
-    found = figures(lines, 0.7)
-    assert len(found) == len(ROWS)
-    assert found == pytest.approx([0.95, 0.505, 0.99, 1.0, 50.5, 9 * 50.5, 0.7])
+    values = figures(lines, 0.7)
+    assert len(values) == len(ROWS)
+    assert values == pytest.approx([0.95, 0.505, 0.99, 1.0, 50.5, 9 * 50.5, 0.7])
 
 
 def test_the_rest_of_a_round_is_waiting_time() -> None:

@@ -38,12 +38,12 @@ def calls(request: Request) -> list[Call]:
     ],
 )
 def test_a_request_may_be_about_any_connector(request_: Request, method: str, end: str) -> None:
-    found = calls(request_)
+    requests = calls(request_)
     names = {f"pipe-{n}-{kind}" for n in range(2) for kind in ("source", "sink")}
-    assert {each.path for each in found} == {
+    assert {each.path for each in requests} == {
         f"/connectors/{name}{end}" for name in {*names, *(f"side-{n}" for n in range(SIDES))}
     }
-    assert {(each.method, each.body) for each in found} == {(method, None)}
+    assert {(each.method, each.body) for each in requests} == {(method, None)}
 
 
 def test_only_side_connectors_come_and_go() -> None:
@@ -137,5 +137,5 @@ def test_lines_grow_in_all_files_as_each_pipe_says_and_a_standstill_is_detected(
         assert pipe.last() == -1
         pipe.source_file.rename(pipe.sink_file)
         assert pipe.last() == feeder.written(pipe) - 1
-        found = pipe.delivery(feeder.written(pipe))
-        assert (found.missing, found.strange, found.repeated) == (0, 0, 0)
+        delivery = pipe.delivery(feeder.written(pipe))
+        assert (delivery.missing, delivery.strange, delivery.repeated) == (0, 0, 0)

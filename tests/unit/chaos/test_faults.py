@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from scripts.chaos_run.faults import LATE_S, Faults
+from scripts.chaos_run.faults import MAX_DELAY_S, Faults
 from scripts.chaos_run.members import Members
 from scripts.chaos_run.proxy import Mode
 from scripts.chaos_run.schedule import Actor, ActorStep, Heavy, HeavyStep
 from scripts.chaos_run.timeline import Timeline
 
-LONG_S = 1_000.0
+DEADLINE_S = 1_000.0
 
 
 class FakeProcess:
@@ -141,7 +141,7 @@ def faults(members: FakeMembers) -> Faults:
 def test_a_fault_is_done_undone_and_counted(
     faults: Faults, members: FakeMembers, fault: Heavy, done: list[str]
 ) -> None:
-    faults.heavy([HeavyStep(0.0, fault, 1, 0.0)], LONG_S)
+    faults.heavy([HeavyStep(0.0, fault, 1, 0.0)], DEADLINE_S)
     assert members.done == done
     assert faults.counts == {fault: 1}
     assert faults.failed == []
@@ -149,7 +149,7 @@ def test_a_fault_is_done_undone_and_counted(
 
 def test_does_not_count_faults_that_are_impossible_here(faults: Faults, members: FakeMembers) -> None:
     members.disk.can = False
-    faults.heavy([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], LONG_S)
+    faults.heavy([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], DEADLINE_S)
     assert members.done == []
     assert faults.counts == {}
     assert faults.failed == []
@@ -162,7 +162,7 @@ def test_leaves_out_faults_that_would_end_too_late(faults: Faults, members: Fake
 
 def test_notes_faults_that_cannot_be_undone(faults: Faults, members: FakeMembers) -> None:
     members.all[0].refuses_to_start = True
-    faults.heavy([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0)], LONG_S)
+    faults.heavy([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0)], DEADLINE_S)
     [failed] = faults.failed
     assert "kill -9 of a worker" in failed
     assert "it does not start" in failed
@@ -196,18 +196,18 @@ def test_a_worker_that_we_killed_is_started_and_not_noted(faults: Faults, member
 def test_an_actor_is_chosen_among_those_of_its_kind(
     faults: Faults, members: FakeMembers, actor: Actor, pick: float, killed: list[str]
 ) -> None:
-    faults.actors([ActorStep(0.0, actor, 0, pick)], LONG_S)
+    faults.actors([ActorStep(0.0, actor, 0, pick)], DEADLINE_S)
     assert members.done == killed
     assert faults.counts.total() == len(killed)
 
 
 def test_an_actor_whose_time_has_passed_lives(faults: Faults, members: FakeMembers) -> None:
-    faults.actors([ActorStep(-LATE_S - 1, Actor.HERDER, 0, 0.0)], LONG_S)
+    faults.actors([ActorStep(-MAX_DELAY_S - 1, Actor.HERDER, 0, 0.0)], DEADLINE_S)
     assert members.done == []
 
 
-def test_nothing_is_done_after_it_was_stopped(faults: Faults, members: FakeMembers) -> None:
+def test_stopped_faults_carry_out_no_steps(faults: Faults, members: FakeMembers) -> None:
     faults.stop()
-    faults.actors([ActorStep(0.5, Actor.HERDER, 0, 0.0)], LONG_S)
-    faults.heavy([HeavyStep(0.5, Heavy.CUT, 0, 0.0)], LONG_S)
+    faults.actors([ActorStep(0.5, Actor.HERDER, 0, 0.0)], DEADLINE_S)
+    faults.heavy([HeavyStep(0.5, Heavy.CUT, 0, 0.0)], DEADLINE_S)
     assert members.done == []

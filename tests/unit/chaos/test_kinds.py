@@ -24,7 +24,7 @@ from scripts.chaos_run.pipes import HANGING, Pipe, Target
 from scripts.chaos_run.schedule import Heavy, HeavyStep
 from scripts.chaos_run.timeline import Timeline
 
-LONG_S = 1_000.0
+DEADLINE_S = 1_000.0
 DELETED = ("DELETE", f"/connectors/{HANGING}")
 
 
@@ -124,7 +124,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         (targets, "HANGS_S"),
         (overlap, "HANGS_S"),
         (pools, "HANG_S"),
-        (pools, "AGAIN_S"),
+        (pools, "RESTART_TIMEOUT_S"),
         (pools, "LET_GO_S"),
         (pools, "MOVES_S"),
     ):
@@ -177,9 +177,9 @@ def test_a_target_hangs_until_it_is_released(world: World) -> None:
 
 
 @pytest.mark.parametrize("fault", [Heavy.HANG_TARGET, Heavy.OVERLAP_RESTART, Heavy.OVERLAP_FROZEN])
-def test_nothing_stays_ordered_where_no_batch_comes(world: World, fault: Heavy) -> None:
+def test_fault_without_a_batch_leaves_no_orders(world: World, fault: Heavy) -> None:
     faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.heavy([step(fault)], LONG_S)
+    faults.heavy([step(fault)], DEADLINE_S)
     assert world.ordered() == []
     assert faults.counts == {}
     assert world.signals == []
@@ -234,7 +234,7 @@ def test_an_older_run_resumes_while_its_successor_has_a_staged_batch(
 
 def test_detects_that_the_machine_was_suspended(world: World) -> None:
     faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.heavy([step(Heavy.SUSPEND, 0.5)], LONG_S)
+    faults.heavy([step(Heavy.SUSPEND, 0.5)], DEADLINE_S)
     assert world.members.all[0].said == [{"do": "suspend", "seconds": 0.5}]
     assert world.signals == [signal.SIGSTOP, signal.SIGCONT], "to Python"
     assert world.members.all[0].signals == world.signals, "to the JVM"
@@ -245,7 +245,7 @@ def test_detects_that_the_machine_was_suspended(world: World) -> None:
 def test_a_worker_that_knows_no_suspension_is_left_alone(world: World) -> None:
     world.members.all[0].knows = False
     faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.heavy([step(Heavy.SUSPEND)], LONG_S)
+    faults.heavy([step(Heavy.SUSPEND)], DEADLINE_S)
     assert faults.counts == {}
 
 
@@ -287,7 +287,7 @@ def test_calls_that_hang_on_are_noted(world: World) -> None:
 def test_stuck_workers_must_report_it(world: World, status: int, broken: int) -> None:
     world.answers["/health"] = (status, {})
     world.hangs(world.scene.hanging, pools.THREADS["batch"])
-    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.NOTICE_S, WAYS["batch, delete"]))
+    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, WAYS["batch, delete"]))
     assert undo is not None
     world.ends(world.scene.hanging)
     undo()
@@ -296,7 +296,7 @@ def test_stuck_workers_must_report_it(world: World, status: int, broken: int) ->
 
 def test_workers_are_stuck_only_while_no_pipe_moves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.hangs(world.scene.hanging, pools.THREADS["batch"])
-    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.NOTICE_S, WAYS["batch, delete"]))
+    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, WAYS["batch, delete"]))
     assert undo is not None
     moves = count()
     monkeypatch.setattr(Pipe, "progress", lambda _: next(moves))

@@ -24,7 +24,7 @@ from scripts.chaos_run.schedule import Heavy, HeavyStep, schedule
 from scripts.chaos_run.spark_ui import lanes_of
 from scripts.chaos_run.timeline import Timeline
 
-LONG_S = 1_000.0
+DEADLINE_S = 1_000.0
 BY_LANE = f"{Way.LANE.value}: at most 1000 records"
 BY_JOB = f"{Way.COALESCED.value}: the plugin returns the records"
 
@@ -80,7 +80,7 @@ class World:
         return 200, {"supervision": {"tasks": [task]}}
 
     def hurt(self, fault: Heavy, pick: float = 0.9) -> None:
-        self.faults.heavy([HeavyStep(0.0, fault, 0, 0.0, pick)], LONG_S)
+        self.faults.heavy([HeavyStep(0.0, fault, 0, 0.0, pick)], DEADLINE_S)
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_only_running_jobs_of_lanes_are_found() -> None:
     assert lanes_of(jobs) == [1]
 
 
-def test_what_a_worker_logged_about_its_lanes_is_counted(tmp_path: Path) -> None:
+def test_lane_events_in_the_worker_log_are_counted(tmp_path: Path) -> None:
     members = Members(tmp_path, 1)
     [member] = members.all
     try:

@@ -51,15 +51,15 @@ def test_damaged_torn_and_foreign_lines_do_not_count(text: bytes) -> None:
 def test_counts_missing_and_repeated_lines(
     numbers: Sequence[int], missing: int, first: int | None, repeated: int, stretches: int
 ) -> None:
-    found = judge("pipe-0", 4, texts(*numbers))
-    assert (found.missing, found.first_missing, found.repeated) == (missing, first, repeated)
-    assert (found.stretches, found.strange, found.came) == (stretches, 0, len(numbers))
+    delivery = judge("pipe-0", 4, texts(*numbers))
+    assert (delivery.missing, delivery.first_missing, delivery.repeated) == (missing, first, repeated)
+    assert (delivery.stretches, delivery.strange, delivery.came) == (stretches, 0, len(numbers))
 
 
 def test_lines_that_were_never_written_are_strange() -> None:
-    found = judge("pipe-0", 2, [*texts(0, 1, 2), b"torn"])
-    assert (found.strange, found.missing, found.repeated) == (2, 0, 0)
-    assert found.an_example == texts(2)[0]
+    delivery = judge("pipe-0", 2, [*texts(0, 1, 2), b"torn"])
+    assert (delivery.strange, delivery.missing, delivery.repeated) == (2, 0, 0)
+    assert delivery.an_example == texts(2)[0]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def committed(offset: int, group: str = "connect-pipe-0-sink", partition: int = 
     return record(key, struct.pack(">hqi", 3, offset, 0) + text("") + struct.pack(">q", 1))
 
 
-def test_offsets_that_only_rise_are_nobodys_late_commit() -> None:
+def test_monotonic_offsets_report_no_late_commit() -> None:
     records = [stored("pipe-0-source", n) for n in (1, 5, 5, 9)]
     others = [stored("side-0", n) for n in (5, 1)]
     assert backwards([*records, *others, stored("pipe-0-source", None)], PIPES, []) == NONE
@@ -56,7 +56,7 @@ def test_an_offset_that_a_half_open_connection_held_back_counts_apart(sent_ms: i
     )
 
 
-def test_commits_that_only_rise_are_nobodys_late_commit() -> None:
+def test_monotonic_commits_report_no_late_commit() -> None:
     of_a_group = record(struct.pack(">h", 2) + text("connect-pipe-0-sink"), b"anything")
     gone = record(committed(1).key, None)
     others = [committed(n, group="connect-side-1") for n in (5, 1)]

@@ -15,7 +15,7 @@ from scripts.chaos_run.kinds import plugins
 from scripts.chaos_run.kinds.install import install
 from scripts.chaos_run.kinds.orders import Orders
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 
 
 def begun(what: Callable[[], None]) -> threading.Thread:
@@ -26,7 +26,7 @@ def begun(what: Callable[[], None]) -> threading.Thread:
 
 def wait_until(done: Callable[[], bool]) -> None:
     pause = threading.Event()
-    for _ in range(int(PATIENCE_S * 100)):
+    for _ in range(int(TIMEOUT_S * 100)):
         if done():
             return
         pause.wait(0.01)
@@ -50,7 +50,7 @@ def test_all_calls_hang_until_they_are_released(orders: Orders) -> None:
     assert all(call.is_alive() for call in calls)
     orders.release()
     for call in calls:
-        call.join(PATIENCE_S)
+        call.join(TIMEOUT_S)
     assert orders.hanging() == []
 
 
@@ -61,7 +61,7 @@ def test_one_call_hangs_and_the_next_one_does_not(orders: Orders) -> None:
     orders.obey()
     assert first.is_alive()
     orders.release()
-    first.join(PATIENCE_S)
+    first.join(TIMEOUT_S)
     assert not first.is_alive()
 
 

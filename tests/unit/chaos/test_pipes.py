@@ -59,13 +59,11 @@ def test_files_of_offsets_are_read_partition_by_partition(tmp_path: Path) -> Non
     put(made, 0, 3, range(8, 10))
     assert made.progress() != before
     assert made.last() == 9
-    found = made.delivery(10)
-    assert (found.missing, found.repeated, found.strange) == (0, 0, 0)
+    delivery = made.delivery(10)
+    assert (delivery.missing, delivery.repeated, delivery.strange) == (0, 0, 0)
 
 
-def test_a_file_that_is_replaced_just_now_counts_for_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_replaced_during_a_read_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = pipe(tmp_path, Target.FILES)
     made.sink_file.mkdir()
     put(made, 0, 0, range(3))

@@ -63,12 +63,12 @@ def is_broken(client: socket.socket) -> bool:
         return True
 
 
-def test_it_passes_on_what_comes(proxy: Proxy) -> None:
+def test_proxy_forwards_data(proxy: Proxy) -> None:
     with connected(proxy) as client:
         assert echoed(client, b"hello") == b"hello"
 
 
-def test_it_delays(proxy: Proxy) -> None:
+def test_proxy_delays_data(proxy: Proxy) -> None:
     with connected(proxy) as client:
         assert echoed(client, b"now") == b"now"
         proxy.set(Mode.DELAY)
@@ -78,7 +78,7 @@ def test_it_delays(proxy: Proxy) -> None:
         proxy.set(Mode.STRAIGHT)
 
 
-def test_it_cuts_and_refuses_until_it_is_straight_again(proxy: Proxy) -> None:
+def test_proxy_cuts_and_refuses_connections_until_reset(proxy: Proxy) -> None:
     with connected(proxy) as client:
         assert echoed(client, b"hello") == b"hello"
         proxy.set(Mode.CUT)

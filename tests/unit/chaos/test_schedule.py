@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scripts.chaos_run.kinds.pools import NOTICE_S, WAYS
+from scripts.chaos_run.kinds.pools import DETECTION_TIME_S, WAYS
 from scripts.chaos_run.kinds.targets import SLEEP_S
 from scripts.chaos_run.pipes import MAX_POLL_S
 from scripts.chaos_run.schedule import (
@@ -121,7 +121,7 @@ def test_faults_can_come_before_all_others() -> None:
 
 def test_hanging_tasks_hang_for_shorter_and_for_longer_than_a_graceful_stop_takes() -> None:
     holds = [step.hold_s for step in schedule(1, HOUR_S, 3, ["exhaust-pool"]).heavy]
-    assert min(holds) < GRACEFUL_S < NOTICE_S < max(holds)
+    assert min(holds) < GRACEFUL_S < DETECTION_TIME_S < max(holds)
 
 
 def test_each_way_to_exhaust_a_pool_comes_within_an_hour() -> None:

@@ -74,7 +74,7 @@ def test_the_verdict_of_a_good_run_has_figures() -> None:
         (replace(FINDINGS, failed=["the broker did not start"]), "the broker did not start"),
     ],
 )
-def test_whatever_was_not_kept_is_a_line_that_is_not_met(found: Findings, text: str) -> None:
+def test_broken_promise_fails_its_line_of_the_verdict(found: Findings, text: str) -> None:
     lines = verdict(found)
     assert not passed(lines)
     assert [text in each.text for each in lines if each.met is False] == [True]

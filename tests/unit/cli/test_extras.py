@@ -96,7 +96,7 @@ def test_the_help_of_every_command_needs_only_the_client(client_only: list[str])
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_command_of_an_extra_says_what_to_install(
+def test_command_of_a_missing_extra_names_the_package_to_install(
     client_only: list[str], words: list[str], needed: str
 ) -> None:
     code = f"from kraal.cli.main import main; main({words!r}, prog_name='kraal')"

@@ -101,7 +101,7 @@ def test_plugins_of_a_worker_are_listed_once(tmp_path: Path) -> None:
     assert FakeJvm.closed == 1
 
 
-def test_a_worker_without_plugins_has_nothing_to_prepare(tmp_path: Path) -> None:
+def test_prepare_without_plugins_is_a_noop(tmp_path: Path) -> None:
     worker = tmp_path / "worker.properties"
     worker.write_text("group.id=x\n")
     assert "has no plugin.path" in prepare(str(worker)).stdout

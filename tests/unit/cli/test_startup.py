@@ -64,30 +64,30 @@ def of_kraal(found: set[str]) -> set[str]:
 
 
 def test_help_imports_no_command_and_only_what_parses_the_command_line() -> None:
-    found = modules("--help")
-    assert of_kraal(found) == HELP
-    assert packages(found) == {"kraal", "click", "typing_extensions"}
-    assert found & SLOW == set()
+    imported = modules("--help")
+    assert of_kraal(imported) == HELP
+    assert packages(imported) == {"kraal", "click", "typing_extensions"}
+    assert imported & SLOW == set()
 
 
 def test_the_version_imports_no_more_than_the_help() -> None:
     assert of_kraal(modules("--version")) == HELP
 
 
-def test_status_imports_a_client_of_http_and_nothing_of_a_worker() -> None:
+def test_status_imports_an_http_client_but_no_worker_modules() -> None:
     with connect() as worker:
         worker.create("orders", {"connector.class": FAKE_SOURCE})
-        found = modules("status", "--url", worker.url)
-    assert packages(found) <= {"kraal", "click", "typing_extensions", *HTTP}
-    assert "httpx2" in found
-    folders = {".".join(name.split(".")[:2]) for name in of_kraal(found)}
+        imported = modules("status", "--url", worker.url)
+    assert packages(imported) <= {"kraal", "click", "typing_extensions", *HTTP}
+    assert "httpx2" in imported
+    folders = {".".join(name.split(".")[:2]) for name in of_kraal(imported)}
     assert folders == {"kraal", "kraal.cli", "kraal.client", "kraal.config", "kraal.core"}
-    assert found & SLOW == set()
+    assert imported & SLOW == set()
 
 
 def test_a_command_does_not_import_the_others() -> None:
-    found = modules("status", "--help")
-    assert {name for name in found if name.startswith("kraal.client.commands.")} == {
+    imported = modules("status", "--help")
+    assert {name for name in imported if name.startswith("kraal.client.commands.")} == {
         "kraal.client.commands.status"
     }
-    assert "httpx2" not in found
+    assert "httpx2" not in imported

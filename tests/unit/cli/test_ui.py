@@ -38,7 +38,7 @@ def test_wrong_options_are_usage_errors(arguments: list[str], said: str) -> None
     assert said in result.output
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_port_in_use_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -50,7 +50,7 @@ def test_a_port_in_use_is_told() -> None:
 @pytest.mark.parametrize(
     "without", ["", "import sys; sys.modules['uvloop'] = None; "], ids=["uvloop", "asyncio"]
 )
-def test_it_serves_a_worker_until_it_is_interrupted(without: str) -> None:
+def test_ui_serves_a_worker_until_interrupted(without: str) -> None:
     """The client does without uvloop, which is part of the worker's extra."""
 
     def make(url: str) -> object:

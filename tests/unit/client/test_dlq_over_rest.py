@@ -111,7 +111,7 @@ def test_a_letter_survives_json(given: DeadLetter) -> None:
     assert as_json(from_json(as_json(given))) == as_json(given)
 
 
-def test_what_a_worker_cut_is_said(kraal: Kraal, worker: Connect) -> None:
+def test_show_reports_values_truncated_by_the_worker(kraal: Kraal, worker: Connect) -> None:
     worker.kafka.letters["dead"] = [replace(letter(0), value=b"x" * 10_000)]
     assert "  truncated   value of 10,000 bytes" in kraal.out("dlq", "show", SINK).splitlines()
     [line] = kraal.out("dlq", "show", SINK, "--json").splitlines()

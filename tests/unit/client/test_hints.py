@@ -65,7 +65,7 @@ def test_a_refused_connection_to_a_url_without_a_port_names_the_port_of_workers(
     assert "8083" in hints.of_connection(ConnectionRefusedError(111, "Connection refused"), url)
 
 
-def test_nobody_there_says_how_to_start_a_worker_or_choose_one(kraal: Kraal) -> None:
+def test_unreachable_worker_hints_how_to_start_or_choose_one(kraal: Kraal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     assert kraal.hint("ls", "--url", url) == hints.NO_WORKER

@@ -137,7 +137,7 @@ def test_a_connector_that_has_no_status_yet_is_waited_for(sides: Sides) -> None:
     assert kraal.states == {"a": "RUNNING"}
 
 
-def test_a_dry_run_changes_nothing(sides: Sides) -> None:
+def test_dry_run_makes_no_changes(sides: Sides) -> None:
     java, kraal, there, here = sides
     java.add("lines")
     said: list[str] = []
@@ -146,7 +146,7 @@ def test_a_dry_run_changes_nothing(sides: Sides) -> None:
     assert java.changes == kraal.changes == []
 
 
-def test_nothing_is_stopped_when_it_could_not_be_started_here(sides: Sides) -> None:
+def test_migrate_changes_nothing_if_the_target_would_reject_a_connector(sides: Sides) -> None:
     java, kraal, there, here = sides
     java.add("lines")
     kraal.has_offsets = False

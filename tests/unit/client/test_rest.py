@@ -104,13 +104,13 @@ def test_a_redirect_gets_no_credentials(kraal: Kraal, worker: Connect) -> None:
     assert worker.asked() == ["GET /connectors"]
 
 
-def test_nobody_there_is_one_line(kraal: Kraal) -> None:
+def test_refused_connection_is_a_one_line_error(kraal: Kraal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     assert kraal.error("ls", "--url", url) == f"Error: Cannot connect to {url}: Connection refused"
 
 
-def test_a_worker_that_says_nothing_is_given_up(clock: QuickClock) -> None:
+def test_unresponsive_worker_times_out(clock: QuickClock) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         Rest(parse_target(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.05), clock=clock) as rest,

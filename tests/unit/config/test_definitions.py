@@ -38,7 +38,7 @@ UNCHECKED = ("sasl.", "ssl.")
 """Checked where they are used, all at once (`kraal.config.clients.security`)."""
 
 
-def test_there_is_something_to_compare() -> None:
+def test_definitions_to_compare_are_found() -> None:
     assert JAVA.keys() == OURS.keys()
     assert len(CASES) > 450
 

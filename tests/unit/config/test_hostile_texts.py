@@ -39,8 +39,8 @@ def test_variables(text: str) -> None:
 
 
 def test_the_first_brace_ends_a_variable_and_a_variable_needs_a_colon() -> None:
-    found = variables_of({"key": "${a}${b:c} ${d:${e:f:g}} }${:} ${h:i"})
-    assert list(found) == [Variable("b", "", "c"), Variable("d", "${e", "f:g"), Variable("", "", "")]
+    variables = variables_of({"key": "${a}${b:c} ${d:${e:f:g}} }${:} ${h:i"})
+    assert list(variables) == [Variable("b", "", "c"), Variable("d", "${e", "f:g"), Variable("", "", "")]
 
 
 def test_lists() -> None:

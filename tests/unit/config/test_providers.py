@@ -32,9 +32,9 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_a_file_gives_the_keys_that_it_has(file: Path) -> None:
-    found = FileConfigProvider().get(str(file), ["password", "empty", "escaped", "long", "none"])
-    assert found.data == {"password": "hünter2", "empty": "", "escaped": "A", "long": "ab"}
-    assert found.ttl_ms is None
+    values = FileConfigProvider().get(str(file), ["password", "empty", "escaped", "long", "none"])
+    assert values.data == {"password": "hünter2", "empty": "", "escaped": "A", "long": "ab"}
+    assert values.ttl_ms is None
 
 
 def test_a_file_needs_a_path() -> None:

@@ -119,7 +119,7 @@ FLOATS = {
 """Lists of many floats."""
 
 
-def test_there_are_cases_of_every_converter_both_ways_and_failing_ones() -> None:
+def test_cases_cover_both_directions_and_errors_of_every_converter() -> None:
     assert len(CASES) > 1000
     for name, cases in BY_CONVERTER.items():
         assert any("data" in case for case in cases), name

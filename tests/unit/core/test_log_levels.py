@@ -61,7 +61,7 @@ def test_levels_have_log4j_s_names_both_ways(name: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "WARNING", "CRITICAL", "10", "verbose", "NOTSET"])
-def test_nothing_else_is_a_level(text: str) -> None:
+def test_unknown_level_is_rejected(text: str) -> None:
     assert parse_level(text) is None
 
 
@@ -189,8 +189,8 @@ def test_a_logger_name_from_before_a_move_means_the_moved_module() -> None:
     loggers = Loggers(root)
     assert loggers.set_level("kraal.spark", "DEBUG") == ["kraal.engine", "kraal.engine.task_run"]
     assert loggers.level("kraal.spark.run") == loggers.level("kraal.engine.task_run")
-    assert (found := loggers.level("kraal.spark.run")) is not None
-    assert found.level == "DEBUG"
+    assert (level := loggers.level("kraal.spark.run")) is not None
+    assert level.level == "DEBUG"
 
 
 @pytest.mark.parametrize("name", sorted(RENAMED.values()))

@@ -25,12 +25,12 @@ from kraal.engine.thread_pool import Pool
 @pytest.fixture
 def lines() -> Iterator[list[logging.LogRecord]]:
     """Collect the records of a logger of its own, with their context."""
-    found: list[logging.LogRecord] = []
+    records: list[logging.LogRecord] = []
 
     class Collect(logging.Handler):
         @override
         def emit(self, record: logging.LogRecord) -> None:
-            found.append(record)
+            records.append(record)
 
     handler, logger = Collect(), logging.getLogger("kraal.tests.logs")
     who = Who()
@@ -38,7 +38,7 @@ def lines() -> Iterator[list[logging.LogRecord]]:
     handler.addFilter(who)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    yield found
+    yield records
     logger.removeHandler(handler)
 
 
@@ -177,11 +177,11 @@ raise ValueError("in main")
 def test_warnings_and_unhandled_exceptions_are_json_too() -> None:
     done = subprocess.run([sys.executable, "-c", UNHANDLED], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    found = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [each["level"] for each in found] == ["WARNING", "CRITICAL", "CRITICAL"]
-    assert "UserWarning: old" in found[0]["message"]
-    assert found[1]["exception"].endswith("ValueError: in a thread")
-    assert found[2]["exception"].endswith("ValueError: in main")
+    records = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [each["level"] for each in records] == ["WARNING", "CRITICAL", "CRITICAL"]
+    assert "UserWarning: old" in records[0]["message"]
+    assert records[1]["exception"].endswith("ValueError: in a thread")
+    assert records[2]["exception"].endswith("ValueError: in main")
 
 
 def test_a_record_that_passed_no_filter_is_written_all_the_same() -> None:

@@ -17,7 +17,7 @@ from kraal.core.printable import one_line, printable
         ("half \ud83d", "half \\ud83d"),
     ],
 )
-def test_nothing_moves_the_cursor(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 

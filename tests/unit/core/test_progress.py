@@ -60,7 +60,7 @@ def seen(paper: Paper) -> str:
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_quick_work_shows_nothing(*, is_terminal: bool) -> None:
+def test_quick_work_shows_no_progress(*, is_terminal: bool) -> None:
     paper = Paper(is_terminal=is_terminal)
     with Progress("Working", 3, file=paper) as progress:
         progress.at(3)
@@ -166,7 +166,7 @@ def test_a_name_cannot_bring_control_characters(file: Paper) -> None:
         file.wait_for(r"1 of 2, a\x1b[2J, 0 s")
 
 
-def test_work_goes_on_if_nobody_reads(file: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_continues_when_output_is_not_read(file: Paper, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = threading.Event()
 
     def fail(_: str) -> int:

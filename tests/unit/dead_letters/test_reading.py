@@ -37,14 +37,14 @@ def offsets(found: Found) -> list[int]:
 
 def test_a_search_ends_when_it_has_found_enough() -> None:
     topic = Topic(10, 4_950, 4_991, 4_992, 4_999)
-    found = topic.latest(3)
-    assert (offsets(found), found.searched, topic.read_counts) == ([4_991, 4_992, 4_999], 30, [3, 30])
+    letters = topic.latest(3)
+    assert (offsets(letters), letters.searched, topic.read_counts) == ([4_991, 4_992, 4_999], 30, [3, 30])
 
 
 def test_a_search_ends_at_the_beginning_of_the_topic() -> None:
     topic = Topic(10, 4_991)
-    found = topic.latest(3)
-    assert (offsets(found), found.searched, topic.read_counts) == (
+    letters = topic.latest(3)
+    assert (offsets(letters), letters.searched, topic.read_counts) == (
         [10, 4_991],
         5_000,
         [3, 30, 300, 3_000, 5_000],
@@ -53,13 +53,13 @@ def test_a_search_ends_at_the_beginning_of_the_topic() -> None:
 
 def test_a_search_looks_back_no_further_than_it_may() -> None:
     topic = Topic(10, 4_991)
-    found = topic.latest(3, most=300)
-    assert (offsets(found), found.searched) == ([4_991], 300)
+    letters = topic.latest(3, most=300)
+    assert (offsets(letters), letters.searched) == ([4_991], 300)
 
 
 def test_a_search_that_is_out_of_bounds_gives_what_the_one_before_found() -> None:
-    found = Topic(10, 4_991, most=100).latest(3)
-    assert (offsets(found), found.searched) == ([4_991], 30)
+    letters = Topic(10, 4_991, most=100).latest(3)
+    assert (offsets(letters), letters.searched) == ([4_991], 30)
     with pytest.raises(OutOfBounds):
         Topic(10, most=1).latest(3)
 

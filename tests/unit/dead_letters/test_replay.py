@@ -77,7 +77,7 @@ def test_letters_of_others_are_passed_and_not_read_again() -> None:
     assert kafka.groups == {BOX.group: {0: 3}}
 
 
-def test_what_could_not_be_written_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_replay_commits_no_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 2)
     kafka = Kafka(*map(letter, range(3)))
     assert kafka.replay(2) == 2
@@ -94,13 +94,13 @@ def test_a_letter_without_a_target_stops_before_anything_of_its_piece_is_written
     assert kafka.done == []
 
 
-def test_nothing_more_is_written_when_time_is_over() -> None:
+def test_replay_writes_no_records_after_its_deadline() -> None:
     kafka = Kafka(*map(letter, range(3)))
     assert kafka.replay(until_s=time.monotonic() - 1) == 0
     assert kafka.done == []
 
 
-def test_when_time_is_over_what_was_passed_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_replay_commits_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter((1.0, 2.0, 3.0))
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(now)))
     kafka = Kafka(letter(0), letter(1, connector="other"), letter(2))
@@ -108,7 +108,7 @@ def test_when_time_is_over_what_was_passed_is_remembered(monkeypatch: pytest.Mon
     assert kafka.done == ["write 0", "commit {0: 2}"], "no longer than to where it has read"
 
 
-def test_a_dry_run_writes_and_remembers_nothing() -> None:
+def test_dry_run_writes_no_records_and_commits_no_offsets() -> None:
     kafka = Kafka(*map(letter, range(3)))
     assert kafka.replay(only_look=True) == 3
     assert (kafka.done, kafka.groups) == ([], {})

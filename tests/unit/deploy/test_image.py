@@ -67,7 +67,7 @@ def copied() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", list(copied()))
-def test_what_is_copied_exists_and_is_not_ignored(path: str) -> None:
+def test_copied_paths_exist_and_are_not_ignored(path: str) -> None:
     assert (ROOT / path).exists()
     ignored = False
     for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():

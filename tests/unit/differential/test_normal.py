@@ -44,8 +44,8 @@ def test_headers() -> None:
         "date": "today",
         "content-length": "1",
     }
-    found = normal(Answer(status=201, headers=headers), HERE)
-    assert found.headers == {"location": "http://WORKER/connectors/a-TAG"}
+    normalized = normal(Answer(status=201, headers=headers), HERE)
+    assert normalized.headers == {"location": "http://WORKER/connectors/a-TAG"}
 
 
 def test_an_encoded_directory() -> None:

@@ -53,7 +53,7 @@ def test_a_sound_site_has_no_problems(tmp_path: Path) -> None:
         ("<p>Text:\n| a | b |\n|---|---|</p>", "has Markdown that was not converted: '| a | b |'"),
     ],
 )
-def test_a_fault_is_told_with_its_page(tmp_path: Path, html: str, problem: str) -> None:
+def test_fault_is_reported_with_its_page(tmp_path: Path, html: str, problem: str) -> None:
     assert f"index.html: {problem}" in problems(site(tmp_path, GOOD | {"index.html": html}))
 
 

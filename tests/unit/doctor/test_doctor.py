@@ -49,9 +49,9 @@ def test_a_check_that_fails_or_hangs_is_a_finding_beside_what_it_found() -> None
         yield FOUND[1]
         ended.wait(20)
 
-    found = examine({"one": fails, "two": hangs}, limit_s=0.2)
+    findings = examine({"one": fails, "two": hangs}, limit_s=0.2)
     ended.set()
-    assert [(each.id, each.what) for each in found] == [
+    assert [(each.id, each.what) for each in findings] == [
         ("java.version", "Java runs"),
         ("doctor.check", "The check of one failed: ValueError('a mistake')"),
         ("broker.reachable", "no broker answers"),
@@ -67,10 +67,10 @@ def test_all_checks_together_have_one_time_limit() -> None:
         return []
 
     begun_s = time.monotonic()
-    found = examine({str(number): hangs for number in range(20)}, limit_s=0.3)
+    findings = examine({str(number): hangs for number in range(20)}, limit_s=0.3)
     took_s = time.monotonic() - begun_s
     ended.set()
-    assert [each.id for each in found] == ["doctor.check"] * 20
+    assert [each.id for each in findings] == ["doctor.check"] * 20
     assert took_s < 3, "each had a limit of its own"
 
 

@@ -69,9 +69,9 @@ def checked(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
 
 
 def told(brokers: Brokers, worker: DistributedConfig | None = None) -> list[tuple[str, Level, str]]:
-    found = checked(brokers, worker or config())
-    assert all(bool(each.fix) == (each.level not in (Level.OK, Level.SKIPPED)) for each in found)
-    return [(each.id, each.level, each.what) for each in found]
+    findings = checked(brokers, worker or config())
+    assert all(bool(each.fix) == (each.level not in (Level.OK, Level.SKIPPED)) for each in findings)
+    return [(each.id, each.level, each.what) for each in findings]
 
 
 def test_a_user_who_may_do_everything() -> None:
@@ -133,8 +133,8 @@ def test_creation_of_topics_that_are_missing(found: Cluster | None, level: Level
 
 def test_transactional_ids_are_named_only_with_exactly_once_support() -> None:
     def fixes(worker: DistributedConfig) -> list[str]:
-        found = checked(Brokers(), worker)
-        return [each.fix for each in found if (each.id, each.level) == ("acls.transactions", Level.HINT)]
+        findings = checked(Brokers(), worker)
+        return [each.fix for each in findings if (each.id, each.level) == ("acls.transactions", Level.HINT)]
 
     assert fixes(config()) == []
     [preparing] = fixes(config(exactly_once_source_support="preparing"))
@@ -298,7 +298,9 @@ def test_a_group_that_workers_use_is_asked_for_in_another_way(
     assert (in_use.of_group("g"), FakeGroups.closed) == (found, 1)
 
 
-def test_that_way_may_fail_too(monkeypatch: pytest.MonkeyPatch, in_use: PermissionsReader) -> None:
+def test_group_lookup_error_names_the_group(
+    monkeypatch: pytest.MonkeyPatch, in_use: PermissionsReader
+) -> None:
     monkeypatch.setattr(FakeGroups, "answer", KafkaTimeoutError("too late"))
     with pytest.raises(StoreError, match=r"Cannot look up the group 'g': .*too late"):
         in_use.of_group("g")

@@ -121,7 +121,7 @@ def test_a_converter_that_several_plugins_bring_counts_only_in_different_version
     assert checked(tmp_path) == [("plugins.classes", Level.WARNING)]
 
 
-def test_what_a_worker_has_found_before_adds_plugins_without_manifests_and_their_versions(
+def test_cached_catalog_adds_plugins_without_manifests_and_versions(
     tmp_path: Path,
 ) -> None:
     pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A"})

@@ -44,8 +44,8 @@ def one(found: Iterator[Finding] | list[Finding], check: str) -> Finding:
 
 def test_a_sound_kraal_worker_is_only_read(worker: Connect) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
-    found = checked(worker.url)
-    assert levels(found) == {
+    findings = checked(worker.url)
+    assert levels(findings) == {
         "worker.reachable": Level.WARNING,  # this worker has no Kafka
         "worker.health": Level.OK,
         "clock.worker": Level.OK,
@@ -55,7 +55,7 @@ def test_a_sound_kraal_worker_is_only_read(worker: Connect) -> None:
         "workers.reachable": Level.HINT,  # and its id is not an address
         "workers.versions": Level.OK,
     }
-    assert "Kraal" in one(found, "worker.reachable").what
+    assert "Kraal" in one(findings, "worker.reachable").what
     assert {each.method for each in worker.seen} == {"GET"}
 
 
@@ -69,10 +69,12 @@ def test_a_java_worker(worker: Connect) -> None:
     worker.script("GET", "/", Said(200, JAVA, {"Server": "Jetty(12.0.22)"}))
     worker.refuse("GET", "/health", 404, "HTTP 404 Not Found")
     worker.script("GET", ALL, Said(200, {"a": connector(task(0))}))
-    found = checked(worker.url)
-    assert one(found, "worker.reachable").what == f"{worker.url} answers (Connect 4.3.0), on Kafka cluster c"
-    assert one(found, "worker.health").level is Level.SKIPPED
-    assert one(found, "connectors.stalled").what == "Java workers do not tell of stalled tasks"
+    findings = checked(worker.url)
+    assert (
+        one(findings, "worker.reachable").what == f"{worker.url} answers (Connect 4.3.0), on Kafka cluster c"
+    )
+    assert one(findings, "worker.health").level is Level.SKIPPED
+    assert one(findings, "connectors.stalled").what == "Java workers do not tell of stalled tasks"
 
 
 @pytest.mark.parametrize("status", [500, 503])
@@ -86,9 +88,9 @@ def test_a_worker_that_is_not_healthy_says_why(worker: Connect, status: int) -> 
 
 def test_connectors_that_cannot_be_looked_up_end_the_checks(worker: Connect) -> None:
     worker.refuse("GET", ALL, 500, "Request timed out")
-    found = checked(worker.url)
-    assert (found[-1].id, found[-1].level) == ("connectors.failed", Level.SKIPPED)
-    assert "Request timed out" in found[-1].what
+    findings = checked(worker.url)
+    assert (findings[-1].id, findings[-1].level) == ("connectors.failed", Level.SKIPPED)
+    assert "Request timed out" in findings[-1].what
 
 
 def test_a_clock_that_is_off(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,13 +106,13 @@ def test_other_workers_are_asked_without_credentials_and_their_versions_compared
         netloc = other.url.removeprefix("http://")
         worker.script("GET", ALL, Said(200, {"a": connector(task(0, netloc), worker="127.0.0.1:1")}))
         other.script("GET", "/", Said(200, JAVA | {"version": "4.2.0"}))
-        found = checked(worker.url.replace("//", "//me:hunter2@"))
+        findings = checked(worker.url.replace("//", "//me:hunter2@"))
         assert [each.headers.get("authorization") for each in other.seen] == [None]
     assert all("authorization" in each.headers for each in worker.seen)
-    assert [each.level for each in found if each.id == "clock.worker"] == [Level.WARNING] * 2
-    silent = one(found, "workers.reachable")
+    assert [each.level for each in findings if each.id == "clock.worker"] == [Level.WARNING] * 2
+    silent = one(findings, "workers.reachable")
     assert (silent.level, "127.0.0.1:1" in silent.what) == (Level.HINT, True)
-    differing = one(found, "workers.versions")
+    differing = one(findings, "workers.versions")
     assert (differing.level, other.url in differing.what) == (Level.WARNING, True)
     assert "1 more did not tell theirs" in differing.what
 
@@ -120,16 +122,16 @@ def test_another_worker_that_wants_credentials_is_skipped(worker: Connect) -> No
         other.refuse("GET", "/", 401, "User cannot access the resource.")
         netloc = other.url.removeprefix("http://")
         worker.script("GET", ALL, Said(200, {"a": connector(worker=netloc)}))
-        found = checked(worker.url)
-    finding = one(found, "workers.reachable")
+        findings = checked(worker.url)
+    finding = one(findings, "workers.reachable")
     assert (finding.level, "401" in finding.what) == (Level.SKIPPED, True)
 
 
 def test_the_worker_that_was_asked_is_not_asked_again(worker: Connect) -> None:
     worker.script("GET", ALL, Said(200, {"a": connector(worker=worker.url.removeprefix("http://"))}))
-    found = checked(worker.url)
+    findings = checked(worker.url)
     assert worker.asked().count("GET /") == 1
-    assert not [each for each in found if each.id.startswith("workers.")]
+    assert not [each for each in findings if each.id.startswith("workers.")]
 
 
 def test_versions_of_one_kind() -> None:
@@ -249,10 +251,10 @@ def test_without_a_file_only_the_running_worker_is_checked(worker: Connect) -> N
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     worker.fail("orders", 0, "ValueError: no such row")
     result = CliRunner().invoke(main, ["doctor", "--url", worker.url, "-o", "json"])
-    found = json.loads(result.stdout)
+    output = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert {each["area"] for each in found} == {"worker", "workers", "connectors", "clock"}
-    [failed] = [each for each in found if each["level"] == "error"]
+    assert {each["area"] for each in output} == {"worker", "workers", "connectors", "clock"}
+    [failed] = [each for each in output if each["level"] == "error"]
     assert "ValueError: no such row" in failed["what"]
 
 

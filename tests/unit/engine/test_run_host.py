@@ -48,7 +48,7 @@ def test_a_poll_that_is_under_way_when_its_time_is_replaced_learns_that_it_is_no
     assert not bench.timer.is_current(bench.polled[0])
 
 
-def test_nothing_polls_after_a_cancel() -> None:
+def test_cancelled_timer_does_not_poll() -> None:
     bench = Bench()
     bench.timer.set(0.1, together=True)
     bench.timer.cancel()

@@ -211,7 +211,7 @@ def test_a_call_that_gets_its_thread_after_its_run_was_left_behind_is_counted_as
     until(lambda: bench.host.pool.state().stuck == ())
 
 
-def test_there_are_so_many_threads_and_no_more_and_a_call_that_returns_makes_room() -> None:
+def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
     pool, works = Pool(2, "few"), [threading.Event() for _ in range(4)]
     began: queue.SimpleQueue[int] = queue.SimpleQueue()
 

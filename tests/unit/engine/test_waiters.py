@@ -9,7 +9,7 @@ import pytest
 
 from kraal.engine.waiters import Waiters
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 
 
 def test_a_function_is_refused_while_all_threads_wait() -> None:
@@ -18,17 +18,17 @@ def test_a_function_is_refused_while_all_threads_wait() -> None:
 
     def wait() -> None:
         began.release()
-        release.wait(PATIENCE_S)
+        release.wait(TIMEOUT_S)
         ended.release()
 
     assert waiters.take(wait)
     assert waiters.take(wait)
-    assert began.acquire(timeout=PATIENCE_S)
-    assert began.acquire(timeout=PATIENCE_S)
+    assert began.acquire(timeout=TIMEOUT_S)
+    assert began.acquire(timeout=TIMEOUT_S)
     assert not waiters.take(wait)
     release.set()
-    assert ended.acquire(timeout=PATIENCE_S)
-    assert ended.acquire(timeout=PATIENCE_S)
+    assert ended.acquire(timeout=TIMEOUT_S)
+    assert ended.acquire(timeout=TIMEOUT_S)
     waiters.close()
 
 
@@ -47,7 +47,7 @@ def test_a_task_that_waits_again_keeps_its_thread() -> None:
         return wait
 
     assert waiters.take(again(3))
-    assert done.wait(PATIENCE_S)
+    assert done.wait(TIMEOUT_S)
     assert len(threads) == 4
     assert len(set(threads)) == 1
     waiters.close()
@@ -63,16 +63,16 @@ def test_an_error_is_logged_and_what_the_thread_took_before_it_is_run(
         raise ValueError("broken")
 
     assert waiters.take(fail)
-    assert done.wait(PATIENCE_S)
+    assert done.wait(TIMEOUT_S)
     again = threading.Event()
     while not waiters.take(again.set):
         pass
-    assert again.wait(PATIENCE_S)
+    assert again.wait(TIMEOUT_S)
     waiters.close()
     assert "broken" in caplog.text
 
 
-def test_nothing_is_taken_after_the_end() -> None:
+def test_closed_waiters_take_no_calls() -> None:
     waiters = Waiters(1)
     waiters.close()
     assert not waiters.take(lambda: pytest.fail("it ran"))

@@ -76,8 +76,8 @@ def test_ivy_that_falls_silent_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_file_other_than_the_jar_is_asked_for_by_its_ending(
     text: str, file: str, artifact: str | None
 ) -> None:
-    found = Coordinates.parse(text)
-    assert (str(found), found.file_name) == (text, file)
-    asked = ivy.describe([found], transitive=True)
+    coordinates = Coordinates.parse(text)
+    assert (str(coordinates), coordinates.file_name) == (text, file)
+    asked = ivy.describe([coordinates], transitive=True)
     assert (artifact or "</dependency>") in asked
     assert ('transitive="true"' in asked, "<artifact" in asked) == (artifact is None, artifact is not None)

@@ -115,7 +115,7 @@ def test_jars_are_fetched_once(tmp_path: Path, repository: Repository) -> None:
     assert list(tmp_path.glob(".fetch-*")) == []
 
 
-def test_only_what_is_missing_is_fetched(tmp_path: Path, repository: Repository) -> None:
+def test_only_missing_jars_are_fetched(tmp_path: Path, repository: Repository) -> None:
     ensure_locked(locked("a", "b"), tmp_path)[0].unlink()
     ensure_locked(locked("a", "b", "c"), tmp_path)
     assert repository.asked == ["a", "b", "a", "c"]
@@ -138,9 +138,9 @@ def test_a_damaged_jar_of_an_unfinished_group_is_fetched_again(
 
 def test_a_jar_with_another_sum_is_refused_and_kept_out(tmp_path: Path, repository: Repository) -> None:
     repository.content = b"forged"
-    found = hashlib.sha256(b"forged").hexdigest()
+    checksum = hashlib.sha256(b"forged").hexdigest()
     with pytest.raises(
-        JarsUnavailable, match=rf"org:a:1 does not match jars.lock: expected sha256 {GOOD}, got {found}"
+        JarsUnavailable, match=rf"org:a:1 does not match jars.lock: expected sha256 {GOOD}, got {checksum}"
     ):
         ensure_locked(locked("a"), tmp_path)
     assert list(tmp_path.glob("*.jar")) == []

@@ -72,7 +72,7 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         find_java()
 
 
-def test_what_setup_runs_prints_the_reason_and_what_to_do(
+def test_main_prints_the_reason_and_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

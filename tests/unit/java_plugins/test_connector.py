@@ -104,7 +104,7 @@ def test_a_connector_starts_divides_and_stops(host: FakeHost, registry: Registry
     assert host.listeners == {}
 
 
-def test_what_java_threw_is_the_trace(host: FakeHost, registry: Registry) -> None:
+def test_failed_start_has_the_java_stack_as_its_trace(host: FakeHost, registry: Registry) -> None:
     host.answers["startConnector"] = "java.lang.Error: no\n\tat x"
     with pytest.raises(PluginFailed, match="no") as raised:
         started(host, registry)
@@ -164,7 +164,7 @@ def test_a_connector_that_was_stopped_does_not_start_again(host: FakeHost, regis
     assert [each[0] for each in host.asked] == ["startConnector"]
 
 
-def test_what_its_stop_threw_is_the_trace(host: FakeHost, registry: Registry) -> None:
+def test_failed_stop_raises_the_java_error(host: FakeHost, registry: Registry) -> None:
     connector, _ = started(host, registry)
     host.answers["stopConnector"] = "java.lang.Error: still busy"
     with pytest.raises(PluginFailed, match="still busy"):

@@ -16,7 +16,7 @@ from kraal.java_plugins.discovery import Discovery
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.jvm import PluginsAway
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 THREADS = 16
 
 
@@ -128,7 +128,7 @@ class Noting:
 
     def next(self) -> object:
         """Return what was told next."""
-        return self.told.get(timeout=PATIENCE_S)
+        return self.told.get(timeout=TIMEOUT_S)
 
 
 class Machine:
@@ -149,7 +149,7 @@ class Machine:
 
     def next(self) -> FakeJvm:
         """Return the process that was started next."""
-        return self.started.get(timeout=PATIENCE_S)
+        return self.started.get(timeout=TIMEOUT_S)
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_without_brokers_the_reason_is_said_until_they_are_there(machine: Machin
 
 
 @pytest.mark.parametrize(("method", "raised"), [("fail", Py4JJavaError), ("die", PluginsAway)])
-def test_what_java_throws_is_raised_and_its_end_is_said(
+def test_java_exceptions_and_process_exits_are_raised(
     machine: Machine, host: PluginHost, method: str, raised: type[Exception]
 ) -> None:
     del machine
@@ -262,7 +262,7 @@ def test_a_process_that_does_not_answer_is_ended(
     listener = following(host)
     host.start()
     assert listener.next() == "up"
-    assert machine.next().died.wait(PATIENCE_S)
+    assert machine.next().died.wait(TIMEOUT_S)
 
 
 def test_a_closed_host_drops_calls(host: PluginHost) -> None:
@@ -278,11 +278,11 @@ def test_calls_that_were_submitted_before_the_end_are_made(host: PluginHost) -> 
     host.start()
     listener.next()
     for _ in range(THREADS):
-        host.submit(lambda: may_end.wait(PATIENCE_S))
+        host.submit(lambda: may_end.wait(TIMEOUT_S))
     host.submit(done.release)  # such as a claim that is given up
     host.close()
     may_end.set()
-    assert done.acquire(timeout=PATIENCE_S)
+    assert done.acquire(timeout=TIMEOUT_S)
 
 
 @pytest.mark.parametrize("described", [[1, 0], [0, 0]])

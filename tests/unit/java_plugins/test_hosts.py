@@ -14,7 +14,7 @@ from kraal.java_plugins import hosts as module
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.hosts import PluginHosts
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 OWN, SHARED = {"plugins.jvm": "own"}, {"plugins.jvm": "shared"}
 
 
@@ -39,7 +39,7 @@ class Host:
 
     def close(self) -> None:
         """End."""
-        assert self.may_end.wait(PATIENCE_S)
+        assert self.may_end.wait(TIMEOUT_S)
         self.events.put("ended")
 
     def set_log_level(self, namespace: str, level: str) -> None:
@@ -53,7 +53,7 @@ class Host:
 
     def next(self) -> str:
         """Return what has happened next."""
-        return self.events.get(timeout=PATIENCE_S)
+        return self.events.get(timeout=TIMEOUT_S)
 
 
 class Machine:

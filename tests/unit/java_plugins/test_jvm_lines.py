@@ -113,7 +113,7 @@ def test_printed_lines_are_of_no_connector_whatever_they_look_like() -> None:
 
 
 @pytest.mark.parametrize("text", ["warning: of Java", "[1, 2, 3, 4]", '["INFO", "a", "b"]', "{}", "7"])
-def test_what_java_itself_prints_between_log_lines_is_of_no_connector(text: str) -> None:
+def test_raw_jvm_output_belongs_to_no_connector(text: str) -> None:
     lines = logged(line("ERROR", "a.B", "[orders|task-0] ", "Failed") + f"{text}\n")
     assert lines[1:] == [("kraal.java_plugins.jvm", logging.INFO, "", None, text)]
 

@@ -19,7 +19,7 @@ from kraal.metrics.java_plugins import JvmState
 from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
 TASK, OTHER = TaskId(ConnectorName("c"), 0), TaskId(ConnectorName("d"), 0)
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 JVM = {"heap": {"used": 1}, "nonheap": {"used": 1}, "collectors": {}}
 
 
@@ -38,7 +38,7 @@ class Hung(FakeHost):
     @override
     def ask(self, method: str, *arguments: object) -> Any:
         """Answer late."""
-        assert self.let.wait(PATIENCE_S)
+        assert self.let.wait(TIMEOUT_S)
         return super().ask(method, *arguments)
 
 
@@ -64,7 +64,7 @@ def up(host: FakeHost) -> FakeHost:
 
 def scrape(metrics: JavaMetrics) -> None:
     (asked,) = metrics.gather()
-    asked.result(PATIENCE_S)
+    asked.result(TIMEOUT_S)
 
 
 def is_up(metrics: JavaMetrics) -> bool:
@@ -76,10 +76,10 @@ def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
     metrics.opened(TASK, 1)
     assert metrics.numbers([]).tasks == {TASK: None}
     scrape(metrics)
-    found = metrics.numbers([])
-    assert found.tasks == {TASK: {"total": 5.0}}
-    assert found.jvms == [JvmState(up=True, starts=1)]
-    assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in found.text
+    values = metrics.numbers([])
+    assert values.tasks == {TASK: {"total": 5.0}}
+    assert values.jvms == [JvmState(up=True, starts=1)]
+    assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in values.text
     assert host.asked == [("measure", PLUGINS_MS)]
 
 
@@ -108,11 +108,11 @@ def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: p
     assert metrics.gather() == [first]
     monkeypatch.setattr(module, "GATHER_S", -1.0)
     assert metrics.gather() == [], "nobody waits for long twice"
-    found = metrics.numbers([TASK])
-    assert (found.tasks, is_up(metrics)) == ({TASK: {"total": 5.0}}, False)
-    assert found.text
+    values = metrics.numbers([TASK])
+    assert (values.tasks, is_up(metrics)) == ({TASK: {"total": 5.0}}, False)
+    assert values.text
     host.let.set()
-    first.result(PATIENCE_S)
+    first.result(TIMEOUT_S)
     assert is_up(metrics)
     assert len(host.asked) == 2
     metrics.close()
@@ -161,7 +161,7 @@ def test_a_task_whose_connector_is_no_longer_java_s_is_forgotten(metrics: JavaMe
     assert metrics.numbers([TASK]).tasks == {}
 
 
-def test_nothing_is_asked_after_the_end(metrics: JavaMetrics) -> None:
+def test_closed_metrics_request_nothing(metrics: JavaMetrics) -> None:
     metrics.close()
     assert metrics.gather() == []
 
@@ -174,20 +174,20 @@ def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone
     metrics.opened(OTHER, 1)
     metrics.opened(TASK, 2)
     first, second = metrics.gather()
-    first.result(PATIENCE_S)
+    first.result(TIMEOUT_S)
     assert metrics.numbers([]).tasks == {OTHER: {"total": 5.0}, TASK: None}
     assert metrics.numbers([]).jvms == [
         JvmState(up=True, starts=1),
         JvmState(connector="c", up=False, starts=1),
     ]
     hung.let.set()
-    second.result(PATIENCE_S)
-    found = metrics.numbers([])
-    assert found.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
+    second.result(TIMEOUT_S)
+    values = metrics.numbers([])
+    assert values.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
     used = 'kraal_jvm_memory_used_bytes{jvm="plugins",%sarea="heap"} 1\n'
-    assert used % "" in found.text
-    assert used % 'connector="c",' in found.text
-    assert found.text.count("# TYPE kraal_jvm_memory_used_bytes") == 1
+    assert used % "" in values.text
+    assert used % 'connector="c",' in values.text
+    assert values.text.count("# TYPE kraal_jvm_memory_used_bytes") == 1
     del hosts.own["c"]
     metrics.gather()
     assert [jvm.connector for jvm in metrics.numbers([]).jvms] == [""]

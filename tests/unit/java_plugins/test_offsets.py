@@ -54,7 +54,9 @@ def asked(host: Host, what: str, texts: object, request: int = 1) -> tuple[Any, 
     return host.calls.get(timeout=10)
 
 
-def test_what_a_source_stores_is_in_the_file_before_it_is_told(host: Host, store: OffsetFile) -> None:
+def test_offsets_are_written_to_the_file_before_the_store_is_acknowledged(
+    host: Host, store: OffsetFile
+) -> None:
     assert asked(host, "store", [[KEY, '{"lsn":12}'], [OTHER, '{"position":3}']], 7) == (
         "answerOffsets",
         7,

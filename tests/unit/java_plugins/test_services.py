@@ -109,7 +109,7 @@ def test_a_connector_waits_until_the_process_is_up(host: FakeHost) -> None:
     assert host.waited == 3
 
 
-def test_nobody_waits_when_the_worker_ends(host: FakeHost) -> None:
+def test_ending_worker_fails_requests_without_waiting(host: FakeHost) -> None:
     with pytest.raises(Unavailable, match="it starts"):
         opened(host, ends=True).resolve(CONFIG)
     assert host.waited == 0
@@ -131,7 +131,7 @@ def test_a_process_that_ends_while_it_is_asked_is_asked_again(host: FakeHost) ->
 
 
 @pytest.mark.parametrize(("text", "said"), [("sealed", "sealed"), (None, "com.example.Sealed")])
-def test_what_a_provider_throws_names_the_request_and_shows_java_s_stack(
+def test_provider_error_names_the_request_and_includes_the_java_stack(
     host: FakeHost, text: str | None, said: str
 ) -> None:
     host.up()
@@ -144,8 +144,8 @@ def test_what_a_provider_throws_names_the_request_and_shows_java_s_stack(
 
 
 def plugins_of(host: FakeHost) -> ProvidedPlugins:
-    found = [each for each in parse_catalog(SERVICES) if not each.is_service]
-    registry = Registry.of({}).with_java(classes_of(found, cast("PluginHosts", FakeHosts(host))))
+    plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
+    registry = Registry.of({}).with_java(classes_of(plugins, cast("PluginHosts", FakeHosts(host))))
     return ProvidedPlugins(registry, Worker(), opened(host))
 
 
@@ -202,8 +202,8 @@ def strict_worker(host: FakeHost) -> WorkerDefaults:
 def test_a_policy_is_asked_about_each_client_of_a_connector(host: FakeHost) -> None:
     host.while_waited = [host.up]
     host.answers["validate"] = "[]"
-    found = [each for each in parse_catalog(SERVICES) if not each.is_service]
-    registry = Registry.of({}).with_java(classes_of(found, cast("PluginHosts", FakeHosts(host))))
+    plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
+    registry = Registry.of({}).with_java(classes_of(plugins, cast("PluginHosts", FakeHosts(host))))
     said = {
         "name": "linger.ms",
         "value": "7",

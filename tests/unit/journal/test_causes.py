@@ -55,8 +55,8 @@ def test_a_rebalance_gives_its_reason_if_it_is_known() -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_noted_cause_explains_the_states_that_it_leads_to(kind: Kind) -> None:
     noted = Cause(kind, "PUT from 10.0.0.7", NOW - 5)
-    found = explain(RUNNING, status(State.UNASSIGNED), noted, now_ms=NOW)
-    assert (found.cause, found.by, found.uses) == (kind.value, "PUT from 10.0.0.7", False)
+    explanation = explain(RUNNING, status(State.UNASSIGNED), noted, now_ms=NOW)
+    assert (explanation.cause, explanation.by, explanation.uses) == (kind.value, "PUT from 10.0.0.7", False)
 
 
 def test_a_settled_state_uses_its_cause_up() -> None:
@@ -80,14 +80,14 @@ def test_a_settled_state_uses_its_cause_up() -> None:
 )
 def test_a_cause_does_not_explain_what_it_does_not_lead_to(kind: Kind, state: State) -> None:
     noted = Cause(kind, "somebody", NOW)
-    found = explain(status(State.UNASSIGNED), status(state), noted, now_ms=NOW)
-    assert (found.by, found.uses) == ("", False)
-    assert found.cause != kind.value or kind.value in ("paused", "stopped")
+    explanation = explain(status(State.UNASSIGNED), status(state), noted, now_ms=NOW)
+    assert (explanation.by, explanation.uses) == ("", False)
+    assert explanation.cause != kind.value or kind.value in ("paused", "stopped")
 
 
 def test_a_failure_is_its_own_cause_whatever_was_asked_before() -> None:
-    found = explain(RUNNING, FAILED, Cause(Kind.RESTART, "somebody", NOW), now_ms=NOW)
-    assert (found.cause, found.by) == ("OSError: no disk", "")
+    explanation = explain(RUNNING, FAILED, Cause(Kind.RESTART, "somebody", NOW), now_ms=NOW)
+    assert (explanation.cause, explanation.by) == ("OSError: no disk", "")
 
 
 def test_an_old_cause_explains_nothing() -> None:

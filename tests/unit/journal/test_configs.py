@@ -87,7 +87,7 @@ def test_of_configs_that_were_found_the_last_one_is_the_current_one() -> None:
     assert configs.written(NAME) is None
 
 
-def test_there_is_a_maximum_number_of_versions() -> None:
+def test_number_of_versions_is_limited() -> None:
     configs = new()
     for number in range(30):
         add(configs, {"n": str(number)}, {"n": str(number + 1)}, number)

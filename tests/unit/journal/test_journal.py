@@ -54,7 +54,7 @@ def test_listeners_are_told_what_changed() -> None:
     assert len(told) == 5
 
 
-def test_a_listener_that_fails_is_called_no_more_and_disturbs_nobody(
+def test_failing_listener_is_removed_without_affecting_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     made, told = journal(), list[str]()
@@ -95,30 +95,30 @@ def test_states_have_the_reason_of_their_rebalance() -> None:
     assert event.text == "task numbers-0 RUNNING on a:1: assigned in generation 7: b:1 left"
 
 
-def test_what_the_log_has_at_start_is_one_state_each_and_no_event() -> None:
+def test_states_read_at_start_are_recorded_once_without_events() -> None:
     made = journal()
-    found: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.FAILED)}
-    made.states_read(found)
+    statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.FAILED)}
+    made.states_read(statuses)
     assert {(e.task, e.state, e.cause) for e in made.states.kept(NAME).entries} == {
         (None, "RUNNING", "as stored"),
         (0, "FAILED", "as stored"),
     }
     assert made.events.after(None, 10) == ()
-    made.states_read(found)
+    made.states_read(statuses)
     assert len(made.states.kept(NAME).entries) == 2
 
 
 def test_a_later_herder_records_what_was_removed_meanwhile() -> None:
     made = journal()
-    found: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.RUNNING)}
-    made.states_read(found)
+    statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.RUNNING)}
+    made.states_read(statuses)
     made.note([T0], Cause(Kind.CONFIG, "somebody", 1_000))
     made.states_read({NAME: status(State.RUNNING)})
     [*_, last] = made.states.kept(NAME).entries
     assert (last.task, last.state, last.cause, last.by) == (0, "REMOVED", "config changed", "somebody")
 
 
-def test_a_journal_of_no_bytes_records_nothing_and_tells_nobody() -> None:
+def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() -> None:
     made, told = journal(0), list[str]()
     made.listen(lambda kind, _: told.append(kind))
     made.event(EventKind.WORKER, "started")
@@ -135,7 +135,7 @@ def test_a_journal_of_no_bytes_records_nothing_and_tells_nobody() -> None:
 
 
 @pytest.mark.parametrize(("max_bytes", "kept"), [(48 * 1024 * 1024, ["a line"]), (0, [])])
-def test_it_follows_the_log_of_a_process_unless_it_is_switched_off(max_bytes: int, kept: list[str]) -> None:
+def test_journal_collects_log_lines_unless_disabled(max_bytes: int, kept: list[str]) -> None:
     made, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - in no tree
     made.follow_log(root)
 

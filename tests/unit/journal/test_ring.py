@@ -139,7 +139,7 @@ def test_the_memory_of_rings_is_what_they_say() -> None:
     assert taken < rings.size
 
 
-def test_whoever_appends_while_appending_is_refused_and_spoils_nothing() -> None:
+def test_reentrant_append_is_rejected() -> None:
     rings: KeyedRings[str, int] = KeyedRings(1000, 10_000)
 
     def make() -> tuple[int, int]:

@@ -103,7 +103,7 @@ class TestOfACauseThatIsReadLate:
 
     CAUSE = Cause(Kind.CONFIG, "somebody", NOW + 10)
 
-    def test_it_explains_the_states_after_it_and_no_later_ones(self) -> None:
+    def test_late_cause_explains_only_the_states_it_led_to(self) -> None:
         states = new()
         for number, state in enumerate((State.RUNNING, State.UNASSIGNED, State.RUNNING)):
             add(states, T0, status(state, 10 * number + 5))
@@ -116,7 +116,7 @@ class TestOfACauseThatIsReadLate:
             ("stopped by its worker", ""),
         ]
 
-    def test_it_explains_the_rest_of_the_way_as_well(self) -> None:
+    def test_late_cause_explains_states_that_follow(self) -> None:
         states = new()
         add(states, T0, status(State.RUNNING, 5))
         add(states, T0, status(State.UNASSIGNED, 15))

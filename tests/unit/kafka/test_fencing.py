@@ -133,6 +133,6 @@ def test_helpers_are_free_again_after_failures(broker: Broker) -> None:
         done.result(20)
 
 
-def test_nothing_to_fence_asks_nobody(broker: Broker) -> None:
+def test_fencing_no_producers_sends_no_requests(broker: Broker) -> None:
     fence([])
     assert broker.most == 0

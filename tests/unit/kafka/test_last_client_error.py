@@ -14,7 +14,7 @@ ALL_DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")  # n
 TIMEOUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
 
 
-def test_that_all_brokers_are_down_does_not_replace_the_reason() -> None:
+def test_all_brokers_down_does_not_replace_the_last_error() -> None:
     last_error = LastClientError()
     last_error(REFUSED)
     last_error(ALL_DOWN)

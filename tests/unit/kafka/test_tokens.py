@@ -71,7 +71,7 @@ def test_the_next_token_is_fetched_while_the_last_is_good(endpoint: TokenEndpoin
     assert provider.token() == "token-2"
 
 
-def test_nobody_gets_a_token_that_ends_in_a_moment(endpoint: TokenEndpoint) -> None:
+def test_token_close_to_expiry_is_refreshed(endpoint: TokenEndpoint) -> None:
     clock = Clock()
     provider = provider_of(endpoint, clock)
     provider.token()

@@ -251,7 +251,7 @@ def test_a_record_that_the_producer_does_not_send_is_reported_with_its_setting(b
     assert "is larger than max.request.size=1048576 of the producer" in str(raised.value)
 
 
-def test_a_commit_that_nobody_answers_is_asked_again(broker: Broker) -> None:
+def test_unanswered_commit_is_retried(broker: Broker) -> None:
     broker.trouble["commit"] = [failure(KafkaError._TIMED_OUT, retriable=True)] * 3
     written(producer())
     assert broker.calls.count("commit") == 4

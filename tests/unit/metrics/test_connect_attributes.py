@@ -60,7 +60,7 @@ def test_exported_attributes_have_no_excuse() -> None:
     assert names.shown() & excused() == set()
 
 
-def test_nothing_is_shown_that_connect_does_not_have() -> None:
+def test_exposed_attributes_all_exist_in_connect() -> None:
     assert names.shown() - ALL == set()
 
 

@@ -227,7 +227,7 @@ def test_the_backlog_of_running_sinks_is_shown() -> None:
     assert series() == {"0": 0}, "it has no partitions any more"
 
 
-def test_a_rebalance_that_nobody_began_does_not_end() -> None:
+def test_rebalance_without_a_start_does_not_end() -> None:
     metrics = metrics_of(in_group=True)
     assert metrics.group is not None
     assert metrics.group.rebalance_ended(5) is metrics.group

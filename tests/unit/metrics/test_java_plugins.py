@@ -57,25 +57,25 @@ def python(found: Scraped, name: str) -> float:
 
 
 def test_tasks_of_both_kinds_are_in_the_same_families() -> None:
-    found = scrape(worker(), {JAVA: POLLED})
+    samples = scrape(worker(), {JAVA: POLLED})
     name = f"{SOURCE}source_record_poll_total"
-    assert (java(found, name), python(found, name)) == (7, 3)
-    assert java(found, f"{TASK}running_ratio") == python(found, f"{TASK}running_ratio")
-    assert found.types[name] == "counter"
+    assert (java(samples, name), python(samples, name)) == (7, 3)
+    assert java(samples, f"{TASK}running_ratio") == python(samples, f"{TASK}running_ratio")
+    assert samples.types[name] == "counter"
 
 
 def test_java_tasks_alone_have_active_records() -> None:
-    found = scrape(worker(), {JAVA: POLLED})
+    samples = scrape(worker(), {JAVA: POLLED})
     name = f"{SOURCE}source_record_active_count"
-    assert len(found.all_of(name)) == 1
-    assert java(found, name) == 2
-    assert found.types[name] == "gauge"
+    assert len(samples.all_of(name)) == 1
+    assert java(samples, name) == 2
+    assert samples.types[name] == "gauge"
 
 
 def test_sinks_have_the_numbers_of_sinks() -> None:
-    found = scrape(worker(is_source=False), {JAVA: {"partition-count": 4.0, "total-retries": 1.0}})
-    assert java(found, f"{SINK}partition_count") == 4
-    assert java(found, f"{ERRORS}total_retries") == 1
+    samples = scrape(worker(is_source=False), {JAVA: {"partition-count": 4.0, "total-retries": 1.0}})
+    assert java(samples, f"{SINK}partition_count") == 4
+    assert java(samples, f"{ERRORS}total_retries") == 1
 
 
 def test_the_last_error_is_also_that_with_which_the_task_failed() -> None:
@@ -86,17 +86,17 @@ def test_the_last_error_is_also_that_with_which_the_task_failed() -> None:
 
 
 def test_totals_of_a_java_task_that_are_unknown_are_absent() -> None:
-    found = scrape(worker(), {JAVA: None})
-    assert len(found.all_of(f"{SOURCE}source_record_poll_total")) == 1
-    assert len(found.all_of(f"{ERRORS}total_retries")) == 1
-    assert java(found, f"{TASK}running_ratio") == python(found, f"{TASK}running_ratio")
+    samples = scrape(worker(), {JAVA: None})
+    assert len(samples.all_of(f"{SOURCE}source_record_poll_total")) == 1
+    assert len(samples.all_of(f"{ERRORS}total_retries")) == 1
+    assert java(samples, f"{TASK}running_ratio") == python(samples, f"{TASK}running_ratio")
 
 
 def test_the_state_of_the_jvm() -> None:
-    found = scrape(worker(), {}, text="# HELP x X.\n# TYPE x gauge\nx 1\n")
-    assert found.value("kraal_jvm_up", jvm="plugins") == 1
-    assert found.value("kraal_jvm_starts_total", jvm="plugins") == 2
-    assert found.value("x") == 1
+    samples = scrape(worker(), {}, text="# HELP x X.\n# TYPE x gauge\nx 1\n")
+    assert samples.value("kraal_jvm_up", jvm="plugins") == 1
+    assert samples.value("kraal_jvm_starts_total", jvm="plugins") == 2
+    assert samples.value("x") == 1
 
 
 def test_a_worker_without_java_plugins_shows_none_of_it() -> None:
@@ -113,13 +113,13 @@ def test_memory_and_collections() -> None:
         "uptime_ms": 5500,
         "collectors": {"G1 Young": {"count": 6, "ms": 700}},
     }
-    found = scraped("".join(map(render, jvm_families(jvm))))
-    assert found.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="nonheap") == 1
-    assert found.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") == 3
-    assert len(found.all_of("kraal_jvm_memory_max_bytes")) == 1
-    assert found.value("kraal_jvm_gc_seconds_total", jvm="plugins", gc="G1 Young") == 0.7
-    assert found.value("kraal_jvm_uptime_seconds", jvm="plugins") == 5.5
-    assert "kraal_jvm_open_files" not in found.types, "the system does not tell"
+    samples = scraped("".join(map(render, jvm_families(jvm))))
+    assert samples.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="nonheap") == 1
+    assert samples.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") == 3
+    assert len(samples.all_of("kraal_jvm_memory_max_bytes")) == 1
+    assert samples.value("kraal_jvm_gc_seconds_total", jvm="plugins", gc="G1 Young") == 0.7
+    assert samples.value("kraal_jvm_uptime_seconds", jvm="plugins") == 5.5
+    assert "kraal_jvm_open_files" not in samples.types, "the system does not tell"
 
 
 def family(rows: list[object], text: str = "") -> dict[str, object]:
@@ -132,12 +132,12 @@ def test_metrics_of_plugins_have_their_tags_as_labels() -> None:
         "plugins": {"Sizes.of-all_total": family([[tags, 2]], "How\nlarge.")},
         "debezium": {"MilliSecondsBehindSource": family([[{"plugin": "postgres", "name": "s"}, -1]])},
     }
-    found = scraped("".join(map(render, plugin_families(own))))
+    samples = scraped("".join(map(render, plugin_families(own))))
     name = "kafka_connect_plugins_sizes_of_all_total"
     labels = {"connector": 'a"b', "task": "0", "transformation": "Alias", "tag_2_my_tag": "x", "name__": "y"}
-    assert found.value(name, **labels) == 2
-    assert (found.types[name], found.helps[name]) == ("counter", r"How\nlarge.")
-    assert found.value("debezium_metrics_MilliSecondsBehindSource", plugin="postgres", name="s") == -1
+    assert samples.value(name, **labels) == 2
+    assert (samples.types[name], samples.helps[name]) == ("counter", r"How\nlarge.")
+    assert samples.value("debezium_metrics_MilliSecondsBehindSource", plugin="postgres", name="s") == -1
 
 
 def test_names_that_are_equal_in_prometheus_make_one_family_without_equal_series() -> None:
@@ -148,10 +148,10 @@ def test_names_that_are_equal_in_prometheus_make_one_family_without_equal_series
         },
         "debezium": {},
     }
-    found = scraped("".join(map(render, plugin_families(own))))
-    values = [found.value("kafka_connect_plugins_a_b", task=task) for task in "012"]
+    samples = scraped("".join(map(render, plugin_families(own))))
+    values = [samples.value("kafka_connect_plugins_a_b", task=task) for task in "012"]
     assert [values[0], values[2]] == [1, 3]
-    assert len(found.values) == 3
+    assert len(samples.values) == 3
 
 
 def test_families_of_several_jvms_are_one_family_each_without_equal_series() -> None:
@@ -159,17 +159,17 @@ def test_families_of_several_jvms_are_one_family_each_without_equal_series() -> 
         return {"plugins": {"rows": family([[{"connector": "c"}, value], [tags, value]])}, "debezium": {}}
 
     parts = [rendered(plugin_families(each)) for each in (own(1, task="0"), own(2, task="a b\u2028c"))]
-    found = scraped(merged(parts))
-    assert found.value("kafka_connect_plugins_rows", connector="c") == 1
-    assert found.value("kafka_connect_plugins_rows", task="0") == 1
-    assert found.value("kafka_connect_plugins_rows", task="a b\u2028c") == 2
+    samples = scraped(merged(parts))
+    assert samples.value("kafka_connect_plugins_rows", connector="c") == 1
+    assert samples.value("kafka_connect_plugins_rows", task="0") == 1
+    assert samples.value("kafka_connect_plugins_rows", task="a b\u2028c") == 2
     assert merged(parts).count("# TYPE") == 1
 
 
 def test_a_jvm_of_one_connector_names_it() -> None:
     area = {"used": 1, "committed": 2}
     jvm = {"heap": area, "nonheap": area, "collectors": {}, "threads": 4}
-    found = scraped(merged([rendered(jvm_families(jvm)), rendered(jvm_families(jvm, "c"))]))
-    assert found.value("kraal_jvm_threads", jvm="plugins") == 4
-    assert found.value("kraal_jvm_threads", jvm="plugins", connector="c") == 4
-    assert found.value("kraal_jvm_memory_used_bytes", jvm="plugins", connector="c", area="heap") == 1
+    samples = scraped(merged([rendered(jvm_families(jvm)), rendered(jvm_families(jvm, "c"))]))
+    assert samples.value("kraal_jvm_threads", jvm="plugins") == 4
+    assert samples.value("kraal_jvm_threads", jvm="plugins", connector="c") == 4
+    assert samples.value("kraal_jvm_memory_used_bytes", jvm="plugins", connector="c", area="heap") == 1

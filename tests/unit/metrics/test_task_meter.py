@@ -158,7 +158,7 @@ def test_a_failure_elsewhere_does_not_count() -> None:
     assert story.numbers.retries == 0
 
 
-def test_an_end_of_a_commit_that_nobody_began_counts_for_nothing() -> None:
+def test_commit_end_without_a_start_is_ignored() -> None:
     story = Story(is_source=True)
     story.meter.committed()
     assert story.published == []

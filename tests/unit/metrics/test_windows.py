@@ -17,7 +17,7 @@ def recorded(*events: tuple[float, float], windows: Windows | None = None) -> Sa
     return result
 
 
-def test_nothing_was_recorded() -> None:
+def test_empty_sample_has_nan_average_and_zero_rate() -> None:
     empty = Sampled(Windows())
     assert math.isnan(empty.average(0))
     assert math.isnan(empty.most(0))
@@ -68,7 +68,7 @@ def test_the_windows_can_be_set() -> None:
     assert sampled.average(3.5) == 10, "the first is forgotten after three seconds"
 
 
-def test_windows_of_no_length_remember_nothing_and_break_nothing() -> None:
+def test_zero_length_windows_keep_no_samples() -> None:
     sampled = recorded((1, 5), windows=Windows(length_s=0, count=2))
     assert sampled.rate(1) == 0
     assert math.isnan(sampled.average(1))

@@ -192,16 +192,16 @@ def test_formats_have_what_has_changed_and_what_a_restart_stops(maven: Jars, tmp
     with connect() as worker:
         worker.create("orders", {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
         result = kraal("add", "org.a:one:1", "--lock", path, "--worker", worker.url, "-o", "json")
-    found = json.loads(result.stdout)
-    assert (found["lock"], found["gone"], found["provided_by_spark"]) == (path, [], [])
-    assert [(each["kind"], each["name"]) for each in found["new"]] == [
+    output = json.loads(result.stdout)
+    assert (output["lock"], output["gone"], output["provided_by_spark"]) == (path, [], [])
+    assert [(each["kind"], each["name"]) for each in output["new"]] == [
         ("jar", "org.a:one:1"),
         ("jar", "org.b:two:1"),
     ]
-    assert [*found["restart_stops"].values()] == [["orders-0"]]
+    assert [*output["restart_stops"].values()] == [["orders-0"]]
     listed = json.loads(kraal("list", "--lock", path, "-o", "json").stdout)
     assert [each.pop("added") for each in listed] == [True, False]
-    assert listed == found["new"]
+    assert listed == output["new"]
     removed = json.loads(kraal("remove", "org.a:one", "--lock", path, "-o", "json").stdout)
     assert (removed["gone"], removed["restart_stops"]) == (["org.a:one:1", "org.b:two:1"], None)
     assert kraal("list", "--lock", path, "-o", "yaml").stdout == "[]\n"

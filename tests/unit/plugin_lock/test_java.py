@@ -338,7 +338,7 @@ def test_a_name_of_dots_is_refused(lock: Path, tmp_path: Path, name: str) -> Non
     assert not lock.exists()
 
 
-def test_what_has_no_jars_or_is_not_there_is_refused(lock: Path, tmp_path: Path) -> None:
+def test_plugin_without_jars_or_files_is_rejected(lock: Path, tmp_path: Path) -> None:
     with pytest.raises(PluginsUnfit, match=r"empty\.zip contains no jars"):
         change.add(lock, [str(zipped(tmp_path / "empty.zip", {"README": b"x"}))])
     with pytest.raises(PluginsUnfit, match=r"none\.tar\.gz does not exist"):

@@ -88,7 +88,7 @@ def test_so_are_the_others(name: str) -> None:
     assert isinstance(ProviderClasses.load().make("k", name), ConfigProvider)
 
 
-def test_a_class_that_nobody_knows_ends_the_start() -> None:
+def test_unknown_provider_class_fails_the_start() -> None:
     raw = {"config.providers": "x", "config.providers.x.class": "NoSuch"}
     with pytest.raises(ConfigInvalid) as caught:
         open_providers(raw, ProviderClasses.load())

@@ -151,7 +151,7 @@ def test_a_topic_ends_at_the_first_colon_and_a_connector_may_hold_colons() -> No
     assert (record.topic, record.connector) == ("t", "a:connector-b")
 
 
-def test_nothing_that_a_user_can_send_is_impossible_to_write() -> None:
+def test_unpaired_surrogates_and_control_characters_round_trip() -> None:
     record = ConnectorConfigRecord(X, {"lone": "\ud800", "\\u00e9": "\\\x1f\\u001f😀"})
     _, value = encode(record)
     assert value == b'{"properties":{"lone":"\\uD800","\\\\u00e9":"\\\\\\u001F\\\\u001f\\uD83D\\uDE00"}}'

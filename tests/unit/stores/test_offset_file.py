@@ -88,7 +88,7 @@ def test_offsets_survive_a_restart_and_leave_the_others_alone(tmp_path: Path) ->
     assert len(again.load(ConnectorName("second é"))) == 1
 
 
-def test_keys_that_nobody_here_understands_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_keys_are_preserved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "offsets"
     path.write_bytes((GOLDEN / "java-nulls.bin").read_bytes())
     before = load(path.read_bytes())
@@ -170,7 +170,7 @@ def test_a_write_that_fails_leaves_file_and_memory_as_they_were(
     assert [p.name for p in tmp_path.iterdir()] == ["offsets"]
 
 
-def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+def test_unchanged_offsets_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     store = OffsetFile(path)
     store.store({SOURCE: {IN: None}})

@@ -34,7 +34,7 @@ from kraal.testing import FAKE_SOURCE, Cluster
 ROOT = Path(__file__).parents[3]
 RUNNING = ["RUNNING", "RUNNING"]
 WHERE = SourcePartition.of({"counter": "one"})
-MOST = 40
+TICK_COUNT = 40
 
 
 class CounterTask(SourceTask):
@@ -52,7 +52,7 @@ class CounterTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
-        if self.next >= MOST:
+        if self.next >= TICK_COUNT:
             return None
         if self.next == 20 and self.config.get("at.20") == "retry":
             self.told.append("retried")
@@ -133,7 +133,7 @@ def _nothing_told() -> None:
     KeeperTask.assigned.clear()
 
 
-def ticks(*, to: int = MOST) -> list[str]:
+def ticks(*, to: int = TICK_COUNT) -> list[str]:
     return [f"tick {n}" for n in range(to)]
 
 
@@ -145,7 +145,7 @@ def counter(**more: str) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("module", ["kraal.testing", "kraal.testing.local"])
-def test_it_loads_neither_pytest_nor_spark_nor_kafka_clients_nor_tests(module: str) -> None:
+def test_harness_imports_no_heavy_or_test_modules(module: str) -> None:
     code = (
         f"import sys, {module}\n"
         "heavy = {'pytest', 'pyspark', 'kafka', 'confluent_kafka', 'pyarrow', 'tests'} & set(sys.modules)\n"
@@ -205,9 +205,9 @@ def _story(seed: str, hash_seed: str) -> str:
 def test_a_source_s_own_code_runs_and_its_records_can_be_read() -> None:
     with Cluster(2, plugins=[Counter]) as c:
         c.create("c", counter())
-        c.wait_until("all ticks were written", lambda: len(c.values("ticks")) == MOST)
+        c.wait_until("all ticks were written", lambda: len(c.values("ticks")) == TICK_COUNT)
         assert c.values("ticks") == ticks()
-        assert [record.offset for record in c.records("ticks")] == list(range(MOST))
+        assert [record.offset for record in c.records("ticks")] == list(range(TICK_COUNT))
         assert c.records("nothing") == []
     assert CounterTask.told == ["start c-0 at 0", "stop"]
 
@@ -222,7 +222,7 @@ def test_a_killed_task_continues_at_its_offsets_and_repeats_at_most_one_batch(se
         c.settle()
         found = c.values("ticks")
     assert list(dict.fromkeys(found)) == ticks()
-    assert len(found) <= MOST + 10
+    assert len(found) <= TICK_COUNT + 10
     assert len([line for line in CounterTask.told if line.startswith("start")]) == 2
 
 
@@ -272,7 +272,7 @@ def test_transforms_and_converters_are_the_real_ones() -> None:
                 }
             ),
         )
-        c.wait_until("ticks were written", lambda: len(c.values("all-ticks")) == MOST)
+        c.wait_until("ticks were written", lambda: len(c.values("all-ticks")) == TICK_COUNT)
         assert c.values("all-ticks")[0] == '{"text":"tick 0"}'
 
 

@@ -92,12 +92,12 @@ def test_whole_numbers_wrap_as_in_c(number: int, bits: int) -> None:
 @CALM
 @given(st.floats(), st.sampled_from(sorted(C_TYPES)))
 def test_floats_stop_at_the_limits_of_32_or_64_bits(number: float, bits: int) -> None:
-    found = truncated(number, bits)
-    assert -(1 << (bits - 1)) <= found < 1 << (bits - 1)
+    result = truncated(number, bits)
+    assert -(1 << (bits - 1)) <= result < 1 << (bits - 1)
     if math.isnan(number):
-        assert found == 0
+        assert result == 0
     elif abs(number) < 1 << 31:
-        assert found == wrapped(int(number), bits)
+        assert result == wrapped(int(number), bits)
 
 
 @CALM

@@ -105,7 +105,7 @@ def opened(part: str | None) -> Any:
     return json.loads(part, parse_float=Decimal)
 
 
-def test_there_is_something_to_compare() -> None:
+def test_cases_cover_chains_and_failures() -> None:
     assert len(CASES) >= 60
     assert sum("transforms.b.type" in case["config"] for case in CASES) >= 20
     assert sum(result.get("failed") is not None for case in CASES for result in case.get("results", ())) >= 60

@@ -105,7 +105,7 @@ def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version
                 get(port, tls=client)
 
 
-def test_clients_that_do_not_trust_us_or_speak_no_tls_disturb_nobody(api: Api, tmp_path: Path) -> None:
+def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: Path) -> None:
     with listening(tmp_path, api, [HTTPS]) as (port,):
         with pytest.raises(ssl.SSLCertVerificationError):
             get(port, tls=browser(tmp_path, trusts=make_authority("other")))

@@ -58,7 +58,7 @@ def test_a_body_that_is_too_large_ends_the_connection_unread(server: HttpServer)
     client.close()
 
 
-def test_who_sends_too_much_hears_it_afterwards(server: HttpServer) -> None:
+def test_oversized_body_is_answered_with_413(server: HttpServer) -> None:
     client = connect(server)
     client.putrequest("PUT", "/connectors/a/config")
     client.putheader("Content-Type", "application/json")

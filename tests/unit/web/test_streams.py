@@ -53,7 +53,7 @@ async def heard(herder: Herder, reader: Reader) -> dict[str, Any] | None:
     return None if found is None else dict(found)
 
 
-def test_a_reader_hears_what_another_thread_published_and_noted() -> None:
+def test_reader_receives_changes_published_by_another_thread() -> None:
     async def story(herder: Herder) -> None:
         with herder.streams.reading(nothing) as reader:
             herder.elsewhere(lambda: herder.put("a", {}))
@@ -101,7 +101,7 @@ def test_a_change_after_a_pause_is_told_at_once(monkeypatch: pytest.MonkeyPatch)
     told(story)
 
 
-def test_all_readers_hear_the_same_and_one_comparison_serves_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_readers_receive_the_same_changes_from_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[Snapshot] = []
 
     def counted(before: Snapshot, after: Snapshot) -> Changes:
@@ -120,7 +120,7 @@ def test_all_readers_hear_the_same_and_one_comparison_serves_them(monkeypatch: p
     told(story)
 
 
-def test_nothing_is_kept_or_woken_before_anybody_reads() -> None:
+def test_broadcaster_is_idle_without_readers() -> None:
     async def story(herder: Herder) -> None:
         herder.put("a", {})
         herder.streams.note("logs", "a")
@@ -209,7 +209,7 @@ def test_too_many_names_are_any() -> None:
     told(story)
 
 
-def test_closing_wakes_all_and_aborts_those_that_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_wakes_all_readers_and_aborts_stalled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "ABORTED_AFTER_S", 0.01)
 
     async def story(herder: Herder) -> None:

@@ -184,7 +184,7 @@ def test_an_invalid_request_gets_the_reason_and_kills_nothing(stage: Stage, line
     assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 0}
 
 
-def test_it_listens_on_loopback_only(stage: Stage) -> None:
+def test_control_port_listens_on_loopback_only(stage: Stage) -> None:
     # Another address of this machine's own network: no one listens there.
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.2", stage.control.port)) != 0

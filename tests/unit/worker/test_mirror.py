@@ -67,7 +67,7 @@ def test_connectors_are_configured_once_by_each_new_leader(worker: Worker) -> No
     ]
 
 
-def test_what_cannot_be_configured_now_is_tried_again(worker: Worker) -> None:
+def test_momentary_refusal_is_retried(worker: Worker) -> None:
     worker.refusals["Source"] = Momentary("a rebalance")
     assert worker.look(leads=True) == ["Heartbeat"]
     del worker.refusals["Source"]
@@ -75,9 +75,7 @@ def test_what_cannot_be_configured_now_is_tried_again(worker: Worker) -> None:
     assert worker.look(leads=True) == []
 
 
-def test_what_is_refused_is_logged_and_not_tried_again(
-    worker: Worker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bad_request_is_logged_and_not_retried(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     worker.refusals["Source"] = BadRequest("topics: no")
     assert worker.look(leads=True) == ["Heartbeat"]
     assert "Failed to configure Source: topics: no" in caplog.text

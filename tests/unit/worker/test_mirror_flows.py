@@ -74,7 +74,7 @@ def test_a_flow_has_two_clusters(text: str) -> None:
         Flow.parse(text)
 
 
-def test_kraals_worker_accepts_the_config_and_warns_of_nothing() -> None:
+def test_kraal_worker_accepts_the_config_without_warnings() -> None:
     raw = {
         "clusters": "A,B",
         "A.bootstrap.servers": "a:1",

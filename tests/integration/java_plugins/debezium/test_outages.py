@@ -142,7 +142,7 @@ def ids(bootstrap: str, topic: str) -> Counter[int]:
 
 
 @pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
-def test_nothing_is_lost_when_a_snapshot_is_interrupted(tmp_path: Path, exactly_once: str) -> None:
+def test_interrupted_snapshot_loses_no_rows(tmp_path: Path, exactly_once: str) -> None:
     """Debezium makes an interrupted snapshot again, so its rows may come twice."""
     with opened(tmp_path, exactly_once) as place:
         for outage in OUTAGES:
@@ -160,7 +160,7 @@ def test_nothing_is_lost_when_a_snapshot_is_interrupted(tmp_path: Path, exactly_
 
 
 @pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
-def test_nothing_is_lost_while_changes_are_followed(tmp_path: Path, exactly_once: str) -> None:
+def test_outages_while_streaming_lose_no_changes(tmp_path: Path, exactly_once: str) -> None:
     """Rows are inserted before and after each outage; with exactly-once support each comes once."""
     with opened(tmp_path, exactly_once) as place:
         name, topic = create(place, "followed", MORE, exactly_once)

@@ -187,7 +187,7 @@ def test_a_task_has_two_threads_of_java_and_none_of_python(own: ProcessCluster) 
         pytest.param("flushes", FLUSHES, FLUSHING, 20_000, id="flushes"),
     ],
 )
-def test_a_day_leaves_nothing_behind(
+def test_day_of_operation_leaks_no_resources(
     own: ProcessCluster, what: str, count: int, tasks: int, poll_us: int
 ) -> None:
     name = a_name(what)

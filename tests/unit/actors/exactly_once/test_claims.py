@@ -90,7 +90,7 @@ def test_fewer_tasks_start_when_the_producers_of_all_older_ones_are_fenced(seed:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_sinks_claim_nothing(seed: int) -> None:
+def test_sinks_make_no_claims(seed: int) -> None:
     cluster, transactions = made(seed)
     cluster.create(X, config(2, FAKE_SINK))
     cluster.settle()
@@ -265,7 +265,7 @@ def test_former_tasks_on_a_frozen_worker_do_not_overwrite_initial_offsets(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_killed_workers_write_nothing_twice(seed: int) -> None:
+def test_killed_workers_write_no_duplicates(seed: int) -> None:
     cluster, _ = made(seed, workers=2)
     cluster.create(X, config(2))
     cluster.settle()

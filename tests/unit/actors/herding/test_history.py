@@ -152,7 +152,7 @@ class TestCauses:
         asked(worker, ResetOffsets(name=NAME), OffsetsChanged(NAME))
         assert events(worker, EventKind.OFFSETS) == [("offsets reset", USER)]
 
-    def test_without_an_author_nobody_is_named(self) -> None:
+    def test_history_without_an_author_names_no_author(self) -> None:
         worker = EmbeddedWorker()
         worker.create(NAME, CONFIG)
         worker.ask(RestartTask(task=T0))
@@ -171,7 +171,7 @@ class TestCauses:
 class TestConfigs:
     """Versions that others replace."""
 
-    def test_they_have_their_authors_and_no_secrets(self) -> None:
+    def test_configs_contain_authors_but_no_secrets(self) -> None:
         worker = running()
         for number in range(2):
             patch: Config = {"my.password": f"secret-{number}", "n": str(number)}

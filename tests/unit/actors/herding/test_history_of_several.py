@@ -64,7 +64,7 @@ class TestOfALaterProcess:
         assert "as stored" not in str(journal(worker).events.after(None, 1_000))
         assert events(worker, EventKind.CONFIG) == []
 
-    def test_what_an_earlier_process_left_running_is_explained(self) -> None:
+    def test_instances_left_running_by_a_previous_process_are_explained(self) -> None:
         before = running()
         log = before.status_log  # the process is killed: no more statuses
         worker = EmbeddedWorker(config_log=before.config_log, status_log=log, offsets=before.offsets)

@@ -36,7 +36,7 @@ def test_a_slow_stop_holds_up_the_start_of_all(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("steps", [1, 3, 6, 10, 15, 25])
 @pytest.mark.parametrize("actor", ["worker", "herder", "status writer"])
-def test_nothing_waits_for_ever_when_somebody_dies(seed: int, steps: int, actor: str) -> None:
+def test_restart_completes_when_an_actor_dies(seed: int, steps: int, actor: str) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, CONFIG)
     future = worker.assembly.herder.question(RESTART)

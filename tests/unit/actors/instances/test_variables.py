@@ -119,9 +119,7 @@ def test_the_same_tasks_are_not_written_again_for_their_variables() -> None:
 
 
 @pytest.mark.parametrize("method", ["start", "task_configs"])
-def test_neither_a_trace_nor_the_log_holds_what_a_plugin_says_of_it(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_resolved_values_in_plugin_errors_are_hidden(method: str, caplog: pytest.LogCaptureFixture) -> None:
     worker = worker_with(Keeper())
     with caplog.at_level(logging.DEBUG):
         worker.ask(PutConfig(name=NAME, config=config(fail__in=method)))
@@ -131,7 +129,7 @@ def test_neither_a_trace_nor_the_log_holds_what_a_plugin_says_of_it(
     assert "hunter2" not in text
 
 
-def test_a_task_s_trace_holds_no_secret_whoever_made_it() -> None:
+def test_task_traces_from_any_source_hide_secrets() -> None:
     worker = worker_with(Keeper())
     worker.create(NAME, config())
     worker.fake.fail(T0, "no login with hunter2hunter2")

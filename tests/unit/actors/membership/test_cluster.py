@@ -106,7 +106,7 @@ def test_the_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_who_cannot_do_it_names_who_can(seed: int) -> None:
+def test_rejected_request_names_the_worker_to_ask(seed: int) -> None:
     cluster = cluster_of(seed)
     for worker in followers(cluster):
         with pytest.raises(NotLeader) as refused:
@@ -149,7 +149,7 @@ def test_restart_requests_reach_all_owners(seed: int, only_failed: bool) -> None
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
-def test_a_frozen_worker_writes_nothing_when_its_work_has_moved(seed: int, plugin: str) -> None:
+def test_frozen_worker_writes_no_records_after_its_work_has_moved(seed: int, plugin: str) -> None:
     cluster = EmbeddedCluster(3, seed=seed)
     cluster.settle()
     cluster.create(NAME, config(3, plugin))

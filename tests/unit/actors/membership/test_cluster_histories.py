@@ -125,7 +125,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_everything_runs_once_in_the_end(seed: int) -> None:
+def test_random_history_ends_with_every_instance_running_once(seed: int) -> None:
     history = History(seed)
     for length in (3, 6, 5):
         for _ in range(length):

@@ -51,7 +51,7 @@ ACTORS = [
     *(f"task {task}" for task in TASKS),
 ]
 MOST_WORKERS = 4
-BREATH_S = 13.0
+MIN_DEATH_INTERVAL_S = 13.0
 """After so long without a death, a supervisor's budget has room for the next (5 in 60 s)."""
 
 names = st.sampled_from(NAMES)
@@ -163,8 +163,8 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(actor=st.sampled_from(ACTORS), at=which)
     def die(self, actor: str, at: int) -> None:
         worker = self.pick(at)
-        last_s = self.deaths.get((worker.name, actor), -BREATH_S)
-        if self.cluster.clock.now() - last_s >= BREATH_S:
+        last_s = self.deaths.get((worker.name, actor), -MIN_DEATH_INTERVAL_S)
+        if self.cluster.clock.now() - last_s >= MIN_DEATH_INTERVAL_S:
             with suppress(KeyError):
                 worker.crash(actor)
                 self.deaths[worker.name, actor] = self.cluster.clock.now()

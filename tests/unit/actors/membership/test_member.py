@@ -60,7 +60,7 @@ def test_a_worker_that_comes_takes_its_share_in_two_rounds(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kill", [False, True], ids=["closed", "killed"])
-def test_the_work_of_who_goes_moves_and_the_rest_stays(seed: int, kill: bool) -> None:  # noqa: FBT001 - a row
+def test_work_of_a_leaving_member_moves_and_other_work_stays(seed: int, kill: bool) -> None:  # noqa: FBT001 - a row
     cluster = cluster_of(3, seed)
     gone, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
     before = {w.name: w.running for w in others}
@@ -80,7 +80,7 @@ def test_a_leader_that_goes_is_followed_by_another(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_work_waits_for_who_may_come_back(seed: int) -> None:
+def test_lost_work_waits_for_the_rebalance_delay(seed: int) -> None:
     cluster = cluster_of(3, seed, max_delay_s=30.0)
     gone, *_ = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
     lost = gone.running

@@ -50,17 +50,17 @@ def test_a_sink_is_asked_for_its_lag() -> None:
     worker = stopped(FAKE_SINK)
     groups(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 40}
     groups(worker).alter(X, {}, {TopicPartition(FAKE_TOPIC, 1): 3}, timeout_s=1)
-    found: LaggedOffsets = worker.ask(ShowLags(name=X))
-    assert list(found.pairs) == [pair(FAKE_SINK, 0, 25), pair(FAKE_SINK, 1, 3)]
-    assert found.lags == [15, None]
+    response: LaggedOffsets = worker.ask(ShowLags(name=X))
+    assert list(response.pairs) == [pair(FAKE_SINK, 0, 25), pair(FAKE_SINK, 1, 3)]
+    assert response.lags == [15, None]
     groups(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 20}  # the topic was truncated
     assert worker.ask(ShowLags(name=X)).lags == [0, None]
 
 
 def test_a_source_has_no_lag() -> None:
     worker = stopped(FAKE_SOURCE)
-    found: LaggedOffsets = worker.ask(ShowLags(name=X))
-    assert (list(found.pairs), found.lags) == ([pair(FAKE_SOURCE, 0, 25)], ())
+    response: LaggedOffsets = worker.ask(ShowLags(name=X))
+    assert (list(response.pairs), response.lags) == ([pair(FAKE_SOURCE, 0, 25)], ())
     assert shown(worker) == [pair(FAKE_SOURCE, 0, 25)]
 
 
@@ -180,9 +180,7 @@ def test_offsets_that_the_connector_manages_itself_are_not_stored(plugin: str) -
         ({"fail.in": "alter_offsets"}, 500, "Failed to modify offsets for {} connector x"),
     ],
 )
-def test_nothing_is_changed_when_the_connector_refuses(
-    plugin: str, more: dict[str, str], code: int, text: str
-) -> None:
+def test_rejected_offsets_change_nothing(plugin: str, more: dict[str, str], code: int, text: str) -> None:
     worker = stopped(plugin, more=more)
     for message in (alter(pair(plugin, 0, 1)), RESET):
         kind = "sink" if plugin == FAKE_SINK else "source"

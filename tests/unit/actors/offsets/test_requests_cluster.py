@@ -263,7 +263,7 @@ def test_a_creation_with_offsets_fences_former_tasks_first(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_created_when_former_tasks_cannot_be_fenced(seed: int) -> None:
+def test_failed_fencing_of_former_tasks_prevents_creation(seed: int) -> None:
     cluster = with_former_tasks(seed)
     before = dict(cluster.offsets.load(X))
 
@@ -325,7 +325,7 @@ def test_a_connector_that_comes_to_exist_while_former_tasks_are_fenced_keeps_its
     assert dict(cluster.offsets.load(X)) == before
 
 
-def test_nothing_is_fenced_where_sources_do_not_write_exactly_once() -> None:
+def test_creation_fences_no_tasks_without_exactly_once_support() -> None:
     cluster = with_former_tasks(1, transactional=False)
     fenced: list[object] = []
     cluster.on_fence = fenced.append

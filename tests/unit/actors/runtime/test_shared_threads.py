@@ -177,7 +177,7 @@ def test_log_lines_name_the_actor_that_has_its_turn(system: ThreadSystem) -> Non
         assert ask(shared(system, name)[0], Subject(), timeout_s=10) == name
 
 
-def test_a_death_is_reported_and_what_waits_in_the_mailbox_is_dropped(system: ThreadSystem) -> None:
+def test_death_is_reported_and_pending_messages_are_dropped(system: ThreadSystem) -> None:
     died, address, noter = threading.Event(), Address("task t-0"), Noter()
     system.spawn(address, lambda: noter, lambda _: died.set(), shares_thread=True)
     release = threading.Event()

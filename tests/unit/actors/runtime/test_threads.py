@@ -178,7 +178,7 @@ def test_the_clock_sends_in_order_of_time_and_forgets_what_is_cancelled(
     assert behaviour.notes == ["begin", "first", "second"]
 
 
-def test_an_actor_that_dies_without_a_supervisor_leaves_nothing_behind(system: ThreadSystem) -> None:
+def test_actor_that_dies_without_a_supervisor_leaks_no_resources(system: ThreadSystem) -> None:
     died = threading.Event()
     address = Address("validation-7")
     system.spawn(address, Scribe, lambda _: died.set())
@@ -203,7 +203,7 @@ def test_the_death_of_an_actor_does_not_take_away_the_next_one(system: ThreadSys
     assert list(system.mailboxes()) == ["scribe"]
 
 
-def test_what_arrives_while_an_actor_starts_waits_until_it_is_attached() -> None:
+def test_messages_are_queued_until_a_starting_actor_is_bound() -> None:
     address, got = Address("scribe"), list[object]()
     address.bind(lambda _: False)  # it has died
     address.tell(Note("lost"))

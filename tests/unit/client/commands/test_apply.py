@@ -11,7 +11,7 @@ from tests.unit.client.commands.conftest import CHANGING, create_request, flat
 from tests.unit.client.conftest import Files, Kraal
 
 
-def test_it_creates_reconfigures_and_leaves_alone(
+def test_apply_creates_and_reconfigures_only_changed_connectors(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     assert kraal.out("apply", "-f", folder) == "a created\nb created\nc created\n"
@@ -80,7 +80,7 @@ def test_all_errors_of_a_config_are_on_one_line_and_its_secrets_are_not(
     assert worker.names == []
 
 
-def test_a_dry_run_has_the_worker_check_and_changes_nothing(
+def test_dry_run_validates_on_the_worker_without_changes(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     worker.create("b", {"connector.class": FAKE_SOURCE, "name": "b"})
@@ -106,7 +106,7 @@ def test_a_config_without_a_class_is_refused_before_it_is_sent(
     assert worker.asked(*CHANGING) == []
 
 
-def test_nothing_is_deleted_unless_it_is_asked_for(
+def test_apply_deletes_connectors_only_with_prune(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     worker.create("old", {"connector.class": FAKE_SOURCE})
@@ -133,14 +133,14 @@ def test_pruning_by_nothing_is_refused(kraal: Kraal, worker: Connect, tmp_path: 
 def test_results_as_data(kraal: Kraal, folder: str, write: Files) -> None:
     write("connectors/b.json", flat("b", **{"tasks.max": "0"}))
     result = kraal("apply", "-f", folder, "-o", "json")
-    found = json.loads(result.stdout)
-    assert [(each["name"], each["action"]) for each in found] == [
+    results = json.loads(result.stdout)
+    assert [(each["name"], each["action"]) for each in results] == [
         ("a", "created"),
         ("b", "failed"),
         ("c", "created"),
     ]
-    assert "tasks.max" in found[1]["error"]
-    assert (found[0]["file"], found[0]["dry_run"]) == (f"{folder}/a.yaml", False)
+    assert "tasks.max" in results[1]["error"]
+    assert (results[0]["file"], results[0]["dry_run"]) == (f"{folder}/a.yaml", False)
 
 
 def test_waiting_says_what_runs_and_what_failed(

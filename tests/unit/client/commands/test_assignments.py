@@ -15,9 +15,9 @@ from tests.unit.client.conftest import Kraal
 
 def answer(worker: Connect, leader: Leader) -> object:
     """Have the worker answer as this leader does."""
-    found = group_assignments(leader.snapshot())
-    worker.script("GET", "/admin/assignments", Said(body=found))
-    return found
+    assignments = group_assignments(leader.snapshot())
+    worker.script("GET", "/admin/assignments", Said(body=assignments))
+    return assignments
 
 
 def test_workers_what_they_list_what_runs_what_waits_and_the_last_rebalance(
@@ -42,7 +42,7 @@ def test_workers_what_they_list_what_runs_what_waits_and_the_last_rebalance(
     )
 
 
-def test_that_lists_are_ignored_and_that_lost_work_waits(kraal: Kraal, worker: Connect) -> None:
+def test_assignments_shows_ignored_lists_and_delayed_lost_work(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(GroupProtocol.SESSIONED, c1=0, c2=0)
     leader.join("w1")
     leader.join("w2")
@@ -82,9 +82,9 @@ def test_an_older_worker_tells_the_last_rebalance_alone(kraal: Kraal, worker: Co
     leader = Leader(c1=1)
     leader.join("w1")
     leader.rebalance()
-    found = group_assignments(leader.snapshot())
-    del found["rebalances"]
-    worker.script("GET", "/admin/assignments", Said(body=found))
+    assignments = group_assignments(leader.snapshot())
+    del assignments["rebalances"]
+    worker.script("GET", "/admin/assignments", Said(body=assignments))
     assert (
         kraal.out("assignments").splitlines()[-1].startswith("unknown: this is the leader's first rebalance")
     )
@@ -94,8 +94,8 @@ def test_data_is_what_the_worker_says(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     leader.rebalance()
-    found = answer(worker, leader)
-    assert json.loads(kraal.out("assignments", "-o", "json")) == found
+    assignments = answer(worker, leader)
+    assert json.loads(kraal.out("assignments", "-o", "json")) == assignments
 
 
 def test_a_standalone_worker_runs_everything(kraal: Kraal, worker: Connect) -> None:

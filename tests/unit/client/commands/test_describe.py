@@ -36,9 +36,9 @@ def test_describe_hides_what_the_plugin_says_is_a_password(kraal: Kraal, worker:
     worker.create("a", {"connector.class": FAKE_SOURCE, "pin": "1234"})
     key = {"name": "pin", "type": "PASSWORD"}
     worker.script("GET", f"/connector-plugins/{FAKE_SOURCE}/config", Said(200, [key]))
-    found = json.loads(kraal.out("describe", "a", "-o", "json"))
-    assert found["config"]["pin"] == "[hidden]"
-    assert list(found) == ["name", "type", "config", "topics", "status"]
+    description = json.loads(kraal.out("describe", "a", "-o", "json"))
+    assert description["config"]["pin"] == "[hidden]"
+    assert list(description) == ["name", "type", "config", "topics", "status"]
 
 
 def test_describe_of_several_gives_a_list(kraal: Kraal, two: Connect) -> None:
@@ -69,8 +69,8 @@ def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, work
     assert rows[1].split()[:5] == ["1", HOST, "0", "-", "-"]
     assert "A restart cannot fix this failure" in rows[1]
     assert rows[2].endswith("stalled: Its batch does not end")
-    found = json.loads(kraal.out("describe", "a", "-o", "json"))
-    assert found["status"]["supervision"]["policy"]["restart"] == "task"
+    description = json.loads(kraal.out("describe", "a", "-o", "json"))
+    assert description["status"]["supervision"]["policy"]["restart"] == "task"
 
 
 def test_describe_shows_how_the_latest_batch_of_each_task_was_carried_out(
@@ -117,8 +117,12 @@ def test_describe_shows_which_parts_are_java_plugins(kraal: Kraal, worker: Conne
         ["value.converter", "org.apache.kafka.connect.json.JsonConverter", "-"],
         ["transforms.unwrap.type", "io.debezium.transforms.ExtractNewRecordState", "3.7"],
     ]
-    found = json.loads(kraal.out("describe", "a", "-o", "json"))
-    assert found["java_plugins"][0] == {"part": "connector", "class": FAKE_SOURCE, "version": "3.6.1.Final"}
+    description = json.loads(kraal.out("describe", "a", "-o", "json"))
+    assert description["java_plugins"][0] == {
+        "part": "connector",
+        "class": FAKE_SOURCE,
+        "version": "3.6.1.Final",
+    }
     worker.script(
         "GET", "/connectors/a/plugins", Said(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
     )

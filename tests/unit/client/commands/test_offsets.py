@@ -98,5 +98,7 @@ def test_reports_a_worker_without_the_offsets_endpoint(kraal: Kraal, worker: Con
         (["nonsense"], 2),
     ],
 )
-def test_offsets_that_mean_nothing(kraal: Kraal, worker: Connect, arguments: list[str], code: int) -> None:
+def test_invalid_arguments_are_an_error(
+    kraal: Kraal, worker: Connect, arguments: list[str], code: int
+) -> None:
     assert (kraal("offsets", *arguments).exit_code, worker.asked()) == (code, [])

@@ -52,7 +52,7 @@ def test_an_instance_that_fails_again_is_an_error(kraal: Kraal, worker: Connect)
 @pytest.mark.parametrize(
     "arguments", [["a", "b", "--task", "0"], ["a", "--task", "0", "--tasks"], ["a", "--task", "-1"]]
 )
-def test_a_restart_that_means_nothing_is_a_usage_error(kraal: Kraal, arguments: list[str]) -> None:
+def test_invalid_restart_options_are_a_usage_error(kraal: Kraal, arguments: list[str]) -> None:
     assert kraal("restart", *arguments).exit_code == 2
 
 

@@ -88,7 +88,7 @@ def test_a_pipe_gets_the_numbers_once(kraal: Kraal) -> None:
     assert kraal.connect.asked() == [f"GET {ASKED}"]
 
 
-def test_a_worker_of_kraal_tells_numbers(kraal: Kraal, worker: Connect) -> None:
+def test_kraal_worker_shows_metrics(kraal: Kraal, worker: Connect) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     [row] = json.loads(kraal.out("top", "-o", "json"))["tasks"]
     assert (row["connector"], row["task"], row["state"]) == ("orders", 0, "RUNNING")
@@ -112,7 +112,7 @@ def test_data_for_scripts_have_the_worker_s_own_numbers(kraal: Kraal) -> None:
     }  # fmt: skip
 
 
-def test_a_java_worker_tells_states_only(kraal: Kraal) -> None:
+def test_java_worker_shows_only_states(kraal: Kraal) -> None:
     kraal.connect.script("GET", ASKED, Said(200, {"orders": connector(task(0), told=None)}))
     assert kraal.out("top").splitlines()[-1].split() == ["orders", "0", "RUNNING", W1, *"-------"]
 

@@ -114,7 +114,7 @@ def test_b5_a_leader_that_lags_assigns_nothing(protocol: GroupProtocol) -> None:
     assert answer.owner_url(C1) is None
 
 
-def test_a_leader_that_is_ahead_assigns_by_what_it_knows() -> None:
+def test_leader_that_is_ahead_assigns_its_own_configs() -> None:
     answer = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER, offset=2), cluster(c1=1))
     assert {told.config_offset for told in answer.assignments.values()} == {OFFSET}
     assert not any(told.failed for told in answer.assignments.values())

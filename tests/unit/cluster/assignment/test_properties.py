@@ -207,7 +207,7 @@ def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
     st.dictionaries(st.integers(0, 9).map(lambda n: ConnectorName(f"c{n}")), st.integers(0, 9)),
     st.integers(1, 6),
 )
-def test_in_balance_nothing_moves_whoever_leads(
+def test_balanced_work_does_not_move_with_any_leader(
     max_delay_ms: int, connectors: dict[ConnectorName, int], workers: int
 ) -> None:
     group = Group(max_delay_ms=max_delay_ms, connectors=connectors)

@@ -301,7 +301,7 @@ def test_d9_a_worker_that_became_static_is_not_missed_among_the_wildcard_workers
     assert (story.assigned(), story.last.delay_ms) == ({"w2": {"c2"}}, 0)
 
 
-def test_d10_what_runs_twice_is_stopped_everywhere_also_where_it_is_listed() -> None:
+def test_d10_duplicate_work_is_revoked_everywhere_even_where_listed() -> None:
     story = StaticStory(connectors={"c1": 1})
     story.join("w1", "c1", running=jobs("c1"))
     story.join("w2", "c1", running=jobs("c1"))
@@ -313,7 +313,7 @@ def test_d10_what_runs_twice_is_stopped_everywhere_also_where_it_is_listed() -> 
     assert story.assigned() == {"w1": {"c1"}}
 
 
-def test_d10_what_is_deleted_is_revoked_wherever_it_runs() -> None:
+def test_d10_deleted_work_is_revoked_on_every_worker() -> None:
     story = example()
     story.connectors = {"c2": 2}
     holder = story.where("c1-1")[0]

@@ -17,7 +17,7 @@ from kraal.core.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 
 FIVE_MINUTES_MS = 300_000
-NOTHING = Outcome(assigned={}, revoked={}, owned={}, delay_ms=0, state=AssignorState())
+EMPTY_OUTCOME = Outcome(assigned={}, revoked={}, owned={}, delay_ms=0, state=AssignorState())
 
 
 def jobs_of(connector: str, tasks: int = 4) -> list[Job]:
@@ -40,7 +40,7 @@ class Story:
     state: AssignorState = field(default_factory=AssignorState)
     generation: int = 1_000
     now_ms: int = 50_000
-    last: Outcome = NOTHING
+    last: Outcome = EMPTY_OUTCOME
 
     def add_worker(self, name: str, running: Iterable[Job] = ()) -> None:
         self.workers[name] = list(running)
@@ -304,7 +304,7 @@ def test_a14_lost_work_is_assigned_at_once_when_the_max_delay_is_0() -> None:
     story.assert_loads(connectors=[2], tasks=[8], delay_ms=0)
 
 
-def test_a15_what_runs_twice_is_stopped_everywhere() -> None:
+def test_a15_duplicate_work_is_revoked_everywhere() -> None:
     story = settled("w1")
     story.add_worker("w2", running=jobs_of("c1"))
     story.rebalance()
@@ -315,7 +315,7 @@ def test_a15_what_runs_twice_is_stopped_everywhere() -> None:
     story.assert_nothing_happens()
 
 
-def test_a16_what_runs_twice_was_also_deleted() -> None:
+def test_a16_deleted_duplicate_work_is_revoked() -> None:
     story = settled("w1")
     story.add_worker("w2", running=jobs_of("c1"))
     story.delete_connector("c1")

@@ -34,7 +34,7 @@ def plan_of(*parts: list[Entry]) -> FencingPlan:
     return plan_fencing(state_of(*parts), X, "g")
 
 
-def test_tasks_that_were_seen_to_need_nothing() -> None:
+def test_tasks_with_a_recorded_count_need_no_fencing() -> None:
     plan = plan_of(CREATED, committed(2), counted(2))
     assert (plan.transactional_ids, plan.record) == ((), None)
 

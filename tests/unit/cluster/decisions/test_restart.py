@@ -80,7 +80,7 @@ def test_a_connector_without_a_status_cannot_be_planned() -> None:
         plan_restart(ANY_ALL, StatusState())
 
 
-def test_each_worker_keeps_only_what_it_owns() -> None:
+def test_plan_of_each_worker_contains_only_its_own_instances() -> None:
     """KIP-745: "use the current connector status and the herder's current assignments"."""
     plan = plan_restart(ANY_ALL, statuses(RUNNING, RUNNING, RUNNING))
     assert plan.owned(lambda i: i == TaskId(X, 1)) == (TaskId(X, 1),)

@@ -29,7 +29,7 @@ from tests.fakes.cluster.member_story import (
     C1,
     C2,
     DEFAULT,
-    NOTHING,
+    NO_WORK,
     OFFSET,
     SESSIONED,
     Story,
@@ -43,7 +43,7 @@ from tests.fakes.cluster.member_story import (
 def test_m1_an_eager_member_stops_everything_before_it_joins() -> None:
     story = working(*ALL, protocol=DEFAULT)
     assert story.on(Changed()) == [Rejoin("connectors or tasks have changed")]
-    assert story.on(Prepare()) == [Revoke(1, NOTHING)]
+    assert story.on(Prepare()) == [Revoke(1, NO_WORK)]
     assert story.on(Done(1)) == [Proceed()]
     assert story.told(Job(C1), protocol=DEFAULT) == [Deliver()]
     assert story.owned == Assignment(connectors=frozenset({C1}))
@@ -77,7 +77,7 @@ def test_m2_nothing_new_starts_before_what_is_revoked_has_stopped() -> None:
     ]
 
 
-def test_m2_a_rebalance_of_somebody_else_waits_until_the_revoked_has_stopped() -> None:
+def test_m2_rebalance_by_another_member_waits_until_revoked_work_has_stopped() -> None:
     story = working(*ALL)
     story.told(revoked=(Job(C1, 1),))
     assert story.on(Prepare()) == []
@@ -91,7 +91,7 @@ def test_m2_a_failed_round_takes_nothing_away() -> None:
     assert story.state.running.tasks == tasks(0, 1)
 
 
-def test_m2_revocations_of_what_does_not_run_need_no_herder() -> None:
+def test_m2_revoking_idle_work_needs_no_herder() -> None:
     story = working()
     assert story.told(revoked=(Job(C1, 1),)) == [Deliver(), Rejoin("all revoked work has stopped")]
 
@@ -99,7 +99,7 @@ def test_m2_revocations_of_what_does_not_run_need_no_herder() -> None:
 # -- reading the config ------------------------------------------------------------------------------------
 
 
-def test_m3_who_has_read_less_reads_on_before_it_works() -> None:
+def test_m3_lagging_member_reads_configs_before_starting_work() -> None:
     story = Story(offset=OFFSET - 2)
     story.on(HerderLive())
     assert story.told(*ALL) == []
@@ -117,7 +117,7 @@ def test_m3_b5_a_failed_assignment_is_not_used_and_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("leader", ["me", "leader"])
-def test_m3_who_lags_behind_a_failed_assignment_reads_before_it_joins_again(leader: str) -> None:
+def test_m3_lagging_member_reads_configs_before_rejoining_after_a_failed_assignment(leader: str) -> None:
     story = Story(offset=OFFSET - 1)
     story.on(HerderLive())
     assert story.told(error=AssignmentError.CONFIG_MISMATCH, leader=leader) == []
@@ -127,7 +127,7 @@ def test_m3_who_lags_behind_a_failed_assignment_reads_before_it_joins_again(lead
 
 
 @pytest.mark.parametrize("read_up_to", [OFFSET + 1, OFFSET + 10])
-def test_m5_who_has_read_more_starts_nothing_and_joins_again(read_up_to: int) -> None:
+def test_m5_member_ahead_of_the_assignment_rejoins_without_starting_work(read_up_to: int) -> None:
     story = Story(offset=read_up_to)
     story.on(HerderLive())
     reason = f"config read up to offset {read_up_to}, but the assignment requires offset {OFFSET}"
@@ -135,7 +135,7 @@ def test_m5_who_has_read_more_starts_nothing_and_joins_again(read_up_to: int) ->
     assert story.told(*ALL, offset=read_up_to) == [Deliver()]
 
 
-def test_m5_who_reads_past_the_offset_while_it_catches_up_starts_nothing() -> None:
+def test_m5_member_that_reads_past_the_offset_starts_no_work() -> None:
     story = Story(offset=OFFSET - 1)
     story.on(HerderLive())
     story.told(*ALL)
@@ -198,7 +198,7 @@ def test_m7_d37_a_cooperative_member_sleeps_longer_each_time_and_then_gives_up_i
         pauses.append(round((story.state.pause_until_s - story.now_s) * 1000))
         decisions = story.sleep(pauses[-1] / 1000 + 3)
     assert pauses == [6000, 7500, 10_000, 15_000, 30_000]
-    assert decisions == [Revoke(1, NOTHING)]
+    assert decisions == [Revoke(1, NO_WORK)]
     assert story.state.assignment is None
     story.on(Done(1))
     assert story.sleep(3) == []  # and the cycle starts again
@@ -244,14 +244,14 @@ def test_m8_without_a_coordinator_all_work_stops_and_the_member_rejoins_without_
     protocol: GroupProtocol,
 ) -> None:
     story = working(*ALL, protocol=protocol)
-    assert story.on(Lost("gone")) == [Revoke(1, NOTHING), TellLost("gone")]
+    assert story.on(Lost("gone")) == [Revoke(1, NO_WORK), TellLost("gone")]
     assert story.on(Prepare()) == []
     assert story.on(Done(1)) == [Proceed()]
     assert story.state.assignment is None
     assert story.told(*ALL, protocol=protocol) == [Deliver()]
 
 
-def test_who_gets_the_same_failed_assignment_again_waits_for_the_leader() -> None:
+def test_repeated_failed_assignment_delays_the_rejoin() -> None:
     story = Story()
     story.on(HerderLive())
     assert story.told(error=AssignmentError.CONFIG_MISMATCH) == [Rejoin("the assignment failed")]

@@ -33,7 +33,7 @@ from tests.fakes.cluster.member_story import (
     C1,
     C2,
     DEFAULT,
-    NOTHING,
+    NO_WORK,
     OFFSET,
     SESSIONED,
     Story,
@@ -54,7 +54,7 @@ from tests.fakes.cluster.member_story import (
         pytest.param(True, 300.0, True, False, id="the delay is over: it runs elsewhere"),
     ],
 )
-def test_who_was_away_stops_before_it_joins(
+def test_absent_member_revokes_its_work_before_joining(
     expelled: bool,  # noqa: FBT001 - a row of a table
     away_s: float,
     stops: bool,  # noqa: FBT001 - as above
@@ -62,7 +62,7 @@ def test_who_was_away_stops_before_it_joins(
 ) -> None:
     story = working(*ALL)
     decisions = story.on(Prepare(expelled=expelled, away_s=away_s))
-    assert decisions == ([Revoke(1, NOTHING)] if stops else [Proceed()])
+    assert decisions == ([Revoke(1, NO_WORK)] if stops else [Proceed()])
     assert (story.state.assignment is not None) == claims
     if stops:
         assert story.on(Done(1)) == [Proceed()]
@@ -88,7 +88,7 @@ def test_a_herder_that_comes_back_to_another_config_gets_a_fresh_assignment() ->
 def test_herder_that_died_during_a_revocation_gets_it_again() -> None:
     story = working(*ALL, protocol=DEFAULT)
     story.on(Prepare())
-    assert story.on(HerderLive()) == [Revoke(2, NOTHING)]
+    assert story.on(HerderLive()) == [Revoke(2, NO_WORK)]
     assert story.on(Done(1)) == []
     assert story.on(Done(2)) == [Proceed()]
     assert story.on(HerderLive()) == []  # stopped, and not assigned again yet
@@ -106,7 +106,7 @@ def test_d12_a_herder_that_hangs_leaves_the_group_and_comes_back() -> None:
     assert 60 <= story.now_s - began_s <= 75
     assert story.on(Changed()) == []
     assert story.on(Alive()) == [Join()]
-    assert story.on(Prepare(away_s=70.0)) == [Revoke(1, NOTHING)]
+    assert story.on(Prepare(away_s=70.0)) == [Revoke(1, NO_WORK)]
 
 
 def test_a_herder_that_answers_keeps_its_place() -> None:

@@ -65,8 +65,8 @@ def test_earlier_rebalances_follow_the_last_one() -> None:
     for name in ("w1", "w2"):
         leader.join(name)
         leader.rebalance()
-    found = group_assignments(leader.snapshot())
-    assert isinstance(rows := found["rebalances"], list)
+    assignments = group_assignments(leader.snapshot())
+    assert isinstance(rows := assignments["rebalances"], list)
     assert [isinstance(row, dict) and (row["generation"], row["reason"]) for row in rows] == [
         (2, f"joined: {W2}"),
         (1, UNKNOWN),
@@ -151,13 +151,13 @@ def test_of_a_group_with_an_older_worker_it_says_that_lists_are_ignored(protocol
     leader = Leader(protocol, c1=0)
     leader.join("w1", "elsewhere")
     leader.rebalance()
-    found = group_assignments(leader.snapshot())
-    assert found["protocol"] == protocol
-    assert found["note"] == (
+    assignments = group_assignments(leader.snapshot())
+    assert assignments["protocol"] == protocol
+    assert assignments["note"] == (
         "Static assignments are ignored: not every worker of the group has connect.protocol=static, which a worker "
         "of Apache Kafka cannot have."
     )
-    assert isinstance(workers := found["workers"], list)
+    assert isinstance(workers := assignments["workers"], list)
     assert isinstance(worker := workers[0], dict)
     assert (worker["kind"], worker["static_connectors"], worker["connectors"]) == ("wildcard", None, ["c1"])
 
@@ -167,10 +167,15 @@ def test_of_a_standalone_worker() -> None:
     snapshot = Snapshot(
         worker_id=WorkerId("w1:8083"), is_leader=True, leader_url=W1, config=leader.cluster, live=True
     )
-    found = group_assignments(snapshot)
-    assert (found["protocol"], found["rebalance"], found["note"], found["waiting"]) == (None, None, None, [])
-    assert found["rebalances"] == []
-    assert isinstance(workers := found["workers"], list)
+    assignments = group_assignments(snapshot)
+    assert (
+        assignments["protocol"],
+        assignments["rebalance"],
+        assignments["note"],
+        assignments["waiting"],
+    ) == (None, None, None, [])
+    assert assignments["rebalances"] == []
+    assert isinstance(workers := assignments["workers"], list)
     assert isinstance(worker := workers[0], dict)
     assert (worker["url"], worker["connectors"], worker["tasks"]) == (W1, ["c1"], ["c1-0"])
 

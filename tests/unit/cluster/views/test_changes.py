@@ -54,7 +54,7 @@ def after(**parts: Any) -> dict[str, Any]:
     return dict(changes(SNAPSHOT, replace(SNAPSHOT, number=1, **parts)))
 
 
-def test_nothing_differs_when_only_the_number_does() -> None:
+def test_snapshots_that_differ_only_in_offset_have_no_changes() -> None:
     assert after() == dict(changes(SNAPSHOT, SNAPSHOT)) == {}
     assert after(config=replace(SNAPSHOT.config, offset=7)) == {}, "a session key was written"
 

@@ -15,15 +15,15 @@ def test_a_leader_keeps_the_reason_and_the_delay_of_its_plan() -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     plan = replace(leader.rebalance(), why="joined: a", delay_ms=7)
-    found = rebalance_of(plan, generation=Generation(3), leader_url=URL, now_ms=5)
-    assert found.to_json() == {
+    rebalance = rebalance_of(plan, generation=Generation(3), leader_url=URL, now_ms=5)
+    assert rebalance.to_json() == {
         "generation": 3, "completed_ms": 5, "leader": URL, "reason": "joined: a", "delay_ms": 7,
     }  # fmt: skip
 
 
 def test_another_worker_does_not_know_them() -> None:
-    found = rebalance_of(None, generation=Generation(3), leader_url=URL, now_ms=5)
-    assert found.to_json() == {
+    rebalance = rebalance_of(None, generation=Generation(3), leader_url=URL, now_ms=5)
+    assert rebalance.to_json() == {
         "generation": 3, "completed_ms": 5, "leader": URL, "reason": None, "delay_ms": None,
     }  # fmt: skip
 
@@ -34,8 +34,8 @@ def test_a_reason_that_names_thousands_of_workers_is_cut_off() -> None:
     plan = leader.rebalance()
 
     def reason(why: str) -> str | None:
-        found = rebalance_of(replace(plan, why=why), generation=Generation(1), leader_url=URL, now_ms=1)
-        return found.reason
+        rebalance = rebalance_of(replace(plan, why=why), generation=Generation(1), leader_url=URL, now_ms=1)
+        return rebalance.reason
 
     assert reason("x" * LONGEST_REASON) == "x" * LONGEST_REASON
     assert reason("x" * 100_000) == "x" * (LONGEST_REASON - 1) + "…"

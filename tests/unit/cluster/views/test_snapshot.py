@@ -18,7 +18,7 @@ def test_missing_plugins_are_named_with_the_versions_that_are_required() -> None
     entries = {name: ConnectorEntry(name=name, config=config) for name, config in configs.items()}
     config, worker = ClusterState(connectors=entries), WorkerId("w:1")
     types = {A: "unknown", B: "unknown", C: "sink"}
-    found = missing_plugins(Snapshot(worker_id=worker, config=config, types=types))
-    assert found is not None
-    assert "does not join it: a (x.A, version [1,2)), b (x.B). Install them" in found
+    missing = missing_plugins(Snapshot(worker_id=worker, config=config, types=types))
+    assert missing is not None
+    assert "does not join it: a (x.A, version [1,2)), b (x.B). Install them" in missing
     assert missing_plugins(Snapshot(worker_id=worker, config=config, types={C: "sink"})) is None

@@ -84,7 +84,7 @@ def test_newer_keys_of_oauth_become_options_of_the_login_module() -> None:
     }
 
 
-def test_somebodys_own_handler_is_left_alone() -> None:
+def test_custom_callback_handler_is_kept() -> None:
     settings = {
         **SETTINGS,
         "sasl.login.callback.handler.class": "io.strimzi.Handler",

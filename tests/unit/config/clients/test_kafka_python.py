@@ -116,7 +116,7 @@ def test_a_tls_context_is_ready_and_leaves_no_file(tmp_path: Path, *, checked: b
     assert (tmp_path / "scratch").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_key_on_its_way_is_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_file_is_readable_only_by_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, str]] = []
     real = ssl.SSLContext.load_cert_chain
 

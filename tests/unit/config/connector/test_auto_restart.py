@@ -13,7 +13,7 @@ from kraal.plugins.validation.validate import describe_plugin
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry
-from tests.fakes.workers.worker_config import LEAST
+from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
 KEYS = [key.name for key in SUPERVISION]
 WORKER = AutoRestart(restarted=Restarted.TASK, most=4, window_s=60, backoff_s=3)
@@ -33,7 +33,7 @@ def checked(**config: str) -> dict[str, ConfigInfo]:
     return {info.value.name: info for info in infos.configs}
 
 
-def test_nothing_is_restarted_by_default_as_in_connect() -> None:
+def test_auto_restart_is_disabled_by_default() -> None:
     config = parse_standalone(DEFAULTS)
     assert config.auto_restart == AutoRestart(restarted=Restarted.NONE, most=10, window_s=3600, backoff_s=1)
     assert config.stall_timeout_s == 60
@@ -42,7 +42,7 @@ def test_nothing_is_restarted_by_default_as_in_connect() -> None:
 def test_both_modes_know_the_keys() -> None:
     expected = AutoRestart(restarted=Restarted.ALL, most=7, window_s=1.5, backoff_s=0.25)
     more = {**GIVEN, "task.stall.timeout.ms": "0"}
-    for config in (parse_standalone({**DEFAULTS, **more}), parse_distributed({**LEAST, **more})):
+    for config in (parse_standalone({**DEFAULTS, **more}), parse_distributed({**MINIMAL_CONFIG, **more})):
         assert (config.auto_restart, config.stall_timeout_s, config.warnings) == (expected, 0, ())
 
 

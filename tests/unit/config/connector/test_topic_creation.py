@@ -51,10 +51,10 @@ def test_a_worker_may_forbid_it(*, enable: str | None, has_rules: bool) -> None:
 
 
 def test_the_default_group_takes_every_topic_whatever_it_includes() -> None:
-    found = rules(of_group("default", include="a", exclude=".*"))
-    assert found.group_of("b") is found.default
-    assert (found.default.partitions, found.default.replication_factor) == (5, 1)
-    assert found.default.topic("b").settings == {}
+    topic_rules = rules(of_group("default", include="a", exclude=".*"))
+    assert topic_rules.group_of("b") is topic_rules.default
+    assert (topic_rules.default.partitions, topic_rules.default.replication_factor) == (5, 1)
+    assert topic_rules.default.topic("b").settings == {}
 
 
 @pytest.mark.parametrize(
@@ -75,56 +75,56 @@ def test_the_first_group_that_takes_a_topic_has_it(topic: str, group: str) -> No
 
 
 def test_a_group_inherits_numbers_and_nothing_else() -> None:
-    found = rules(
+    topic_rules = rules(
         of_group("default", cleanup_policy="compact", include="x"),
         of_group("log", include="log", partitions="-1", retention_ms="7"),
         of_group("bare"),
         groups="log,bare",
     )
-    log, bare = found.groups
+    log, bare = topic_rules.groups
     assert str(log.topic("log")) == (
         "(name=log, numPartitions=-1, replicationFactor=1, replicasAssignments=null, configs={retention.ms=7})"
     )
     assert (bare.partitions, bare.replication_factor, bare.settings) == (5, 1, {})
     assert not bare.takes("x"), "without include it has no topics"
-    assert found.group_of("other").topic("other").settings == {"cleanup.policy": "compact"}
+    assert topic_rules.group_of("other").topic("other").settings == {"cleanup.policy": "compact"}
 
 
 def test_a_group_default_in_the_list_changes_nothing() -> None:
-    found = rules(of_group("late", include="a"), groups="default,late")
-    assert [group.name for group in found.groups] == ["late"]
-    assert found.group_of("a").name == "late"
+    topic_rules = rules(of_group("late", include="a"), groups="default,late")
+    assert [group.name for group in topic_rules.groups] == ["late"]
+    assert topic_rules.group_of("a").name == "late"
 
 
 def test_expressions_are_javas() -> None:
-    found = rules(of_group("g", include=r"\p{Alpha}+,(?<kind>x)-\k<kind>"), groups="g")
-    assert [topic for topic in ("ab", "a1", "x-x", "x-y") if found.group_of(topic).name == "g"] == [
+    topic_rules = rules(of_group("g", include=r"\p{Alpha}+,(?<kind>x)-\k<kind>"), groups="g")
+    assert [topic for topic in ("ab", "a1", "x-x", "x-y") if topic_rules.group_of(topic).name == "g"] == [
         "ab",
         "x-x",
     ]
 
 
 def test_all_errors_are_named_in_connects_words() -> None:
-    found = errors(
+    messages = errors(
         {
             "topic.creation.groups": "g",
             "topic.creation.default.replication.factor": "0",
             **of_group("g", include="ok, (", partitions="-2", replication_factor="70000"),
         }
     )
-    assert found[:2] == (
+    assert messages[:2] == (
         f"Invalid value 0 for configuration topic.creation.default.replication.factor: {BAD_FACTOR}",
         'Missing required configuration "topic.creation.default.partitions" which has no default value.',
     )
-    assert found[2].startswith(
+    assert messages[2].startswith(
         "Invalid value [ok, (] for configuration topic.creation.g.include: Syntax error in regular expression: "
     )
-    assert found[3:] == (
+    assert messages[3:] == (
         "Invalid value 70000 for configuration topic.creation.g.replication.factor: Not a number of type SHORT",
         f"Invalid value -2 for configuration topic.creation.g.partitions: {BAD_NUMBER}",
     )
 
 
 def test_rules_go_to_sparks_processes() -> None:
-    found = rules(of_group("g", include="a"), groups="g")
-    assert pickle.loads(pickle.dumps(found)).group_of("a").name == "g"  # noqa: S301 - our own bytes
+    topic_rules = rules(of_group("g", include="a"), groups="g")
+    assert pickle.loads(pickle.dumps(topic_rules)).group_of("a").name == "g"  # noqa: S301 - our own bytes

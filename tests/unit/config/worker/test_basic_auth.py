@@ -161,7 +161,7 @@ def test_an_invalid_setting_aborts_startup(tmp_path: Path, users: str, jaas: str
         assert "ret" not in error.replace("returned", "")
 
 
-def test_a_jaas_file_that_nobody_names() -> None:
+def test_missing_jaas_file_setting_is_an_error() -> None:
     assert error_of(ON, {"KAFKA_OPTS": "-Xmx1g"}) == (
         "Invalid value BasicAuthSecurityRestExtension for configuration rest.extension.classes: it needs a JAAS file: "
         "set java.security.auth.login.config, or KAFKA_OPTS=-Djava.security.auth.login.config=FILE in the environment."

@@ -17,11 +17,13 @@ from kraal.config.worker.keys import STANDALONE
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
 from kraal.protocol.group import ConnectProtocol
-from tests.fakes.workers.worker_config import LEAST, STRING
+from tests.fakes.workers.worker_config import MINIMAL_CONFIG, STRING
 
 
 def parse(**extra: str) -> DistributedConfig:
-    return parse_distributed({**LEAST, **{name.replace("__", "."): value for name, value in extra.items()}})
+    return parse_distributed(
+        {**MINIMAL_CONFIG, **{name.replace("__", "."): value for name, value in extra.items()}}
+    )
 
 
 def errors_of(raw: dict[str, str]) -> tuple[str, ...]:
@@ -31,7 +33,7 @@ def errors_of(raw: dict[str, str]) -> tuple[str, ...]:
 
 
 def error_of(name: str, value: str) -> str:
-    (error,) = errors_of({**LEAST, name: value})
+    (error,) = errors_of({**MINIMAL_CONFIG, name: value})
     return error
 
 
@@ -58,8 +60,8 @@ def test_defaults_are_those_of_connect() -> None:
     assert config.warnings == ()
 
 
-def test_it_has_what_every_worker_has() -> None:
-    raw = {**LEAST, "spark.master": "local[2]", "producer.acks": "1"}
+def test_distributed_config_contains_common_worker_settings() -> None:
+    raw = {**MINIMAL_CONFIG, "spark.master": "local[2]", "producer.acks": "1"}
     config = parse_distributed(raw)
     assert config.bootstrap_servers == "a:1,b:2"
     assert config.key_converter == STRING
@@ -97,7 +99,7 @@ def test_sources_write_in_transactions_when_that_is_enabled() -> None:
 def test_settings_of_internal_topics_pass_through() -> None:
     config = parse_distributed(
         {
-            **LEAST,
+            **MINIMAL_CONFIG,
             "config.storage.replication.factor": "1",
             "config.storage.min.insync.replicas": "2",
             "config.storage.partitions": "5",
@@ -148,7 +150,7 @@ def test_warns_of_settings_that_only_java_supports() -> None:
 
 
 def test_distributed_keys_in_a_standalone_file_are_warned_of() -> None:
-    raw = {**LEAST, "offset.storage.file.filename": "/o", "status.storage.segment.bytes": "1"}
+    raw = {**MINIMAL_CONFIG, "offset.storage.file.filename": "/o", "status.storage.segment.bytes": "1"}
     warnings = parse_standalone(raw).warnings
     assert "group.id is ignored: only distributed workers use it." in warnings
     assert "status.storage.segment.bytes is ignored: only distributed workers use it." in warnings
@@ -283,7 +285,7 @@ def test_the_groups_client_has_the_workers_defaults_and_others_what_is_written()
 def test_secrets_are_not_shown() -> None:
     line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush";'
     raw = {
-        **LEAST,
+        **MINIMAL_CONFIG,
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": line,
@@ -308,7 +310,7 @@ def test_both_modes_share_the_keys_of_every_worker() -> None:
 
 def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
-    path.write_text("".join(f"{name} = {value}\n" for name, value in LEAST.items()), "utf-8")
+    path.write_text("".join(f"{name} = {value}\n" for name, value in MINIMAL_CONFIG.items()), "utf-8")
     assert load_distributed(path).group_id == "cluster"
 
 
@@ -351,7 +353,7 @@ def test_values_are_trimmed_except_those_that_plugins_receive() -> None:
         "config.providers.file.param.own": " own ",
         "value.converter.own": "own ",
     }
-    wanted = {**LEAST, **plugins, "key.converter": STRING, "producer.acks": "all"}
+    wanted = {**MINIMAL_CONFIG, **plugins, "key.converter": STRING, "producer.acks": "all"}
     written = {key: text if key.endswith(".own") else f" \t{text} \t" for key, text in wanted.items()}
     assert parse_distributed(written) == parse_distributed(wanted)
     file = {"offset.storage.file.filename": "/o"}

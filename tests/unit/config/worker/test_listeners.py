@@ -27,24 +27,24 @@ ADVERTISED = "rest.advertised."
     ],
 )
 def test_scheme_host_and_port_are_advertised(listeners: str, advertised: dict[str, object], url: str) -> None:
-    found, errors = parse_listeners("listeners", listeners.split(","))
+    parsed, errors = parse_listeners("listeners", listeners.split(","))
     assert errors == []
-    assert advertise(found, {ADVERTISED + name: value for name, value in advertised.items()}) == url
+    assert advertise(parsed, {ADVERTISED + name: value for name, value in advertised.items()}) == url
 
 
 @pytest.mark.parametrize(("listener", "url"), [(None, "http://b:12/"), ("https", "https://a:11/")])
 def test_a_free_port_is_that_of_the_advertised_listener(listener: str | None, url: str) -> None:
-    found, _ = parse_listeners("listeners", ["https://a:0", "http://b:0", "http://c:3"])
-    assert advertise(found, {f"{ADVERTISED}listener": listener}, bound_ports=[11, 12, 3]) == url
+    parsed, _ = parse_listeners("listeners", ["https://a:0", "http://b:0", "http://c:3"])
+    assert advertise(parsed, {f"{ADVERTISED}listener": listener}, bound_ports=[11, 12, 3]) == url
 
 
 def test_without_a_host_this_machines_address_is_advertised(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = parse_listeners("listeners", ["http://:8083"])
+    parsed, _ = parse_listeners("listeners", ["http://:8083"])
     monkeypatch.setattr(socket, "gethostbyname", lambda _name: "10.1.2.3")
-    assert advertise(found, {}) == "http://10.1.2.3:8083/"
+    assert advertise(parsed, {}) == "http://10.1.2.3:8083/"
 
     def unknown(_name: str) -> str:
         raise socket.gaierror
 
     monkeypatch.setattr(socket, "gethostbyname", unknown)
-    assert advertise(found, {}) == "http://127.0.0.1:8083/"
+    assert advertise(parsed, {}) == "http://127.0.0.1:8083/"

@@ -82,6 +82,6 @@ def test_reports_errors_in_connects_words(text: str, error: str) -> None:
     assert check_header_rules(KEY, text) == error
 
 
-def test_who_sets_the_date() -> None:
+def test_rules_that_set_the_date_are_detected() -> None:
     assert sets_date(parse_header_rules("setDate date: 0"))
     assert not sets_date(parse_header_rules("addDate Date: 0,set X-Date: 0"))

@@ -45,17 +45,17 @@ def errors_of(raw: dict[str, str], prefix: str = LISTENERS) -> tuple[str, ...]:
 
 
 def test_without_a_prefix_the_workers_own_settings_count(tmp_path: Path) -> None:
-    found = read_listener_tls({**store(tmp_path), **trust(), "ssl.client.auth": "requested"})
-    assert found.tls.identity is not None
-    assert found.tls.identity.chain == ME.pem
-    assert (found.tls.trusted, found.clients) == (ROOT.pem, ssl.CERT_OPTIONAL)
+    tls = read_listener_tls({**store(tmp_path), **trust(), "ssl.client.auth": "requested"})
+    assert tls.tls.identity is not None
+    assert tls.tls.identity.chain == ME.pem
+    assert (tls.tls.trusted, tls.clients) == (ROOT.pem, ssl.CERT_OPTIONAL)
 
 
 @pytest.mark.parametrize("prefix", [LISTENERS, ADMIN_LISTENERS])
 def test_one_key_with_the_prefix_and_only_those_count(tmp_path: Path, prefix: str) -> None:
     raw = {"ssl.client.auth": "required", **trust(), **store(tmp_path, prefix=prefix)}
-    found = read_listener_tls(raw, prefix)
-    assert (found.tls.trusted, found.clients) == (None, ssl.CERT_NONE)
+    tls = read_listener_tls(raw, prefix)
+    assert (tls.tls.trusted, tls.clients) == (None, ssl.CERT_NONE)
     (error,) = errors_of({**store(tmp_path), f"{prefix}ssl.enabled.protocols": "TLSv1.3"}, prefix)
     assert error == (
         f"Invalid value null for configuration {prefix}ssl.keystore.location: HTTPS listeners need a key store; "
@@ -97,7 +97,7 @@ def test_reports_every_error_with_the_name_in_the_file(
 
 
 @pytest.mark.parametrize("asked", ["requested", "required"])
-def test_clients_certificates_need_somebody_who_vouches_for_them(tmp_path: Path, asked: str) -> None:
+def test_client_authentication_requires_a_truststore(tmp_path: Path, asked: str) -> None:
     (error,) = errors_of({**store(tmp_path), "ssl.client.auth": asked})
     assert error == (
         f"Invalid value null for configuration ssl.truststore.location: ssl.client.auth={asked} needs the "

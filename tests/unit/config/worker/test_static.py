@@ -8,7 +8,7 @@ from kraal.config.worker.distributed import DistributedConfig, parse_distributed
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import Job
-from tests.fakes.workers.worker_config import LEAST
+from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
 C1, A, A_1 = (ConnectorName(name) for name in ("c1", "a", "a-1"))
 
@@ -16,7 +16,7 @@ C1, A, A_1 = (ConnectorName(name) for name in ("c1", "a", "a-1"))
 def listed(connectors: str | None, tasks: str | None, protocol: str = "static") -> DistributedConfig:
     given = {"static.connectors": connectors, "static.tasks": tasks}
     raw = {name: text for name, text in given.items() if text is not None}
-    return parse_distributed({**LEAST, "connect.protocol": protocol, **raw})
+    return parse_distributed({**MINIMAL_CONFIG, "connect.protocol": protocol, **raw})
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_static_assignments_are_checked_whatever_the_protocol(
     name: str, value: str, shown: str, reason: str, protocol: str
 ) -> None:
     with pytest.raises(ConfigInvalid) as raised:
-        parse_distributed({**LEAST, "connect.protocol": protocol, name: value})
+        parse_distributed({**MINIMAL_CONFIG, "connect.protocol": protocol, name: value})
     assert raised.value.errors == (f"Invalid value {shown} for configuration {name}: {reason}",)
 
 

@@ -13,7 +13,7 @@ from kraal.core.errors import BadRequest, ConfigInvalid
 from kraal.core.secrets import secrets
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
-LEAST = {
+MINIMAL_CONFIG = {
     "bootstrap.servers": "a:1, b:2",
     "key.converter": STRING,
     "value.converter": STRING,
@@ -22,7 +22,9 @@ LEAST = {
 
 
 def parse(**extra: str) -> StandaloneConfig:
-    return parse_standalone({**LEAST, **{name.replace("__", "."): value for name, value in extra.items()}})
+    return parse_standalone(
+        {**MINIMAL_CONFIG, **{name.replace("__", "."): value for name, value in extra.items()}}
+    )
 
 
 def errors_of(raw: dict[str, str]) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ def test_a_metrics_recording_level_has_no_effect_and_logs_a_warning() -> None:
 
 def test_prefixes_pass_through() -> None:
     raw = {
-        **LEAST,
+        **MINIMAL_CONFIG,
         "spark.master": "local[2]",
         "producer.acks": "1",
         "consumer.max.poll.records": "5",
@@ -233,9 +235,9 @@ def test_rest_uses_the_settings_of_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_a_converter_that_nobody_knows_is_an_error() -> None:
+def test_unknown_converter_is_an_error() -> None:
     with pytest.raises(ConfigInvalid, match=f"key.converter: Class {STRING} could not be found"):
-        parse_standalone(LEAST, resolve=lambda _name: None)
+        parse_standalone(MINIMAL_CONFIG, resolve=lambda _name: None)
 
 
 def test_java_class_names_of_policies_are_understood() -> None:
@@ -273,7 +275,9 @@ def test_a_policy_of_another_class_needs_a_plugin_path(tmp_path: Path) -> None:
 
 def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
-    path.write_text("# café\n" + "".join(f"{name} = {value}\n" for name, value in LEAST.items()), "utf-8")
+    path.write_text(
+        "# café\n" + "".join(f"{name} = {value}\n" for name, value in MINIMAL_CONFIG.items()), "utf-8"
+    )
     assert load_worker_properties(path).bootstrap_servers == "a:1,b:2"
 
 

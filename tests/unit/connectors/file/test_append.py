@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "out.txt"
 
 
-def test_it_appends_to_what_is_there(path: Path, tmp_path: Path) -> None:
+def test_target_appends_to_existing_content(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"no end")
     target = AppendTarget(str(path), str(tmp_path))
     put(target, b"a\n")

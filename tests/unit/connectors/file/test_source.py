@@ -139,9 +139,7 @@ def test_another_file_under_the_name_is_never_read_as_the_rest_of_the_first(tail
         tail.poll()
 
 
-def test_that_an_idle_file_was_replaced_is_noticed_within_a_second(
-    tail: Tail, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replaced_idle_file_is_detected_within_a_second(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
     now = Now()
     monkeypatch.setattr(source, "time", now)
     tail.add(b"one\n")
@@ -246,7 +244,7 @@ def test_standard_input_is_refused(config: dict[str, str]) -> None:
         FileStreamSourceConnector().start({"topic": "t", **config}, None)  # type: ignore[arg-type]
 
 
-def test_there_is_one_task_always() -> None:
+def test_connector_always_has_one_task() -> None:
     connector = FileStreamSourceConnector()
     config = {"file": "/f", "topic": "t"}
     connector.start(config, None)  # type: ignore[arg-type]

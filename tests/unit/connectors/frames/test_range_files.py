@@ -119,7 +119,7 @@ def offsets(directory: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_is_killed_when_each_offset_is_in_one_file(tmp_path: Path, seed: int) -> None:
+def test_killed_writes_leave_each_offset_in_exactly_one_file(tmp_path: Path, seed: int) -> None:
     """Batches of any size, killed before, between and after the steps of putting a file in place."""
     luck = random.Random(seed)  # noqa: S311 - a test
     committed, total = 0, 60

@@ -40,8 +40,8 @@ class Sqlite:
         return [tuple(None if value is None else str(value) for value in row) for row in rows]
 
     def tables(self, prefix: str) -> Sequence[str]:
-        found = self.ask("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return [str(name) for (name,) in found if str(name).startswith(prefix)]
+        result = self.ask("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return [str(name) for (name,) in result if str(name).startswith(prefix)]
 
     def commit(self) -> None:
         self.connection.commit()
@@ -103,13 +103,13 @@ class Owner:
 
 
 def rows(connect: Connect, place: TopicPartition = A) -> list[int]:
-    found = connect().ask("SELECT n FROM got WHERE place = ? ORDER BY n", str(place.partition))
-    return [int(str(n)) for (n,) in found]
+    result = connect().ask("SELECT n FROM got WHERE place = ? ORDER BY n", str(place.partition))
+    return [int(str(n)) for (n,) in result]
 
 
 def offsets(connect: Connect) -> dict[TopicPartition, int]:
-    found = connect().ask("SELECT kafka_topic, kafka_partition, next_offset FROM kraal_sink_offsets")
-    return {TopicPartition(str(topic), int(str(part))): int(str(offset)) for topic, part, offset in found}
+    result = connect().ask("SELECT kafka_topic, kafka_partition, next_offset FROM kraal_sink_offsets")
+    return {TopicPartition(str(topic), int(str(part))): int(str(offset)) for topic, part, offset in result}
 
 
 @pytest.mark.parametrize("again", [(0, 10), (0, 20), (3, 7), (5, 15), (9, 10), (0, 30), (19, 25)])
@@ -180,7 +180,7 @@ def test_a_slow_old_owner_adds_nothing_that_is_there(connect: Connect) -> None:
     assert (rows(connect), offsets(connect)) == (list(range(40)), {A: 40})
 
 
-def test_who_finds_another_owner_at_work_tries_again(connect: Connect) -> None:
+def test_takeover_from_a_busy_owner_is_retriable(connect: Connect) -> None:
     old, new = Owner(connect), Owner(connect)
     old.write({A: (0, 5)})
     new.stage({A: (5, 10)})

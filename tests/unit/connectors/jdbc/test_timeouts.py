@@ -63,7 +63,7 @@ def test_settings_of_the_user_stay(options: dict[str, str], missing: set[str]) -
     assert set(made) - set(options) == every - missing
 
 
-def test_none_is_set_for_0_and_parts_of_a_second_count() -> None:
+def test_zero_disables_timeouts_and_fractions_round_up() -> None:
     url = "jdbc:postgresql://h/shop"
     assert with_timeouts({"url": url}, {CONNECT: 0, SOCKET: 0}) == {"url": url}
     assert with_timeouts({"url": url}, {CONNECT: 0, SOCKET: 1}) == {"url": url, "socketTimeout": "1"}

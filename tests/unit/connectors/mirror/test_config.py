@@ -46,13 +46,13 @@ def test_a_good_config_needs_three_keys() -> None:
     ],
 )
 def test_an_error_names_the_value(key: str, value: str, says: str) -> None:
-    (found,) = errors({key: value})
-    assert says in found
+    (error,) = errors({key: value})
+    assert says in error
 
 
 def test_topics_and_a_pattern_exclude_each_other() -> None:
-    (found,) = errors({"topics": "a", "topics.regex": "b"})
-    assert "topics and topics.regex are mutually exclusive options" in found
+    (error,) = errors({"topics": "a", "topics.regex": "b"})
+    assert "topics and topics.regex are mutually exclusive options" in error
     assert errors({"topics.regex": "a{1,2}"}) == []
 
 

@@ -123,7 +123,7 @@ def test_syncs_can_go_to_the_target() -> None:
 
 
 @pytest.mark.parametrize("error", [BufferError, ck.KafkaException])
-def test_a_failure_is_logged_now_and_then_and_fails_nothing(
+def test_sync_failures_are_logged_at_intervals_without_failing_the_task(
     error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     Producer.refuses = error

@@ -29,7 +29,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.streaming.polled_query import Batch, GivenUp, Handover, NotPlanned
 from kraal.plugins.api import SourceBatch, TaskContext
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class Spark:
@@ -70,7 +70,7 @@ class Spark:
 
     def end(self) -> None:
         self.handover.give_up()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
 
 
 class Bench:
@@ -152,10 +152,10 @@ def test_the_query_continues_only_when_a_batch_is_stored(bench: Bench) -> None:
     (spark,) = bench.queries
     assert spark.noted.empty()
     reader.stored()
-    assert spark.noted.get(timeout=PATIENCE_S) == 0
+    assert spark.noted.get(timeout=TIMEOUT_S) == 0
     assert bench.take(reader).offsets == place(bench, 1)
     reader.close()
-    assert spark.noted.get(timeout=PATIENCE_S) == "given up"
+    assert spark.noted.get(timeout=TIMEOUT_S) == "given up"
 
 
 def test_a_rest_before_the_offset_is_stored_repeats_nothing(bench: Bench) -> None:
@@ -164,10 +164,10 @@ def test_a_rest_before_the_offset_is_stored_repeats_nothing(bench: Bench) -> Non
     ran = reader.runs_on
     reader.rest()
     assert (ran, reader.runs_on) == (True, False)
-    assert bench.queries[0].noted.get(timeout=PATIENCE_S) == "given up"
+    assert bench.queries[0].noted.get(timeout=TIMEOUT_S) == "given up"
     reader.stored()  # the actor has stored it meanwhile, and asks for more
     assert bench.take(reader).offsets == place(bench, 1)  # the next query plans batch 0 again
-    assert bench.queries[1].noted.get(timeout=PATIENCE_S) == 0
+    assert bench.queries[1].noted.get(timeout=TIMEOUT_S) == 0
 
 
 def test_a_batch_that_was_not_stored_comes_again(bench: Bench) -> None:

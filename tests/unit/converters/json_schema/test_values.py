@@ -69,9 +69,9 @@ def test_values_are_the_json_that_jackson_writes() -> None:
         '"o":{"k\u00e9\\uD83D\\uDE00":null},"p":[{"key":5,"value":"x"}],"s":{"z":3},"n":null,"e":7}'
     )
     assert written(WIDE, value) == expected
-    schema, found = read(text_of(WIDE), expected)
+    schema, decoded = read(text_of(WIDE), expected)
     assert described(schema) == described(WIDE)
-    assert shown(found) == shown(replace(value, values={**value.values, "e": 7}))
+    assert shown(decoded) == shown(replace(value, values={**value.values, "e": 7}))
     numeric = JsonSchemaOptions(numeric_decimals=True)
     assert '"m":-1234.56,' in written(WIDE, value, numeric)
     assert json.loads(text_of(MONEY, numeric))["type"] == "number"
@@ -122,13 +122,13 @@ def test_a_choice_is_a_struct_with_a_field_for_each(text: str, at: int | None) -
         "object",
         "object",
     ]
-    schema, found = read(said, text)
+    schema, decoded = read(said, text)
     assert described(schema) == described(UNION)
     if at is None:
-        assert found is None
+        assert decoded is None
     else:
-        assert list(found.values) == [f"{ONE_OF}.field.{at}"]
-    assert written(schema, found) == text
+        assert list(decoded.values) == [f"{ONE_OF}.field.{at}"]
+    assert written(schema, decoded) == text
 
 
 def test_rejects_a_value_that_fits_no_choice() -> None:
@@ -229,5 +229,5 @@ BOTH = [
 @given(RECORDS)
 def test_records_come_back_as_they_went(values: dict[str, Any]) -> None:
     for encode, decode in BOTH:
-        found = decode(b"\0\0\0\0\1" + encode(Struct(ANY, values)))[1]
-        assert shown(found.values) == shown(values)
+        decoded = decode(b"\0\0\0\0\1" + encode(Struct(ANY, values)))[1]
+        assert shown(decoded.values) == shown(values)

@@ -101,7 +101,7 @@ def test_each_kind_is_written_and_read(kind: str, schema: Schema, value: Any, da
         assert all(type(none) is type(value) for none in nothing.values())
 
 
-def test_nothing_is_not_written_where_proto3_cannot_tell_it() -> None:
+def test_default_values_are_omitted_unless_presence_is_tracked() -> None:
     record = struct("M", a=INT, d=Schema(type=Type.FLOAT64), s=STRING, o=optional(INT))
     nothing = Struct(record, {"a": 0, "d": 0.0, "s": "", "o": 0})
     assert written(record, nothing) == b"\0"
@@ -164,29 +164,29 @@ def test_logical_types_are_messages_of_their_own(schema: Schema, value: Any, dat
 
 def test_members_of_a_oneof_are_distinguished_even_when_empty() -> None:
     text = f"{P3}message M {{ oneof kind {{ string s = 1; int32 i = 2; }} }}"
-    found = read(text, b"\x10\0")
-    assert found.values["kind_0"].values == {"i": 0}
+    value = read(text, b"\x10\0")
+    assert value.values["kind_0"].values == {"i": 0}
     assert read(text, b"\x10\x05\x0a\x01x").values["kind_0"].values == {"s": "x"}, "the later one counts"
     assert read(text, b"").values == {}
     assert read(text, b"\x10\0", ProtobufOptions(flatten_unions=True)).values == {"i": 0}
-    assert written(found.schema, found, text) == bytes.fromhex("00 10 00")
-    empty = Struct(found.schema, {"kind_0": Struct(found.schema.fields[0].schema, {})})
+    assert written(value.schema, value, text) == bytes.fromhex("00 10 00")
+    empty = Struct(value.schema, {"kind_0": Struct(value.schema.fields[0].schema, {})})
     with pytest.raises(DataException, match=r"No field of the union .* is set"):
-        written(found.schema, empty, text)
+        written(value.schema, empty, text)
 
 
 def test_enums_are_numbers_in_the_bytes() -> None:
     text = f"{P3}message M {{ enum E {{ A = 0; B = 7; }} E e = 1; repeated E all = 2; }}"
     data = bytes.fromhex("08 07 12 03 00 07 09")
-    found = read(text, data)
-    assert found.values == {"e": "B", "all": ["A", "B", "UNKNOWN_ENUM_VALUE_E_9"]}
+    value = read(text, data)
+    assert value.values == {"e": "B", "all": ["A", "B", "UNKNOWN_ENUM_VALUE_E_9"]}
     assert read(text, data, ProtobufOptions(int_for_enums=True)).values == {"e": 7, "all": [0, 7, 9]}
-    known = replace(found, values={"e": "B", "all": ["A", "B"]})
-    assert written(found.schema, known, text) == bytes.fromhex("00 08 07 12 02 00 07")
+    known = replace(value, values={"e": "B", "all": ["A", "B"]})
+    assert written(value.schema, known, text) == bytes.fromhex("00 08 07 12 02 00 07")
     with pytest.raises(
         DataException, match=r"'C' is not a value of the Protobuf enum M\.E; expected one of A, B"
     ):
-        written(found.schema, replace(found, values={"e": "C"}), text)
+        written(value.schema, replace(value, values={"e": "C"}), text)
     closed = "message M { enum E { A = 1; } optional E e = 1; }"
     assert read(closed, b"\x08\x05").values == {}, "proto2 does not know it"
 
@@ -210,9 +210,9 @@ def test_merges_repeated_messages_as_specified() -> None:
     text = f"{P3}message M {{ message I {{ int32 a = 1; int32 b = 2; }} I i = 1; repeated int32 p = 2; "
     text += "int32 last = 3; }"
     data = bytes.fromhex("0a 02 08 05 0a 02 10 06 10 01 12 02 02 03 18 01 18 02")
-    found = read(text, data)
-    assert found.values["i"].values == {"a": 5, "b": 6}
-    assert (found.values["p"], found.values["last"]) == ([1, 2, 3], 2)
+    value = read(text, data)
+    assert value.values["i"].values == {"a": 5, "b": 6}
+    assert (value.values["p"], value.values["last"]) == ([1, 2, 3], 2)
     unknown = bytes.fromhex(
         "a0 06 01 a1 06 0000000000000000 a2 06 01 78 a5 06 00000000 a3 06 08 01 a4 06 18 09"
     )
@@ -243,8 +243,8 @@ NESTED = f"{P3}message A {{ message B {{ string s = 1; }} }} message C {{ int32 
 
 def test_which_message_it_is_the_bytes_say() -> None:
     assert read(NESTED, b"\x0a\x01x", head=b"\x04\0\0").values == {"s": "x"}
-    found = read(NESTED, b"\x08\x05", head=b"\x02\x02")
-    assert (found.schema.name, found.values["i"]) == ("C", 5)
+    value = read(NESTED, b"\x08\x05", head=b"\x02\x02")
+    assert (value.schema.name, value.values["i"]) == ("C", 5)
 
 
 @pytest.mark.parametrize(
@@ -382,8 +382,8 @@ DECODE = WORD.decoder(WORD.described(ANY).schema, {}, lambda _: None)
 @settings(max_examples=60)
 @given(RECORDS)
 def test_records_come_back_as_they_went(values: dict[str, Any]) -> None:
-    found = DECODE(b"\0\0\0\0\1" + ENCODE(Struct(ANY, values)))[1]
-    assert shown(found.values) == shown({"a": [], "m": {}, **values})
+    value = DECODE(b"\0\0\0\0\1" + ENCODE(Struct(ANY, values)))[1]
+    assert shown(value.values) == shown({"a": [], "m": {}, **values})
 
 
 @settings(max_examples=100)

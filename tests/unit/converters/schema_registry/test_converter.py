@@ -203,7 +203,7 @@ def test_a_registry_that_is_away_is_asked_again(registry: SchemaRegistryServer) 
         nobody.encode("t", ORDER, order())
 
 
-def test_users_say_who_they_are_and_nobody_else_learns_it(registry: SchemaRegistryServer) -> None:
+def test_registry_credentials_are_used_and_hidden(registry: SchemaRegistryServer) -> None:
     registry.user_info = "ann:open-sesame-77"
     with pytest.raises(RegistryRefuses, match="Unauthorized"):
         avro(registry).encode("t", ORDER, order())

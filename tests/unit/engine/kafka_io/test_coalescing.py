@@ -115,7 +115,7 @@ def test_batches_that_arrive_during_a_job_share_the_next_one(stage: Stage) -> No
         assert stage.next_ended() == name
 
 
-def test_a_job_that_is_late_holds_up_nobody(stage: Stage) -> None:
+def test_late_job_does_not_delay_other_jobs(stage: Stage) -> None:
     stage.put("stuck")
     stuck = stage.gate.arrived()
     stage.put("waits")
@@ -170,9 +170,7 @@ def test_a_batch_given_up_when_its_job_starts_gets_one_result(stage: Stage) -> N
     assert stage.next_ended() == "second"
 
 
-def test_jobs_that_nobody_waits_for_any_more_hold_up_nobody(
-    stage: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_abandoned_jobs_do_not_delay_other_jobs(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     gates, parts = [], []
     for name in ("first", "second"):
         parts.append(stage.put(name))

@@ -163,12 +163,12 @@ def test_kraals_own_code_is_among_what_is_sent() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_an_executors_python_is_said(text: str, says: str) -> None:
+def test_unfit_executor_python_is_diagnosed(text: str, says: str) -> None:
     assert (executors.unfit(text, "/p") or "").startswith(says)
     assert executors.unfit("a full disk", "/p") is None
 
 
-def test_what_is_wrong_with_executors_is_why_spark_does_not_start() -> None:
+def test_start_failure_reports_unfit_executors() -> None:
     unfit = executors.ExecutorsUnfit("Executors have no /p; set spark.pyspark.python")
     unfit.__cause__ = OSError("error=2, No such file or directory")
     assert start_failure(unfit) == "Executors have no /p; set spark.pyspark.python"

@@ -82,7 +82,7 @@ def test_finds_the_cause_of_a_jvms_death(code: int, output: str, expected: str |
     assert heap_death(code, output) == expected
 
 
-def test_nobody_restarts_it_by_himself() -> None:
+def test_heap_exhaustion_is_a_lasting_failure() -> None:
     assert classify(f"HeapExhausted: {sentence(RULES)}\n  in task a-0, start") is Failure.LASTING
 
 

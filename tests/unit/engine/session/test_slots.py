@@ -18,7 +18,7 @@ def test_one_slot_stays_free_for_all_other_tasks(wanted: int, held: int, total: 
     assert missing(wanted, held, total) == lacks
 
 
-def test_who_is_refused_hears_who_holds_the_slots_and_how_many_are_missing() -> None:
+def test_refusal_names_slot_holders_and_missing_slots() -> None:
     slots = Slots()
     slots.take(A, 2, 4)
     held = slots.take(A, 2, 4)  # the same query, started again

@@ -11,14 +11,14 @@ import pytest
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.sink.batch_size import BatchSizing, Sample, Sizes, paced
 
-MOST: Final = 1_000_000
+MAX_RECORDS: Final = 1_000_000
 TARGET_S: Final = 10.0
 
 Sink = Callable[[int], float]
 """How long a write of the given number of records takes."""
 
 
-def limits(sink: Sink, batches: int, most: int = MOST, available: int = MOST) -> list[int]:
+def limits(sink: Sink, batches: int, most: int = MAX_RECORDS, available: int = MAX_RECORDS) -> list[int]:
     """Return the sizes of the batches of a sink with a backlog."""
     pace, sizes = BatchSizing(), list[int]()
     for _ in range(batches):
@@ -31,14 +31,20 @@ def limits(sink: Sink, batches: int, most: int = MOST, available: int = MOST) ->
 @pytest.mark.parametrize(
     ("sink", "expected"),
     [
-        pytest.param(lambda n: n * 1e-5, [MOST] * 5, id="as slow as the target"),
-        pytest.param(lambda n: 0.5 + n * 1e-6, [MOST] * 5, id="fast"),
-        pytest.param(lambda n: n * 2e-5, [MOST, 500_000, 500_000, 500_000], id="twice the target"),
-        pytest.param(lambda n: n * 1e-3, [MOST, 250_000, 62_500, 15_625, 10_000, 10_000], id="very slow"),
-        pytest.param(lambda _: 40.0, [MOST, 250_000, 500_000, MOST, MOST, MOST], id="records cost nothing"),
+        pytest.param(lambda n: n * 1e-5, [MAX_RECORDS] * 5, id="as slow as the target"),
+        pytest.param(lambda n: 0.5 + n * 1e-6, [MAX_RECORDS] * 5, id="fast"),
+        pytest.param(lambda n: n * 2e-5, [MAX_RECORDS, 500_000, 500_000, 500_000], id="twice the target"),
+        pytest.param(
+            lambda n: n * 1e-3, [MAX_RECORDS, 250_000, 62_500, 15_625, 10_000, 10_000], id="very slow"
+        ),
+        pytest.param(
+            lambda _: 40.0,
+            [MAX_RECORDS, 250_000, 500_000, MAX_RECORDS, MAX_RECORDS, MAX_RECORDS],
+            id="records cost nothing",
+        ),
         pytest.param(
             lambda n: 20 + n * 1e-3,
-            [MOST, 250_000, 62_500, 20_000, 20_000, 20_000],
+            [MAX_RECORDS, 250_000, 62_500, 20_000, 20_000, 20_000],
             id="the fixed time exceeds the target",
         ),
     ],
@@ -58,7 +64,7 @@ def test_a_batch_has_one_record_at_least() -> None:
 def test_small_batches_of_a_sink_with_a_fixed_time_set_no_limit(durations_s: Sequence[float]) -> None:
     pace = BatchSizing()
     for number, duration_s in enumerate(durations_s):
-        pace = paced(pace, Sample(1 + number % 3, duration_s), target_s=TARGET_S, most=MOST)
+        pace = paced(pace, Sample(1 + number % 3, duration_s), target_s=TARGET_S, most=MAX_RECORDS)
     assert pace.limit is None
 
 
@@ -66,13 +72,13 @@ def test_a_sink_that_is_fast_again_gets_at_most_twice_as_many_each_time() -> Non
     pace, sizes = BatchSizing(limit=1000, last=Sample(1000, 10.0)), list[int]()
     while pace.limit is not None:
         sizes.append(pace.limit)
-        pace = paced(pace, Sample(pace.limit, 0.1), target_s=TARGET_S, most=MOST)
+        pace = paced(pace, Sample(pace.limit, 0.1), target_s=TARGET_S, most=MAX_RECORDS)
     assert sizes == [1000 * 2**n for n in range(10)], "then the limit is gone"
 
 
 def test_a_small_batch_does_not_raise_the_limit() -> None:
     pace = paced(
-        BatchSizing(limit=1000, last=Sample(1000, 10.0)), Sample(3, 0.01), target_s=TARGET_S, most=MOST
+        BatchSizing(limit=1000, last=Sample(1000, 10.0)), Sample(3, 0.01), target_s=TARGET_S, most=MAX_RECORDS
     )
     assert pace.limit == 1000
 

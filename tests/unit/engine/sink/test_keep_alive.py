@@ -25,12 +25,12 @@ from kraal.plugins.api import PartitionsLost, RetriableError
 TASK: Final = TaskId(ConnectorName("slow"), 0)
 DONE: Final = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 RECORD: Final = Record("t", 0, 0, 0, (), None, None)
-PATIENCE_S: Final = 10.0
+TIMEOUT_S: Final = 10.0
 SOON: Final = Timing(poll_limit_s=60.0, hold_s=60.0, first_s=0.01, every_s=0.01)
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline_s
         threading.Event().wait(0.002)
@@ -146,7 +146,7 @@ def test_a_quick_job_costs_no_poll_and_no_thread(poller: TimerThread) -> None:
         stand.start = stand.alive.guard(stand.job.launch)
     looked = threading.Event()
     poller.after(0.1, looked.set)
-    assert looked.wait(PATIENCE_S)
+    assert looked.wait(TIMEOUT_S)
     assert (stand.member.polls, threading.active_count()) == (0, before)
     assert idle == [False, True] * 3
 
@@ -167,7 +167,7 @@ def test_the_member_is_polled_paused_until_the_batch_is_committed(stand: Stand) 
 
 
 @pytest.mark.parametrize("outcome", [None, ValueError("it failed")])
-def test_nobody_polls_after_a_job_without_a_batch(stand: Stand, outcome: JobResult) -> None:
+def test_keep_alive_does_not_poll_after_a_job_without_a_batch(stand: Stand, outcome: JobResult) -> None:
     stand.launch_slow()
     stand.job.done(outcome)
     until(lambda: stand.alive.idle)
@@ -183,7 +183,7 @@ def test_a_rebalance_waits_for_the_write_and_the_commit(stand: Stand) -> None:
     stand.alive.check_owned()
     assert not stand.alive.lost
     stand.commit()
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     until(lambda: stand.alive.idle)
     assert (stand.alive.lost, stand.cancels) == (False, 0)
 
@@ -204,7 +204,7 @@ def test_the_thread_that_polls_commits_also_while_a_rebalance_waits_in_it(stand:
     stand.job.done(DONE)
     stand.commit()
     assert stand.commits == ["keep-alive-slow-0"]
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     assert not stand.alive.lost
 
 
@@ -229,7 +229,7 @@ def test_a_lost_batch_is_not_committed(stand: Stand, caplog: pytest.LogCaptureFi
     stand.launch_slow()
     stand.job.done(DONE)
     stand.member.rebalance = "lost"
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     stand.commit()
     assert stand.commits == []
     until(lambda: stand.alive.idle)
@@ -246,7 +246,7 @@ def test_a_rebalance_that_cannot_wait_longer_loses_the_batch(
 ) -> None:
     stand = Stand(poller, Timing(poll_limit_s=60.0, hold_s=0.1, first_s=0.01, every_s=0.01))
     stand.launch_slow("revoked")
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     with pytest.raises(PartitionsLost, match=r"^slow-0: discarding the batch: its partitions belong"):
         stand.alive.check_owned()
     assert (stand.alive.lost, stand.cancels) == (True, 1)
@@ -254,7 +254,7 @@ def test_a_rebalance_that_cannot_wait_longer_loses_the_batch(
     until(lambda: stand.member.polls > polls)  # the member rejoins its group meanwhile
     stand.member.rebalance = "revoked"
     stand.member.released.clear()
-    assert stand.member.released.wait(PATIENCE_S), "nothing is left to wait for"
+    assert stand.member.released.wait(TIMEOUT_S), "nothing is left to wait for"
     assert stand.cancels == 1
     stand.job.done(None)
     until(lambda: stand.alive.idle)
@@ -270,7 +270,7 @@ def test_partitions_that_others_have_already_are_not_waited_for(stand: Stand, ou
     if outcome is not None:
         stand.job.done(outcome)
     stand.member.rebalance = "lost"
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     assert stand.alive.lost
     assert stand.cancels == (outcome is None), "a job that has ended is not cancelled"
     with pytest.raises(PartitionsLost):
@@ -282,7 +282,7 @@ def test_a_batch_that_waits_to_be_tried_again_gives_way_at_once(stand: Stand) ->
     stand.launch_slow()
     stand.job.done(away)
     stand.member.rebalance = "revoked"
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     stand.launch()
     assert stand.job.outcomes == [away, None]
     assert (stand.job.launched, stand.cancels) == (1, 0)
@@ -293,7 +293,7 @@ def test_a_failure_that_may_pass_ends_the_wait_of_a_rebalance(stand: Stand) -> N
     stand.launch_slow("revoked")
     until(lambda: not stand.member.rebalance)
     stand.job.done(RetriableError("the target is away"))
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     assert stand.alive.lost
 
 
@@ -312,7 +312,7 @@ def test_a_job_is_tried_again_while_the_group_is_quiet(stand: Stand) -> None:
 
 def test_the_next_batch_is_not_lost(stand: Stand) -> None:
     stand.launch_slow("lost")
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     stand.job.done(None)
     until(lambda: stand.alive.idle)
     stand.start = stand.alive.guard(stand.job.launch)
@@ -340,7 +340,7 @@ def test_a_cancelled_task_puts_nothing_in_place_and_holds_nothing_up(stand: Stan
     stand.launch_slow("revoked")
     until(lambda: not stand.member.rebalance)
     stand.alive.stop(wait_s=0)
-    assert stand.member.released.wait(PATIENCE_S)
+    assert stand.member.released.wait(TIMEOUT_S)
     with pytest.raises(PartitionsLost, match=r"the task was cancelled$"):
         stand.alive.check_owned()
     until(lambda: stand.alive.idle)

@@ -37,9 +37,9 @@ def named(part: str = "value", offset: int = 41) -> Unreadable:
     text = f"The {part} of {HERE.topic}-{HERE.partition}@{offset} cannot be converted: {REFUSED}"
     error = RuntimeError("the sink failed")
     error.__cause__ = ValueError(f"[USER_RAISED_EXCEPTION] {text} SQLSTATE: P0001")
-    found = Unreadable.of(error)
-    assert found is not None
-    return found
+    unreadable = Unreadable.of(error)
+    assert unreadable is not None
+    return unreadable
 
 
 def read(place: TopicPartition, offset: int) -> pa.Table:
@@ -62,7 +62,7 @@ def read(place: TopicPartition, offset: int) -> pa.Table:
     return tail_table(rows)
 
 
-def test_its_fault_has_place_stage_and_the_parsers_reason_with_its_position() -> None:
+def test_fault_contains_record_stage_and_parser_error() -> None:
     fault = named().fault(of_json(), read)
     assert fault is not None
     assert (fault.topic, fault.partition, fault.offset) == (HERE.topic, 3, 41)

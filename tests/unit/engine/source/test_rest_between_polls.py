@@ -28,7 +28,7 @@ from kraal.engine.thread_pool import Owner
 from kraal.plugins.api import SourceTask, TaskContext
 from tests.unit.engine.test_run_retries import Threads
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class Reading(SourceTask):
@@ -95,14 +95,14 @@ class Bench:
         )
 
     def hear(self, kind: type[RunEvent]) -> RunEvent:
-        event = self.said.get(timeout=PATIENCE_S)
+        event = self.said.get(timeout=TIMEOUT_S)
         while isinstance(event, Waiting):
-            event = self.said.get(timeout=PATIENCE_S)
+            event = self.said.get(timeout=TIMEOUT_S)
         assert isinstance(event, kind), event
         return event
 
     def does(self, what: str) -> None:
-        assert Reading.did.get(timeout=PATIENCE_S) == what
+        assert Reading.did.get(timeout=TIMEOUT_S) == what
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     host.pool.close(1.0)
 
 
-def test_it_rests_before_a_pause_is_answered_and_reads_again_after_it(bench: Bench) -> None:
+def test_source_rests_before_a_pause_is_acknowledged_and_then_resumes(bench: Bench) -> None:
     bench.run.hold()
     bench.hear(Held)
     bench.does("rest")
@@ -137,7 +137,7 @@ def test_it_rests_before_a_pause_is_answered_and_reads_again_after_it(bench: Ben
     bench.does("stop")
 
 
-def test_it_rests_while_it_has_no_lease(bench: Bench) -> None:
+def test_source_rests_without_a_lease(bench: Bench) -> None:
     bench.leased = False
     bench.does("rest")
     bench.leased = True

@@ -61,22 +61,22 @@ def topics(brokers: Brokers) -> SourceTopics:
 
 def test_a_topic_is_asked_for_once_and_created_as_its_group_says() -> None:
     brokers = Brokers(exist={"there"})
-    found = topics(brokers)
+    source_topics = topics(brokers)
     for _ in range(2):
-        found.ensure(["there", "log-a", "new", None, "new"])
+        source_topics.ensure(["there", "log-a", "new", None, "new"])
     assert brokers.described == [["log-a", "new", "there"]]
     assert [(topic.name, topic.partitions, topic.settings) for topic in brokers.created] == [
         ("log-a", 2, {"cleanup.policy": "compact"}),
         ("new", 2, {}),
     ]
-    assert found.unseen(["new", "newer"]) == ["newer"]
+    assert source_topics.unseen(["new", "newer"]) == ["newer"]
 
 
 def test_a_pass_knows_what_the_task_has_seen_and_asks_for_the_rest_once() -> None:
     brokers = Brokers()
-    found = topics(brokers)
-    found.note(["seen"])
-    ensure = found.gate().opened()
+    source_topics = topics(brokers)
+    source_topics.note(["seen"])
+    ensure = source_topics.gate().opened()
     ensure(["seen", "new"])
     ensure(["new"])
     assert brokers.described == [["new"]]
@@ -153,19 +153,19 @@ def test_a_failed_topic_creation_has_connects_text_and_is_retried(
     describe: int | None, create: int | None, kind: type[Exception], text: str
 ) -> None:
     brokers = Brokers(describe_error=describe, create_error=create)
-    found = topics(brokers)
+    source_topics = topics(brokers)
     for _ in range(2):
         with pytest.raises(kind) as raised:
-            found.ensure(["t"])
+            source_topics.ensure(["t"])
         assert str(raised.value) == text
     assert brokers.described == [["t"], ["t"]], "nothing is taken for seen"
 
 
 def test_a_topic_that_somebody_else_creates_meanwhile_is_there() -> None:
     brokers = Brokers(create_error=ck.KafkaError.TOPIC_ALREADY_EXISTS)
-    found = topics(brokers)
-    found.ensure(["t"])
-    assert found.unseen(["t"]) == []
+    source_topics = topics(brokers)
+    source_topics.ensure(["t"])
+    assert source_topics.unseen(["t"]) == []
 
 
 def test_the_topic_client_is_pickled_without_showing_secrets() -> None:

@@ -7,13 +7,13 @@ import pytest
 from kraal.config.worker.distributed import parse_distributed
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
-from tests.fakes.workers.worker_config import LEAST
+from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
 ENABLED = ProvidedPlugins(
-    Registry.load(), parse_distributed({**LEAST, "exactly.once.source.support": "enabled"})
+    Registry.load(), parse_distributed({**MINIMAL_CONFIG, "exactly.once.source.support": "enabled"})
 )
 PREPARING = ProvidedPlugins(
-    Registry.load(), parse_distributed({**LEAST, "exactly.once.source.support": "preparing"})
+    Registry.load(), parse_distributed({**MINIMAL_CONFIG, "exactly.once.source.support": "preparing"})
 )
 FILE = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
 FILES = {"connector.class": "SparkSource", "spark.format": "text", "path": "/", "topic": "t"}
@@ -50,8 +50,8 @@ def errors(key: str, config: dict[str, str], plugins: ProvidedPlugins = ENABLED)
     ],
 )
 def test_a_connector_says_whether_it_can(config: dict[str, str], said: str | None) -> None:
-    found = errors("exactly.once.support", config)
-    assert [each[: len(said or "")] for each in found] == ([] if said is None else [said])
+    messages = errors("exactly.once.support", config)
+    assert [each[: len(said or "")] for each in messages] == ([] if said is None else [said])
 
 
 def test_a_worker_that_prepares_cannot() -> None:
@@ -75,8 +75,8 @@ def test_an_interval_above_the_transaction_timeout_is_refused(
     config: dict[str, str], limit: str | None
 ) -> None:
     key = "transaction.boundary.interval.ms"
-    found = errors(key, {**FILE, "transaction.boundary": "interval", **config})
-    about = [each for each in found if "transaction.timeout.ms" in each]
+    messages = errors(key, {**FILE, "transaction.boundary": "interval", **config})
+    about = [each for each in messages if "transaction.timeout.ms" in each]
     shown = config.get(key, "60000")
     text = (
         f"Invalid value {shown} for configuration {key}: must be at most transaction.timeout.ms of the producer, "
@@ -99,12 +99,12 @@ def test_a_predicate_that_no_list_names_is_an_error_of_its_key(predicate: str) -
 
 @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
 def test_no_connector_says_where_transactions_end(boundary: str) -> None:
-    found = errors("transaction.boundary", {**FILE, "transaction.boundary": boundary})
+    messages = errors("transaction.boundary", {**FILE, "transaction.boundary": boundary})
     text = (
         "The connector does not support connector-defined transaction boundaries with the given configuration. Please "
         "reconfigure it to use a different transaction boundary definition."
     )
-    assert found == ([text] if boundary == "connector" else [])
+    assert messages == ([text] if boundary == "connector" else [])
 
 
 def test_keys_for_transactions_have_an_effect_with_them(caplog: pytest.LogCaptureFixture) -> None:

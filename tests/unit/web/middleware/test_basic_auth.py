@@ -50,7 +50,7 @@ def api() -> Api:
         ("GET", "/nowhere"),
     ],
 )
-def test_nothing_is_answered_without_a_password(api: Api, method: str, path: str) -> None:
+def test_requests_without_a_valid_password_are_unauthorized(api: Api, method: str, path: str) -> None:
     for headers in ({}, {"Authorization": EVE}, {"Authorization": "Bearer x"}):
         answer = api.client.request(method, path, headers=headers)
         assert answer.status_code == 401

@@ -49,8 +49,8 @@ def test_an_answer_names_an_allowed_origin_and_varies_by_it(path: str) -> None:
 @pytest.mark.parametrize("path", ["/ui", "/ui/", "/ui/connectors", "/ui/stream", "/ui/nothing"])
 def test_no_other_origin_may_read_the_dashboard(path: str) -> None:
     for method in ("HEAD", "OPTIONS"):
-        found = ask(api("*"), method, path, Access_Control_Request_Method="POST")
-        assert not [name for name in found if name.startswith(CORS)]
+        response = ask(api("*"), method, path, Access_Control_Request_Method="POST")
+        assert not [name for name in response if name.startswith(CORS)]
     assert "access-control-allow-origin" in ask(api("*"), "GET", "/uix")
 
 
@@ -68,9 +68,9 @@ def test_no_other_origin_may_read_the_dashboard(path: str) -> None:
     ],
 )
 def test_origins_are_regular_expressions_of_whole_origins(rules: str, origin: str, *, allowed: bool) -> None:
-    found = ask(api(rules), "GET", origin=origin)
-    assert found.get("access-control-allow-origin") == (origin if allowed else None)
-    assert found["vary"] == "Origin"
+    response = ask(api(rules), "GET", origin=origin)
+    assert response.get("access-control-allow-origin") == (origin if allowed else None)
+    assert response["vary"] == "Origin"
 
 
 def test_preflight_answer_lists_what_is_allowed_and_continues() -> None:
@@ -89,8 +89,8 @@ def test_preflight_answer_lists_what_is_allowed_and_continues() -> None:
 
 
 def test_methods_are_jettys_unless_named() -> None:
-    found = ask(api("*"), "OPTIONS", Access_Control_Request_Method="PUT")
-    assert found["access-control-allow-methods"] == "GET,POST,HEAD"
+    response = ask(api("*"), "OPTIONS", Access_Control_Request_Method="PUT")
+    assert response["access-control-allow-methods"] == "GET,POST,HEAD"
 
 
 def test_options_without_a_requested_method_is_not_a_preflight() -> None:

@@ -28,16 +28,16 @@ def headers_of(api: Api, path: str, method: str = "GET") -> list[tuple[str, str]
 def test_every_answer_has_them(method: str, path: str) -> None:
     one = api('set X-Frame-Options: DENY,"add Cache-Control: no-cache, no-store"')
     for _ in range(2):
-        found = headers_of(one, path, method)
-        assert ("x-frame-options", "DENY") in found
-        assert ("cache-control", "no-cache, no-store") in found
+        headers = headers_of(one, path, method)
+        assert ("x-frame-options", "DENY") in headers
+        assert ("cache-control", "no-cache, no-store") in headers
 
 
 def test_rules_are_carried_out_in_their_order() -> None:
-    found = headers_of(api("add X-A: 1,add X-A: 2"), "/connectors")
-    assert [value for name, value in found if name == "x-a"] == ["1", "2"]
-    found = headers_of(api("add X-A: 1,set x-a: 3"), "/connectors")
-    assert [value for name, value in found if name == "x-a"] == ["3"]
+    headers = headers_of(api("add X-A: 1,add X-A: 2"), "/connectors")
+    assert [value for name, value in headers if name == "x-a"] == ["1", "2"]
+    headers = headers_of(api("add X-A: 1,set x-a: 3"), "/connectors")
+    assert [value for name, value in headers if name == "x-a"] == ["3"]
 
 
 def test_the_responses_own_headers_win() -> None:
@@ -50,8 +50,8 @@ def test_the_responses_own_headers_win() -> None:
 
 
 def test_the_server_may_be_called_otherwise() -> None:
-    found = headers_of(api("set Server: x"), "/connectors")
-    assert [value for name, value in found if name == "server"] == ["x"]
+    headers = headers_of(api("set Server: x"), "/connectors")
+    assert [value for name, value in headers if name == "server"] == ["x"]
 
 
 @pytest.mark.parametrize(

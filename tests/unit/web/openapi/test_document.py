@@ -56,7 +56,7 @@ def test_administrators_endpoints_are_below_admin() -> None:
     assert not any(path.startswith("/admin") for _, path in routed(apps.main))
 
 
-def test_it_is_served_as_json() -> None:
+def test_document_is_served_as_json() -> None:
     api = Api(SETTINGS)
     for method in ("GET", "HEAD"):
         answer = api.client.request(method, "/openapi.json")
@@ -77,14 +77,14 @@ def references(value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, SECURED], ids=["open", "secured"])
-def test_it_is_whole(settings: Settings) -> None:
-    found = document(settings)
-    known = {f"#/components/schemas/{name}" for name in found["components"]["schemas"]}
-    assert set(references(found)) == known, "every schema is used, and every one that is used is there"
-    names = [operation["operationId"] for _, _, operation in operations(found)]
+def test_document_is_consistent(settings: Settings) -> None:
+    openapi = document(settings)
+    known = {f"#/components/schemas/{name}" for name in openapi["components"]["schemas"]}
+    assert set(references(openapi)) == known, "every schema is used, and every one that is used is there"
+    names = [operation["operationId"] for _, _, operation in operations(openapi)]
     assert len(set(names)) == len(names)
-    tags = {tag["name"] for tag in found["tags"]}
-    for _, path, operation in operations(found):
+    tags = {tag["name"] for tag in openapi["tags"]}
+    for _, path, operation in operations(openapi):
         assert set(operation["tags"]) <= tags
         named = [each["name"] for each in operation.get("parameters", []) if each["in"] == "path"]
         assert named == re.findall(r"{(\w+)}", path)
@@ -92,10 +92,10 @@ def test_it_is_whole(settings: Settings) -> None:
 
 
 def test_links_lead_to_operations_on_the_same_connector() -> None:
-    found = document(SETTINGS)
-    paths = {operation["operationId"]: path for _, path, operation in operations(found)}
+    openapi = document(SETTINGS)
+    paths = {operation["operationId"]: path for _, path, operation in operations(openapi)}
     seen = 0
-    for _, path, operation in operations(found):
+    for _, path, operation in operations(openapi):
         for status, answer in operation["responses"].items():
             for name, link in answer.get("links", {}).items():
                 named_by = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
@@ -107,21 +107,21 @@ def test_links_lead_to_operations_on_the_same_connector() -> None:
 
 
 def test_a_level_may_come_with_other_texts_and_offsets_are_at_least_one() -> None:
-    found = document(SETTINGS)
-    body = found["paths"]["/admin/loggers/{logger}"]["put"]["requestBody"]["content"]["application/json"][
+    openapi = document(SETTINGS)
+    body = openapi["paths"]["/admin/loggers/{logger}"]["put"]["requestBody"]["content"]["application/json"][
         "schema"
     ]
-    assert matches(body, {"level": "INFO", "other": 1}, found)
-    assert not matches(body, {"other": 1}, found)
-    assert not matches(body, {"level": "INFO", "other": {}}, found)
-    assert found["components"]["schemas"]["SentOffsets"]["properties"]["offsets"]["minItems"] == 1
+    assert matches(body, {"level": "INFO", "other": 1}, openapi)
+    assert not matches(body, {"other": 1}, openapi)
+    assert not matches(body, {"level": "INFO", "other": {}}, openapi)
+    assert openapi["components"]["schemas"]["SentOffsets"]["properties"]["offsets"]["minItems"] == 1
 
 
 def test_describes_passwords_if_they_are_configured() -> None:
     assert "security" not in document(SETTINGS)
-    found = document(SECURED)
-    assert found["security"] == [{"password": []}]
-    for method, path, operation in operations(found):
+    openapi = document(SECURED)
+    assert openapi["security"] == [{"password": []}]
+    for method, path, operation in operations(openapi):
         internal = (method, path) in {
             ("POST", "/connectors/{connector}/tasks"),
             ("PUT", "/connectors/{connector}/fence"),
@@ -201,15 +201,15 @@ def test_answers_are_what_the_document_says(method: str, path: str, body: str | 
     api.herder.put("one", {"k": "v"}, tasks=2, topics=frozenset({"t"}))
     api.herder.publish(is_leader=True)
     answer = api.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
-    found = document(SETTINGS)
+    openapi = document(SETTINGS)
     asked = path.partition("?")[0]
     (responses,) = [
         operation["responses"]
-        for each, template, operation in operations(found)
+        for each, template, operation in operations(openapi)
         if each == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template).replace(".", r"\."), asked)
     ]
     content = responses[str(answer.status_code)].get("content")
     if content is None:
         assert answer.content == b""
     else:
-        assert matches(content["application/json"]["schema"], answer.json(), found), answer.text
+        assert matches(content["application/json"]["schema"], answer.json(), openapi), answer.text

@@ -72,11 +72,11 @@ def test_forwards_the_identical_request(
     hop: str,
     next_hop: str,
 ) -> None:
-    url, found = peer
+    url, stub = peer
     follow(follower, url)
     sent = "&".join(part for part in (f"forward={hop}" if hop else "", query) if part)
     assert follower.ask(method, f"{path}?{sent}", body).status_code == 204
-    [seen] = found.seen
+    [seen] = stub.seen
     assert seen.method == method
     assert seen.target == f"{path}?forward={next_hop}" + (f"&{query}" if query else "")
     assert seen.body == (body or "").encode()
@@ -97,10 +97,10 @@ def test_forwards_the_identical_request(
 def test_names_and_other_parameters_are_forwarded_unchanged(
     follower: Worker, peer: tuple[str, Stranger], path: str, target: str
 ) -> None:
-    url, found = peer
+    url, stub = peer
     follow(follower, url)
     follower.ask("DELETE", path)
-    assert [seen.target for seen in found.seen] == [target]
+    assert [seen.target for seen in stub.seen] == [target]
 
 
 @pytest.mark.parametrize(
@@ -114,33 +114,33 @@ def test_names_and_other_parameters_are_forwarded_unchanged(
 def test_restart_is_forwarded_with_both_parameters_or_neither(
     follower: Worker, peer: tuple[str, Stranger], query: str, target: str
 ) -> None:
-    url, found = peer
+    url, stub = peer
     follow(follower, url)
     follower.ask("POST", f"/connectors/a/restart{query}")
-    assert [seen.target for seen in found.seen] == [f"/connectors/a/restart{target}"]
+    assert [seen.target for seen in stub.seen] == [f"/connectors/a/restart{target}"]
 
 
 def test_only_the_authorization_header_is_forwarded(follower: Worker, peer: tuple[str, Stranger]) -> None:
-    url, found = peer
+    url, stub = peer
     follow(follower, url)
-    found.headers["Set-Cookie"] = "peer=1"
+    stub.headers["Set-Cookie"] = "peer=1"
     for value in ("Basic dTpw", "Bearer x"):
         answer = follower.ask(
             "DELETE", "/connectors/a", Authorization=value, Cookie="c=1", X_Other="y", Accept_Encoding="gzip"
         )
         assert "Set-Cookie" not in answer.headers
     follower.ask("DELETE", "/connectors/a")
-    assert [seen.headers.get("authorization") for seen in found.seen] == ["Basic dTpw", "Bearer x", None]
-    for seen in found.seen:
+    assert [seen.headers.get("authorization") for seen in stub.seen] == ["Basic dTpw", "Bearer x", None]
+    for seen in stub.seen:
         assert set(seen.headers) - {"authorization"} == {"accept", "user-agent", "host"}
 
 
 def test_connections_are_used_again(follower: Worker, peer: tuple[str, Stranger]) -> None:
-    url, found = peer
+    url, stub = peer
     follow(follower, url)
     for _ in range(5):
         follower.ask("DELETE", "/connectors/a")
-    assert len({seen.connection for seen in found.seen}) == 1
+    assert len({seen.connection for seen in stub.seen}) == 1
 
 
 def test_large_config_is_forwarded(follower: Worker, leader: Worker) -> None:
@@ -195,13 +195,13 @@ def test_workers_that_name_each_other_stop_after_two_hops(follower: Worker, lead
 def test_request_that_must_not_be_forwarded_is_a_conflict(
     follower: Worker, peer: tuple[str, Stranger], value: str
 ) -> None:
-    url, found = peer
+    url, stub = peer
     for where in (url, None):
         follow(follower, where)
         answer = follower.ask("DELETE", f"/connectors/a?forward={value}")
         assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
         assert "Retry-After" not in answer.headers
-    assert found.seen == []
+    assert stub.seen == []
 
 
 @pytest.mark.parametrize("query", ["", "?forward=true"])
@@ -222,11 +222,11 @@ def test_no_worker_sends_to_itself(follower: Worker) -> None:
 
 
 def test_reads_are_not_sent_on(follower: Worker, peer: tuple[str, Stranger]) -> None:
-    url, found = peer
+    url, stub = peer
     follower.api.herder.put("a", {}, tasks=1)
     follow(follower, url)
     below = ("", "/status", "/config", "/tasks", "/tasks/0/status", "/topics")
     for path in ("/connectors", *(f"/connectors/a{each}" for each in below), "/"):
         for method in ("GET", "HEAD", "OPTIONS"):
             assert follower.ask(method, path).status_code == 200
-    assert found.seen == []
+    assert stub.seen == []

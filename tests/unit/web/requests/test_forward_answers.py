@@ -42,8 +42,8 @@ def test_an_error_comes_back_as_it_was(
     sent: dict[str, str],
     retry_after: str | None,
 ) -> None:
-    url, found = peer
-    found.status, found.body, found.headers = status, body.encode(), sent
+    url, stub = peer
+    stub.status, stub.body, stub.headers = status, body.encode(), sent
     follow(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.text) == (status, body)
@@ -57,8 +57,8 @@ def test_an_error_comes_back_as_it_was(
 def test_a_success_comes_back_as_it_was(
     follower: Worker, peer: tuple[str, Stranger], status: int, body: bytes
 ) -> None:
-    url, found = peer
-    found.status, found.body = status, body
+    url, stub = peer
+    stub.status, stub.body = status, body
     follow(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.content) == (status, body)
@@ -81,13 +81,13 @@ def test_a_success_comes_back_as_it_was(
 def test_an_answer_that_cannot_be_used_is_an_error(
     follower: Worker, peer: tuple[str, Stranger], status: int, body: bytes, message: str
 ) -> None:
-    url, found = peer
-    found.status, found.body, found.headers = status, body, {"Location": "/elsewhere"}
+    url, stub = peer
+    stub.status, stub.body, stub.headers = status, body, {"Location": "/elsewhere"}
     follow(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert answer.json() == {"error_code": 500, "message": message.replace("URL", url)}
     assert answer.status_code == 500
-    assert len(found.seen) == 1
+    assert len(stub.seen) == 1
 
 
 def test_unreachable_leader_is_an_error(follower: Worker) -> None:

@@ -111,8 +111,8 @@ def test_credentials_are_forwarded_only_over_the_scheme_of_the_request(
     by_https: bool,
     to_https: bool,
 ) -> None:
-    url, found = secure_peer if to_https else peer
-    found.forget()
+    url, stub = secure_peer if to_https else peer
+    stub.forget()
     secure.forget()
     if by_https:
         follow(secure, url)
@@ -122,18 +122,18 @@ def test_credentials_are_forwarded_only_over_the_scheme_of_the_request(
             follow(plain, url)
             answer = plain.ask("DELETE", "/connectors/a", Authorization=ANN)
     assert answer.status_code == 204
-    (seen,) = found.seen
+    (seen,) = stub.seen
     assert seen.headers.get("authorization") == (ANN if by_https is to_https else None)
 
 
 def test_a_worker_that_is_not_trusted_is_not_asked(
     follower: Worker, secure_peer: tuple[str, Stranger]
 ) -> None:
-    url, found = secure_peer
-    found.forget()
+    url, stub = secure_peer
+    stub.forget()
     follow(follower, url)
     answer = follower.ask("DELETE", "/connectors/a", Authorization=ANN)
-    assert (answer.status_code, found.seen) == (500, [])
+    assert (answer.status_code, stub.seen) == (500, [])
     assert answer.json()["message"].startswith("IO Error trying to forward REST request: ")
     assert "CERTIFICATE_VERIFY_FAILED" in answer.json()["message"]
 
@@ -143,8 +143,8 @@ def no_context() -> object:
 
 
 def test_removed_keys_are_the_reported_reason(secure_peer: tuple[str, Stranger]) -> None:
-    url, found = secure_peer
-    found.forget()
+    url, stub = secure_peer
+    stub.forget()
     with worker(peer_tls=no_context) as one:
         follow(one, url)
         answer = one.ask("DELETE", "/connectors/a")
@@ -152,17 +152,17 @@ def test_removed_keys_are_the_reported_reason(secure_peer: tuple[str, Stranger])
         500,
         "Error trying to forward REST request: the key store is gone",
     )
-    assert found.seen == []
+    assert stub.seen == []
 
 
 def test_task_configs_go_to_an_https_leader(secure_peer: tuple[str, Stranger], scratch: Path) -> None:
-    url, found = secure_peer
-    found.forget()
+    url, stub = secure_peer
+    stub.forget()
     name, key = ConnectorName("x"), b"0" * 32
     send_task_configs(
         url, name, [{"a": "b"}], key=key, algorithm="HmacSHA256", tls=lambda: peer_context(SETTINGS, scratch)
     )
-    assert [seen.body for seen in found.seen] == [b'[{"a":"b"}]']
+    assert [seen.body for seen in stub.seen] == [b'[{"a":"b"}]']
     with pytest.raises(PeerFailed, match="IO Error trying to forward REST request"):
         send_task_configs(url, name, [], key=key, algorithm="HmacSHA256")
 

@@ -110,7 +110,7 @@ def changes(stream: EventStream) -> tuple[list[str], list[str] | None]:
     return found["kinds"], found["connectors"]
 
 
-def test_readers_hear_of_numbers_on_other_workers(group: tuple[Member, Member]) -> None:
+def test_readers_are_notified_of_metrics_on_other_workers(group: tuple[Member, Member]) -> None:
     one, other = group
     all_kinds, some = one.read(), one.read("?kinds=states,numbers")
     other.is_read_by(1)
@@ -262,19 +262,19 @@ def test_workers_with_passwords_are_read_by_signature(monkeypatch: pytest.Monkey
     "path",
     ["/connectors?expand=progress", "/connectors/c/status?expand=progress", "/connectors/c/series"],
 )
-def test_who_heard_that_numbers_changed_gets_no_earlier_answer(
+def test_metrics_change_invalidates_shared_answers(
     monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
     monkeypatch.setattr(shared_answers, "KEEP_S", 60)
-    with member() as one, stranger() as (url, found):
-        found.status, found.body = 200, b"{}"
+    with member() as one, stranger() as (url, stub):
+        stub.status, stub.body = 200, b"{}"
         known = statuses(WorkerId(urlsplit(url).netloc)).statuses[C]
         one.api.herder.put(C, {}, tasks=1, statuses=known)
         stream = one.read("?kinds=numbers")
         for count in (1, 2):
             for _ in range(2):
                 assert httpx2.get(f"http://{one.id}{path}", trust_env=False).status_code == 200
-                targets = [seen.target for seen in found.seen if not seen.target.startswith("/changes")]
+                targets = [seen.target for seen in stub.seen if not seen.target.startswith("/changes")]
                 assert len(targets) == count, "an answer is shared until then"
             one.api.apps.streams.note(kind)
             assert changes(stream) == (["numbers"], None)
@@ -319,7 +319,7 @@ def test_an_answer_without_a_stream_is_for_now_or_for_long(code: int, end: End) 
         (Event("bye", "{}"), frozenset()),
     ],
 )
-def test_what_an_event_says_of_numbers(event: Event, names: Names) -> None:
+def test_changed_numbers_returns_the_connectors_of_an_event(event: Event, names: Names) -> None:
     assert changed_numbers(event) == names
 
 

@@ -47,9 +47,9 @@ def test_a_follower_has_the_leader_answer(follower: Worker, leader: Worker) -> N
 
 
 def test_a_leader_that_is_not_kraal_does_not_know(follower: Worker, peer: tuple[str, Stranger]) -> None:
-    url, found = peer
-    found.status, found.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
-    found.headers = {"Content-Type": "application/json"}
+    url, stub = peer
+    stub.status, stub.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+    stub.headers = {"Content-Type": "application/json"}
     follower.api.herder.publish(is_leader=False, leader_url=url)
     answer = follower.ask("GET", PATH)
     assert answer.json() == {
@@ -59,7 +59,7 @@ def test_a_leader_that_is_not_kraal_does_not_know(follower: Worker, peer: tuple[
             "Apache Kafka, or it serves /admin on other listeners (admin.listeners)"
         ),
     }
-    found.status, found.body = 500, b'{"error_code":500,"message":"no"}'
+    stub.status, stub.body = 500, b'{"error_code":500,"message":"no"}'
     assert follower.ask("GET", PATH).json() == {"error_code": 500, "message": "no"}
 
 

@@ -52,12 +52,12 @@ def replay(api: Api, **body: Any) -> tuple[int, Any]:
 
 
 def test_shows_the_latest_letters_and_counts_all(sink: Api) -> None:
-    status, found = ask(sink, "GET", f"{PATH}?limit=2")
-    assert (status, [each["offset"] for each in found["shown"]]) == (200, [3, 2])
-    assert {key: value for key, value in found.items() if key != "shown"} == {
+    status, body = ask(sink, "GET", f"{PATH}?limit=2")
+    assert (status, [each["offset"] for each in body["shown"]]) == (200, [3, 2])
+    assert {key: value for key, value in body.items() if key != "shown"} == {
         "topic": "dead", "letters": 4, "left_to_replay": 4, "searched": 2
     }  # fmt: skip
-    assert found["shown"][0] == {
+    assert body["shown"][0] == {
         "topic": "dead", "partition": 0, "offset": 3, "timestamp": 1700000000003, "key": "k3", "value": "bad 3",
         "headers": [{"key": "own", "value": "\x01"}],
         "error": {
@@ -113,8 +113,8 @@ def test_replays_once_and_goes_on(sink: Api) -> None:
     assert replay(sink, limit=1) == (
         200, {"topic": "dead", "dry_run": False, "written": {"orders": 1}, "targets": [first], "left_to_replay": 3}
     )  # fmt: skip
-    status, found = replay(sink)
-    assert (status, found["written"], found["left_to_replay"]) == (200, {"orders": 2}, 0)
+    status, body = replay(sink)
+    assert (status, body["written"], body["left_to_replay"]) == (200, {"orders": 2}, 0)
     assert replay(sink)[1]["written"] == {}
     assert [each.offset for each, _ in sink.kafka.written] == [0, 2, 3]
     assert sink.kafka.groups == {GROUP: {0: 4}}, "the group of `kraal dlq replay`"
@@ -122,14 +122,14 @@ def test_replays_once_and_goes_on(sink: Api) -> None:
 
 
 def test_a_dry_run_tells_what_a_replay_would_do(sink: Api) -> None:
-    status, found = replay(sink, dry_run=True, limit=2)
-    assert (status, found["dry_run"], found["written"], found["left_to_replay"]) == (
+    status, body = replay(sink, dry_run=True, limit=2)
+    assert (status, body["dry_run"], body["written"], body["left_to_replay"]) == (
         200,
         True,
         {"orders": 2},
         4,
     )
-    assert [each["offset"] for each in found["targets"]] == [0, 2]
+    assert [each["offset"] for each in body["targets"]] == [0, 2]
     assert (sink.kafka.written, sink.kafka.groups) == ([], {})
 
 
@@ -231,7 +231,7 @@ def test_other_brokers_are_not_found_and_a_kafka_that_is_away_is_unavailable(sin
         assert answer.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
 
 
-def test_nothing_is_remembered_when_kafka_refuses(sink: Api) -> None:
+def test_refused_replay_commits_no_offsets(sink: Api) -> None:
     sink.kafka.refuses = True
     assert replay(sink)[0] == 503
     assert sink.kafka.groups == {}

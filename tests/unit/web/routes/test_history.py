@@ -85,7 +85,7 @@ class TestHistory:
              "cause": "OSError: x", "by": "", "trace": "OSError: x\n  at y"},
         ]  # fmt: skip
 
-    def test_it_is_limited_in_number_and_to_a_task(self, api: Api) -> None:
+    def test_states_are_filtered_by_limit_and_task(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=2)
         for number in range(150):
             add(api, TaskId(NAME, number % 2), State.RUNNING if number % 4 < 2 else State.PAUSED, number)
@@ -159,7 +159,7 @@ class TestConfigs:
             "current": {"ms": -1, "by": "", "config": {"a": "1", "name": "c"}}, "earlier": [], "dropped": 0,
         }  # fmt: skip
 
-    def test_that_of_a_deleted_connector_is_an_earlier_one(self, api: Api) -> None:
+    def test_config_of_a_deleted_connector_is_listed_as_earlier(self, api: Api) -> None:
         api.journal.config(NAME, None, {"a": "1"}, Written(10))
         api.journal.config(NAME, {"a": "1"}, None, Written(20))
         body = configs(api)
@@ -180,7 +180,7 @@ class TestConfigs:
 class TestEvents:
     """In one sequence."""
 
-    def test_they_go_on_after_a_number(self, api: Api) -> None:
+    def test_events_continue_after_a_sequence_number(self, api: Api) -> None:
         for number in range(5):
             api.journal.event(EventKind.WORKER, f"event {number}")
         assert [each["seq"] for each in events(api)] == [1, 2, 3, 4, 5]

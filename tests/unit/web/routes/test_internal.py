@@ -261,14 +261,14 @@ def test_reading_tasks_is_unchanged(api: Api) -> None:
 
 
 def test_a_request_that_is_sent_on_is_not_signed_again(follower: Worker, peer: tuple[str, Stranger]) -> None:
-    url, found = peer
+    url, stub = peer
     known(follower.api, KEY)
     follower.api.herder.publish(protocol=GroupProtocol.SESSIONED)
     follower.api.herder.error = NotLeader(url)
     for (method, path), body in ((TASKS, BODY), (FENCE, b"")):
         headers = signature_headers(KEY, body)
         assert follower.client.request(method, path, content=body, headers=headers).status_code == 204
-    tasks, fence = found.seen
+    tasks, fence = stub.seen
     assert (tasks.target, tasks.body) == ("/connectors/x/tasks?forward=true", BODY)
     assert (fence.target, fence.body) == ("/connectors/x/fence?forward=true", b"")
     for seen in (tasks, fence):

@@ -73,7 +73,7 @@ class TestOfOneWorker:
              "task": 0, "message": "two"},
         ]  # fmt: skip
 
-    def test_they_are_filtered_by_task_and_level(self, api: Api) -> None:
+    def test_lines_are_filtered_by_task_and_level(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=2)
         say(api, "info", task=0)
         say(api, "warning", task=1, level=logging.WARNING)
@@ -159,9 +159,9 @@ class TestOfAGroup:
     def test_lines_are_merged_and_silent_workers_named(
         self, follower: Worker, leader: Worker, peer: tuple[str, Stranger]
     ) -> None:
-        url, found = peer
+        url, stub = peer
         ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
-        found.status, found.body = 200, b'{"lines":[{"id":"no number"}],"dropped":0}'
+        stub.status, stub.body = 200, b'{"lines":[{"id":"no number"}],"dropped":0}'
         in_group(follower, {0: ours, 1: theirs, 2: java, 3: "no worker/at:1"})
         in_group(leader, {0: ours, 1: theirs})
         say(follower.api, "one", task=0, at_s=1)
@@ -172,7 +172,7 @@ class TestOfAGroup:
             ("one", ours), ("two", theirs), ("three", ours),
         ]  # fmt: skip
         assert body["silent"] == sorted([java, "no worker/at:1"])
-        [request] = found.seen
+        [request] = stub.seen
         assert request.target == f"{PATH}?forward=false&limit=10&level=INFO"
 
     def test_no_line_is_missed_whatever_the_clocks_say(self, follower: Worker, leader: Worker) -> None:
@@ -190,7 +190,7 @@ class TestOfAGroup:
         other_way = checked(leader.ask("GET", f"{PATH}?after={quote(second['next'])}").text)
         assert texts(other_way) == [], "any worker can be asked for the next lines"
 
-    def test_a_worker_that_is_asked_by_another_asks_nobody(self, follower: Worker, leader: Worker) -> None:
+    def test_forwarded_request_is_not_forwarded_again(self, follower: Worker, leader: Worker) -> None:
         ours, theirs = (urlsplit(each.url).netloc for each in (follower, leader))
         in_group(follower, {0: ours, 1: theirs})
         say(leader.api, "theirs", task=1)

@@ -55,13 +55,13 @@ def test_everybody_gets_the_text_format(client: TestClient, accept: str) -> None
     assert answer.headers["Server"] == "kraal/9.9"
 
 
-def test_nobody_is_asked(api: Api, client: TestClient) -> None:
+def test_scrape_sends_no_request_to_the_herder(api: Api, client: TestClient) -> None:
     api.herder.publish(live=False, ready=False)
     assert client.get("/metrics").status_code == 200, "also while the worker starts"
     assert api.herder.asked == []
 
 
-def test_it_is_as_new_each_time(client: TestClient) -> None:
+def test_every_scrape_is_recomputed(client: TestClient) -> None:
     assert client.get("/metrics").text == client.get("/metrics").text == "".join(TEXT)
 
 
@@ -77,7 +77,7 @@ def test_other_methods_are_refused(client: TestClient) -> None:
     assert (answer.status_code, answer.json()["message"]) == (405, "HTTP 405 Method Not Allowed")
 
 
-def test_it_can_be_switched_off(api: Api) -> None:
+def test_metrics_endpoint_can_be_disabled(api: Api) -> None:
     answer = client_of(api, None).get("/metrics")
     assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
 

@@ -38,7 +38,7 @@ def test_connectors_only_can_be_switched_off(query: str, *, all_kinds: bool) -> 
     assert ("converter" in {each["type"] for each in listed}) is all_kinds
 
 
-def test_what_runs_plugins_is_told_on_request() -> None:
+def test_plugin_runtime_is_listed_on_request() -> None:
     java = ((PluginKind.SINK,), shipped().connector_class("FileStreamSink"))
     registry = shipped().with_java({"x.JavaSink": [java]})
     listed = (

@@ -29,7 +29,7 @@ C, D = ConnectorName("c"), ConnectorName("d")
 T0, T1 = TaskId(C, 0), TaskId(C, 1)
 SCHEMAS: Final = document(Settings(advertised_url="http://worker:8083/"))
 STATUS, LIST, SERIES = "/connectors/c/status", "/connectors", "/connectors/c/series"
-NOTHING: Final[list[float | None]] = [None] * RECENT
+NO_SAMPLES: Final[list[float | None]] = [None] * RECENT
 callers: Iterator[int] = itertools.count()
 
 
@@ -127,7 +127,7 @@ def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
     alone = asked(api, f"{LIST}?expand=progress", "ExpandedConnector")
     assert {name: list(parts) for name, parts in alone.items()} == {"c": ["progress"], "d": ["progress"]}
     assert alone["c"]["progress"]["tasks"][0]["records_total"] == 5
-    nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NOTHING, "silent": []}
+    nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NO_SAMPLES, "silent": []}
     assert alone["d"]["progress"] == nothing
     for parts in (["progress", "info", "status"], ["info", "progress", "status"]):
         query = "&".join(f"expand={part}" for part in parts)
@@ -243,9 +243,9 @@ def sample(*workers: Worker) -> None:
 def test_all_workers_of_a_connector_are_asked(
     follower: Worker, leader: Worker, peer: tuple[str, Stranger]
 ) -> None:
-    url, found = peer
+    url, stub = peer
     ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
-    found.status, found.body = 200, b'{"c":{}}'
+    stub.status, stub.body = 200, b'{"c":{}}'
     for meter in in_group({0: follower, 1: leader}, {2: java, 3: "no worker/at:1"}):
         meter.batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
@@ -256,7 +256,7 @@ def test_all_workers_of_a_connector_are_asked(
         assert [(each["id"], each["worker_id"]) for each in told["tasks"]] == [(0, ours), (1, theirs)]
         assert told["recent_records_per_second"][-1] == 4, "both tasks together"
         assert told["silent"] == sorted([java, "no worker/at:1"])
-    assert [seen.target for seen in found.seen] == [
+    assert [seen.target for seen in stub.seen] == [
         "/connectors/c/status?forward=false&expand=progress",
         "/connectors?forward=false&expand=progress",
     ]
@@ -278,8 +278,8 @@ def test_series_are_merged_and_keep_what_a_task_did_elsewhere(
     follower: Worker, leader: Worker, peer: tuple[str, Stranger]
 ) -> None:
     ours, theirs = (urlsplit(each).netloc for each in (follower.url, leader.url))
-    url, found = peer
-    found.status, found.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+    url, stub = peer
+    stub.status, stub.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     sample(follower, leader)
     one, two = in_group({0: follower, 1: leader}, {2: urlsplit(url).netloc})
     one.batch(records=5, duration_s=0, poll_s=0)
@@ -294,22 +294,22 @@ def test_series_are_merged_and_keep_what_a_task_did_elsewhere(
     assert [(task["id"], task["records_per_second"]) for task in told["tasks"]] == [(0, [1, 3]), (1, [2, 0])]
     assert (told["start_ms"], told["worker_ids"]) == (now_ms - 10_000, sorted([ours, theirs]))
     assert told["silent"] == [urlsplit(url).netloc]
-    assert [seen.target for seen in found.seen] == [f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"]
+    assert [seen.target for seen in stub.seen] == [f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"]
 
 
 def test_requests_of_one_second_and_one_user_share_an_answer(
     follower: Worker, peer: tuple[str, Stranger]
 ) -> None:
-    url, found = peer
-    found.status, found.body = 200, b'{"c":{}}'
+    url, stub = peer
+    stub.status, stub.body = 200, b'{"c":{}}'
     in_group({0: follower}, {1: urlsplit(url).netloc})
     first = str(next(callers))
     for path in (f"{LIST}?expand=progress", f"{STATUS}?expand=progress", SERIES):
-        found.seen.clear()
+        stub.seen.clear()
         assert ask(follower, path, first) == ask(follower, path, first)
-        assert len(found.seen) == 1
+        assert len(stub.seen) == 1
         ask(follower, path)
-        assert len(found.seen) == 2, "another user"
+        assert len(stub.seen) == 2, "another user"
 
 
 def test_a_client_sees_its_own_change_at_once(api: Api) -> None:
@@ -342,8 +342,8 @@ _SERIES = b'{"step_ms":5000,"start_ms":1700000000000,"tasks":[%s]}'
 def test_a_worker_that_answers_oddly_is_silent(
     follower: Worker, peer: tuple[str, Stranger], code: int, body: bytes
 ) -> None:
-    url, found = peer
-    found.status, found.body = code, body
+    url, stub = peer
+    stub.status, stub.body = code, body
     in_group({0: follower}, {1: urlsplit(url).netloc})
     silent = [urlsplit(url).netloc]
     assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == silent
@@ -357,8 +357,8 @@ def test_a_worker_that_answers_oddly_is_silent(
 def test_parts_of_a_series_that_are_odd_are_left_out(
     follower: Worker, peer: tuple[str, Stranger], task: bytes
 ) -> None:
-    url, found = peer
-    found.status, found.body = 200, _SERIES % task
+    url, stub = peer
+    stub.status, stub.body = 200, _SERIES % task
     in_group({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
     told = ask(follower, SERIES)
@@ -368,10 +368,10 @@ def test_parts_of_a_series_that_are_odd_are_left_out(
 def test_samples_of_a_clock_that_is_far_away_are_left_out(
     follower: Worker, peer: tuple[str, Stranger]
 ) -> None:
-    url, found = peer
+    url, stub = peer
     columns = b",".join(b'"%s":[1]' % name for name in (b"records_per_second", b"poll_ms", b"write_ms"))
     task = b'{"id":1,%s,"commit_ms":[1],"backlog_records":[1]}' % columns
-    found.status, found.body = 200, (_SERIES % task).replace(b"1700000000000", b"999999999995000")
+    stub.status, stub.body = 200, (_SERIES % task).replace(b"1700000000000", b"999999999995000")
     in_group({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
     told = ask(follower, SERIES)

@@ -156,16 +156,16 @@ def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
 def test_the_owner_reports_instances_of_other_workers(
     follower: Worker, leader: Worker, peer: tuple[str, Stranger]
 ) -> None:
-    url, found = peer
+    url, stub = peer
     ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
-    found.status, found.body = 200, b'{"name":"c"}'
+    stub.status, stub.body = 200, b'{"name":"c"}'
     tasks = {0: ours, 1: theirs, 2: java, 3: "no worker/at:1"}
     in_group(follower, task=0, tasks=tasks)
     in_group(leader, task=1, tasks=tasks)
     told = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
     assert [(each["id"], each["worker_id"]) for each in told["tasks"]] == [(0, ours), (1, theirs)]
     assert sorted(told["silent"]) == sorted([java, "no worker/at:1"])
-    [seen] = found.seen
+    [seen] = stub.seen
     assert seen.target == "/connectors/c/status?forward=false&expand=supervision"
     own = leader.ask("GET", "/connectors/c/status?forward=false&expand=supervision").json()["supervision"]
     assert ([each["id"] for each in own["tasks"]], own["silent"]) == ([1], [])
@@ -185,8 +185,8 @@ def test_the_owner_reports_instances_of_other_workers(
 def test_a_worker_that_answers_oddly_is_silent(
     follower: Worker, peer: tuple[str, Stranger], code: int, body: bytes
 ) -> None:
-    url, found = peer
-    found.status, found.body = code, body
+    url, stub = peer
+    stub.status, stub.body = code, body
     java, ours = urlsplit(url).netloc, urlsplit(follower.url).netloc
     in_group(follower, task=0, tasks={0: ours, 1: java})
     told = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]

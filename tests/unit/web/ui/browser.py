@@ -68,22 +68,22 @@ class _Forms(HTMLParser):
 
     @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {key: value or "" for key, value in attrs}
+        attributes = {key: value or "" for key, value in attrs}
         if tag == "form":
-            self.forms.append(Form(found.get("method", "get"), found.get("action", ""), []))
-        elif tag == "input" and "name" in found and "form" not in found:
-            if found.get("type") != "checkbox" or "checked" in found:
+            self.forms.append(Form(attributes.get("method", "get"), attributes.get("action", ""), []))
+        elif tag == "input" and "name" in attributes and "form" not in attributes:
+            if attributes.get("type") != "checkbox" or "checked" in attributes:
                 self.forms[-1].fields.append(
-                    (found["name"], found.get("value", "on" if "checked" in found else ""))
+                    (attributes["name"], attributes.get("value", "on" if "checked" in attributes else ""))
                 )
         elif tag == "textarea":
-            self._area, self._text = found.get("name"), ""
+            self._area, self._text = attributes.get("name"), ""
         elif tag == "select":
-            self._select = [found.get("name", ""), ""]
+            self._select = [attributes.get("name", ""), ""]
         elif tag == "option" and self._select:
-            self._option, self._text = "selected" in found, ""
-            if self._option and "value" in found:
-                self._select[1], self._option = found["value"], False
+            self._option, self._text = "selected" in attributes, ""
+            if self._option and "value" in attributes:
+                self._select[1], self._option = attributes["value"], False
 
     @override
     def handle_data(self, data: str) -> None:

@@ -38,12 +38,12 @@ class CannedSource(Source):
     ) -> Answer:
         path = "/" + "/".join(segments)
         self.asked.append((method, path, dict(query), body))
-        found = self.answers.get(path if method == "GET" else f"{method} {path}")
-        if isinstance(found, Exception):
-            raise found
-        if found is None:
+        answer = self.answers.get(path if method == "GET" else f"{method} {path}")
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is None:
             raise Refused(404, "HTTP 404 Not Found")
-        return Answer(200, encoded_body(found))
+        return Answer(200, encoded_body(answer))
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:

@@ -51,12 +51,12 @@ class FakeSource(Source):
         self.sent.append(body)
         self.callers.append(caller)
         await asyncio.sleep(0)
-        found = self.answers.get(full, self.answers.get(path))
-        if isinstance(found, Exception):
-            raise found
-        if found is None:
+        answer = self.answers.get(full, self.answers.get(path))
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is None:
             raise Refused(404, "HTTP 404 Not Found")
-        return Answer(200, json.dumps(found).encode())
+        return Answer(200, json.dumps(answer).encode())
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:

@@ -97,7 +97,7 @@ def test_a_task_is_restarted(browser: Browser) -> None:
     assert "orders, task 1: restarted" in after.plain
 
 
-def test_a_resume_asks_nothing(browser: Browser) -> None:
+def test_resume_needs_no_confirmation(browser: Browser) -> None:
     browser.worker.connectors["orders"].state = "PAUSED"
     form = browser.get("/ui/connectors/orders").form(action="/ui/actions")
     after = browser.submit(form)
@@ -243,7 +243,7 @@ def test_a_rebalance_is_waited_for(browser: Browser) -> None:
     assert "will stop" in after.plain
 
 
-def test_a_long_rebalance_is_told(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_rebalance_is_reported(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending.Sender.__init__, "__kwdefaults__", {"patience_s": 0.2})
     browser.worker.problems = [Problem(409, REBALANCE, "0")] * 9
     after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
@@ -252,7 +252,7 @@ def test_a_long_rebalance_is_told(browser: Browser, monkeypatch: pytest.MonkeyPa
     assert "The cluster was still rebalancing after 0.2 s, and nothing was changed. Try again." in after.plain
 
 
-def test_another_conflict_is_told_at_once(browser: Browser) -> None:
+def test_other_conflicts_are_reported_at_once(browser: Browser) -> None:
     browser.worker.problems = [Problem(409, "Connector orders already exists")]
     assert "already exists" in browser.post("/ui/actions", ("action", "stop"), ("name", "orders")).plain
     assert len(browser.worker.asked) == 1
@@ -280,7 +280,7 @@ def test_odd_forms_are_refused_and_nothing_is_sent(
     assert browser.worker.asked == []
 
 
-def test_an_unknown_connector_is_told(browser: Browser) -> None:
+def test_unknown_connector_is_reported(browser: Browser) -> None:
     assert browser.get("/ui/confirm?action=stop&name=nobody").status == 404
     assert (
         "refused with 404: Connector nobody not found"

@@ -110,7 +110,7 @@ def test_a_tasks_config_has_its_own_keys_first_and_no_secrets() -> None:
 # -- tabs ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_worker_cannot_tell_has_no_tab_and_no_key() -> None:
+def test_unsupported_views_have_no_tab_and_no_shortcut() -> None:
     titles = ("Charts", "History", "Logs", "Dead letters", "Events")
     everything, java = get(f"{URL}/topics"), get(f"{URL}/topics", CannedSource(answers(), told=JAVA))
     assert [title for title in titles if f">{title}</a>" in everything] == list(titles)

@@ -15,15 +15,21 @@ ROOT = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "k"}
 KRAAL = document(Settings(advertised_url="http://w:1/"))
 
 
-def test_a_kraal_worker_tells_more() -> None:
-    found = features_of(ROOT, KRAAL)
-    assert (found.kraal, found.supervision, found.assignments, found.versions, found.changes) == (True,) * 5
-    assert (found.version, found.commit, found.kafka_cluster_id) == ("4.3.0", "abc", "k")
+def test_kraal_worker_has_additional_features() -> None:
+    features = features_of(ROOT, KRAAL)
+    assert (
+        features.kraal,
+        features.supervision,
+        features.assignments,
+        features.versions,
+        features.changes,
+    ) == (True,) * 5
+    assert (features.version, features.commit, features.kafka_cluster_id) == ("4.3.0", "abc", "k")
 
 
 def test_a_java_worker_has_loggers_and_topics_and_nothing_else() -> None:
-    found = features_of(ROOT, None)
-    flags = {each.name for each in fields(Features) if getattr(found, each.name) is True}
+    features = features_of(ROOT, None)
+    flags = {each.name for each in fields(Features) if getattr(features, each.name) is True}
     assert flags == {"loggers", "topics"}
 
 

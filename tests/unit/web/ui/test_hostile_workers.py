@@ -131,7 +131,7 @@ class Elements(HTMLParser):
     "spared", [NAMES, frozenset({"class", "name"}), frozenset[str]()], ids=["names", "classes", "none"]
 )
 @pytest.mark.parametrize("path", READ)
-def test_nothing_that_a_worker_tells_acts_in_a_page(path: str, spared: frozenset[str]) -> None:
+def test_hostile_worker_texts_are_inert_in_a_page(path: str, spared: frozenset[str]) -> None:
     answer = browser(Poisoned(spared)).get(f"{path}?action=pause&name={NAME}&limit=1")
     found = Elements()
     found.feed(answer.text)

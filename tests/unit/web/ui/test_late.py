@@ -117,7 +117,7 @@ def test_templates_that_cannot_be_compiled_in_advance_are_logged_once_and_pages_
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_its_end_closes_the_source(used: bool) -> None:  # noqa: FBT001 - a parameter of a test
+def test_closing_the_dashboard_closes_the_source(used: bool) -> None:  # noqa: FBT001 - a parameter of a test
     source = FakeSource()
 
     async def closed() -> None:

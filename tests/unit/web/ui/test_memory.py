@@ -29,7 +29,7 @@ def test_tokens_differ_for_the_same_notice() -> None:
     assert notices.keep(notice(1)) != notices.keep(notice(1))
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_notices_are_bounded() -> None:
     notices = Notices()
     first = notices.keep(notice(1))
     tokens = [notices.keep(notice(500, "y" * 10_000)) for _ in range(64)]

@@ -130,7 +130,7 @@ def test_offsets_of_sources_are_json(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("typed", ["", "x", "-1", "<script>alert(1)</script>"])
-def test_what_is_no_offset_is_told_and_nothing_is_sent(browser: Browser, typed: str) -> None:
+def test_invalid_offset_is_reported_and_not_sent(browser: Browser, typed: str) -> None:
     page = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1=typed), ("do", "apply"))
     assert page.status == 422
     assert "Enter a whole number" in page.plain
@@ -174,7 +174,7 @@ def test_all_offsets_are_deleted_after_a_question(browser: Browser) -> None:
     assert "<html" not in browser.get(f"{PATH}/reset?part=dialog").text
 
 
-def test_a_refused_change_is_told(browser: Browser) -> None:
+def test_rejected_change_is_reported(browser: Browser) -> None:
     preview = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1="90"), ("do", "preview"))
     browser.worker.problems = [Problem(500, "Failed to alter consumer group offsets for connector lines")]
     done = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))

@@ -74,10 +74,10 @@ def test_long_traces_are_shown_in_part_and_whole_on_demand(api: Api) -> None:
     assert (code, len(text) < 250_000) == (200, True)
     assert text.count(r"the \u202e end") == 21
     assert 'href="/ui/connectors/orders/trace?task=7">Whole trace</a>' in text
-    found = api.client.get("/ui/connectors/orders/trace?task=7")
-    assert (found.status_code, found.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert found.headers["x-content-type-options"] == "nosniff"
-    assert found.text == f"7 {long}".replace("\u202e", r"\u202e")
+    response = api.client.get("/ui/connectors/orders/trace?task=7")
+    assert (response.status_code, response.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.text == f"7 {long}".replace("\u202e", r"\u202e")
     assert get(api, "/ui/connectors/orders/trace")[1].startswith("IOError")
     assert len(get(api, "/ui/connectors/orders/tasks/7")[1]) < 100_000
     assert [get(api, f"/ui/connectors/{path}")[0] for path in ("orders/trace?task=20", "none/trace")] == [
@@ -143,7 +143,7 @@ def test_every_page_can_be_had_by_curl(orders: Api, path: str, request_shown: st
     assert request_shown in text.replace("&#39;", "'")
 
 
-def test_what_a_page_asks_twice_is_there_once_and_parts_have_no_commands(orders: Api) -> None:
+def test_repeated_requests_are_listed_once_and_parts_list_no_commands(orders: Api) -> None:
     _, text = get(orders, "/ui/connectors/orders/logs")
     assert text.count("/connectors/orders/config\n") == 1
     assert "curl" not in get(orders, "/ui/connectors?part=list")[1]
@@ -164,9 +164,9 @@ def test_the_page_of_an_error_has_the_same_navigation_as_others(api: Api) -> Non
     ],
 )
 def test_an_error_is_a_page(orders: Api, path: str, code: int, said: str) -> None:
-    found = orders.client.get(path)
-    assert (found.status_code, found.headers["content-type"]) == (code, "text/html; charset=utf-8")
-    assert said in found.text
+    response = orders.client.get(path)
+    assert (response.status_code, response.headers["content-type"]) == (code, "text/html; charset=utf-8")
+    assert said in response.text
 
 
 def test_an_unexpected_error_is_a_page_without_details() -> None:
@@ -286,7 +286,7 @@ def test_numbers_appear_where_the_worker_tells_them() -> None:
     assert 'data-live="states configs numbers"' in text
 
 
-def test_what_the_jvm_of_a_java_task_does_not_tell_is_left_out() -> None:
+def test_metrics_missing_from_a_java_task_are_omitted() -> None:
     java = {"id": 0, "records_per_second": 2.0, "records_total": 7, "poll_ms": 3.5, "write_ms": None}
     source = FakeSource(
         {

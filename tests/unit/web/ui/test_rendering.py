@@ -56,8 +56,10 @@ class Reader(HTMLParser):
     @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.add((tag, *(name for name, _ in attrs)))
-        found = dict(attrs)
-        self.links += [value for name in ("href", "action", "hx-get", "src") if (value := found.get(name))]
+        attributes = dict(attrs)
+        self.links += [
+            value for name in ("href", "action", "hx-get", "src") if (value := attributes.get(name))
+        ]
 
     @override
     def handle_data(self, data: str) -> None:

@@ -36,7 +36,7 @@ def test_a_file_is_cached_for_ever_under_the_hash_of_its_content(name: str) -> N
 @pytest.mark.parametrize(
     "path", ["0/kraal.css", "{hash}/nothing.css", "{hash}/../app.js", "{hash}/..%2f..%2fapp.py", "{hash}/"]
 )
-def test_nothing_else_is_a_file(path: str) -> None:
+def test_unknown_static_path_is_not_found(path: str) -> None:
     known = FILES.files["kraal.css"].hash
     assert TestClient(dashboard()).get("/ui/static/" + path.format(hash=known)).status_code == 404
 

@@ -74,10 +74,10 @@ async def test_changes_become_events_until_the_end() -> None:
     for change in (Change(Word.CHANGED, names=("a",)), Change(Word.BYE)):
         source.feed.put_nowait(change)
     async with asyncio.timeout(10):
-        found = b"".join([piece async for piece in events(app.source)])
-    assert found.startswith(b"retry: 1000\n\nevent: hello\n")
-    assert b'event: changed\ndata: {"kinds": [], "names": ["a"]}' in found
-    assert found.endswith(b"event: bye\ndata: {}\n\n")
+        output = b"".join([piece async for piece in events(app.source)])
+    assert output.startswith(b"retry: 1000\n\nevent: hello\n")
+    assert b'event: changed\ndata: {"kinds": [], "names": ["a"]}' in output
+    assert output.endswith(b"event: bye\ndata: {}\n\n")
 
 
 async def test_a_quiet_stream_pings_so_that_closed_connections_are_found() -> None:
@@ -100,7 +100,7 @@ async def test_a_browser_that_leaves_ends_its_stream() -> None:
     assert app.source.listeners == 0
 
 
-async def test_a_browser_that_takes_nothing_is_disconnected() -> None:
+async def test_stalled_browser_is_disconnected() -> None:
     aborted, sent = asyncio.Event(), 0
 
     async def receive() -> Message:

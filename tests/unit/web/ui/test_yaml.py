@@ -103,7 +103,9 @@ def test_a_connectors_page_does_not_wait_long_for_the_keys_of_its_plugins(
     assert documents(page.text) == []
 
 
-def test_a_long_list_is_told_to_be_longer(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_list_shows_that_entries_are_omitted(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(yaml, "MOST", 2)
     page = browser.get("/ui/yaml?sort=name")
     assert [each["name"] for each in documents(page.text)] == ["bills", "orders"]

@@ -220,7 +220,7 @@ def test_a_secret_that_was_just_typed_is_only_in_its_own_input(browser: Browser)
     assert '<input type="password" id="f6" name="v.phrase" value="neues-Wort"' in preview.text
 
 
-def test_what_changed_after_the_preview_is_shown_again(browser: Browser) -> None:
+def test_changes_after_the_preview_are_previewed_again(browser: Browser) -> None:
     preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="u")
     again = browser.submit(config_form(preview), ("do", "save"), topic="v")
     assert "topic changed t v" in again.plain

@@ -106,7 +106,7 @@ def test_a_partition_that_is_there_twice_is_told_at_the_second_one(browser: Brow
         ("Tasks are too many", ""),
     ],
 )
-def test_what_the_worker_refuses_is_told_at_the_offsets_if_it_is_about_them(
+def test_offset_errors_of_the_worker_are_shown_next_to_the_offsets(
     browser: Browser, text: str, place: str
 ) -> None:
     browser.worker.problems = [Problem(400, text)]
@@ -161,7 +161,7 @@ def test_javas_workers_are_not_asked_for_them() -> None:
     assert "Only Kraal's workers take initial_offsets." in pasted.plain
 
 
-def test_they_cannot_be_given_to_a_connector_that_exists(browser: Browser) -> None:
+def test_existing_connector_rejects_initial_offsets(browser: Browser) -> None:
     browser.post("/ui/create", *filled(browser.get(CREATE)))
     browser.post(CREATE, *filled(browser.get(CREATE)), ("do", "save"))
     page = browser.get("/ui/connectors/new/edit")

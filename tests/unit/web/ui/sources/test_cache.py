@@ -34,7 +34,7 @@ async def test_an_answer_that_did_not_change_is_parsed_once() -> None:
     assert again.value is first.value
 
 
-def test_what_is_computed_from_answers_is_computed_once_for_the_same_answers() -> None:
+def test_derived_value_is_computed_once_per_set_of_answers() -> None:
     calls = 0
 
     def joined(*values: list[int]) -> list[int]:
@@ -141,7 +141,7 @@ async def test_a_browser_that_leaves_does_not_take_the_answer_from_others() -> N
     assert (await staying).body == b"1"
 
 
-async def test_what_concerns_one_connector_is_not_shared() -> None:
+async def test_answers_about_one_connector_are_not_shared() -> None:
     source = FakeSource(LIST)
     shared = Shared(source, keep_s=60)
     for _ in range(2):

@@ -89,9 +89,9 @@ async def test_an_error_has_connects_message_and_retry_after() -> None:
         await send({"type": "http.response.start", "status": 409, "headers": headers})
         await send({"type": "http.response.body", "body": b'{"error_code":409,"message":"rebalance"}'})
 
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as raised:
         await source_of(app).ask("GET", "x", caller=CALLER)
-    assert (found.value.status, found.value.text, found.value.retry_after) == (409, "rebalance", "3")
+    assert (raised.value.status, raised.value.text, raised.value.retry_after) == (409, "rebalance", "3")
 
 
 async def test_before_the_applications_exist_the_worker_is_away() -> None:
@@ -130,22 +130,22 @@ async def test_changes_are_read_as_they_arrive_and_the_stream_ends_with_the_read
 
 async def test_a_refused_stream_is_an_error() -> None:
     changes = source_of(Echo(503)).changes(CALLER)
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as raised:
         await anext(changes)
-    assert found.value.status == 503
+    assert raised.value.status == 503
 
 
 @pytest.mark.parametrize("apart", [False, True])
 async def test_a_worker_tells_its_features(*, apart: bool) -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", admin_apart=apart))
     source = source_of(api.apps.main, api.apps.admin if apart else None)
-    found = await source.features(Caller())
+    features = await source.features(Caller())
     told: dict[str, Any] = {
-        name: getattr(found, name) for name in ("kraal", "assignments", "loggers", "changes")
+        name: getattr(features, name) for name in ("kraal", "assignments", "loggers", "changes")
     }
     assert told == {"kraal": True, "assignments": True, "loggers": True, "changes": True}
-    assert found.supervision
-    assert found.version == "4.3.0"
+    assert features.supervision
+    assert features.version == "4.3.0"
 
 
 async def test_a_change_of_a_worker_arrives() -> None:

@@ -22,7 +22,7 @@ def remote(handler: Handler, *, retry_s: float = 0.0) -> Remote:
     return Remote(worker, transport=httpx2.MockTransport(handler))
 
 
-async def test_it_sends_the_targets_credentials_and_never_the_browsers() -> None:
+async def test_remote_sends_its_own_credentials_and_never_the_browsers() -> None:
     asked: list[httpx2.Request] = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -42,9 +42,9 @@ async def test_a_redirect_is_not_followed() -> None:
         assert request.url.host == "worker"
         return httpx2.Response(307, headers={"Location": "http://evil/"})
 
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as raised:
         await remote(handler).ask("GET", caller=CALLER)
-    assert found.value.status == 307
+    assert raised.value.status == 307
 
 
 @pytest.mark.parametrize(("method", "asked"), [("GET", 2), ("POST", 1)])
@@ -62,9 +62,9 @@ async def test_only_a_get_is_repeated_during_a_rebalance(method: str, asked: int
     if method == "GET":
         assert (await source.ask(method, caller=CALLER)).value == {}
     else:
-        with pytest.raises(Refused) as found:
+        with pytest.raises(Refused) as raised:
             await source.ask(method, caller=CALLER)
-        assert found.value.retry_after == "0"
+        assert raised.value.retry_after == "0"
     assert count == asked
 
 
@@ -90,9 +90,9 @@ async def test_a_worker_that_is_not_there_is_away() -> None:
     ],
 )
 async def test_an_error_has_a_text(answer: httpx2.Response, text: str) -> None:
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as raised:
         await remote(lambda _: answer).ask("GET", caller=CALLER)
-    assert found.value.text == text
+    assert raised.value.text == text
 
 
 async def test_an_answer_that_is_not_json_is_told_when_it_is_used() -> None:
@@ -107,8 +107,8 @@ async def test_a_java_worker_is_known_by_having_no_openapi_document() -> None:
             return httpx2.Response(200, json={"version": "4.3.0", "commit": "c", "kafka_cluster_id": "k"})
         return httpx2.Response(404, json={"error_code": 404, "message": "HTTP 404 Not Found"})
 
-    found = await remote(handler).features(CALLER)
-    assert (found.kraal, found.version) == (False, "4.3.0")
+    features = await remote(handler).features(CALLER)
+    assert (features.kraal, features.version) == (False, "4.3.0")
 
 
 async def test_another_kind_of_worker_may_answer_after_one_was_away() -> None:
@@ -151,12 +151,12 @@ async def test_a_stream_that_breaks_is_away() -> None:
         await anext(remote(handler).changes(CALLER))
 
 
-async def test_it_reads_a_real_worker(follower: Worker) -> None:
+async def test_remote_reads_a_real_worker(follower: Worker) -> None:
     follower.api.herder.put("orders", {"connector.class": "x"}, tasks=1)
     source = Remote(RemoteWorker(url=follower.url.rstrip("/")))
     try:
-        found = await source.ask("GET", "connectors", query=(("expand", "status"),), caller=CALLER)
-        assert found.value["orders"]["status"]["tasks"][0]["state"] == "RUNNING"
+        response = await source.ask("GET", "connectors", query=(("expand", "status"),), caller=CALLER)
+        assert response.value["orders"]["status"]["tasks"][0]["state"] == "RUNNING"
         assert (await source.features(CALLER)).kraal
     finally:
         await source.close()

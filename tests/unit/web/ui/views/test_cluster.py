@@ -56,36 +56,36 @@ def workers(cluster: Cluster) -> dict[str, dict[str, list[int | None]]]:
 
 
 def test_a_worker_of_java_tells_workers_by_statuses() -> None:
-    found = cluster_of(None, STATUSES)
-    assert not found.known
-    assert workers(found) == {A: {"orders-1": [None]}, B: {"orders-1": [0, 2]}}
-    assert (found.workers[1].tasks, found.workers[1].instances) == (2, 0)
-    assert found.workers[1].counts == [(Shown.FAILED, 1), (Shown.RUNNING, 1)]
+    cluster = cluster_of(None, STATUSES)
+    assert not cluster.known
+    assert workers(cluster) == {A: {"orders-1": [None]}, B: {"orders-1": [0, 2]}}
+    assert (cluster.workers[1].tasks, cluster.workers[1].instances) == (2, 0)
+    assert cluster.workers[1].counts == [(Shown.FAILED, 1), (Shown.RUNNING, 1)]
 
 
 def test_the_leader_tells_assignments_and_what_waits() -> None:
-    found = cluster_of(ASSIGNMENTS, STATUSES)
-    assert (found.generation, found.leader, found.reason, found.delay_ms) == (
+    cluster = cluster_of(ASSIGNMENTS, STATUSES)
+    assert (cluster.generation, cluster.leader, cluster.reason, cluster.delay_ms) == (
         7, f"http://{A}/", "a worker left", 300_000,
     )  # fmt: skip
-    assert workers(found)["10.0.0.3:8083"] == {"orders-1": [0, 12]}
-    assert [(each.id, each.leader, each.static) for each in found.workers] == [
+    assert workers(cluster)["10.0.0.3:8083"] == {"orders-1": [0, 12]}
+    assert [(each.id, each.leader, each.static) for each in cluster.workers] == [
         (A, True, False), (B, False, False), ("10.0.0.3:8083", False, True),
     ]  # fmt: skip
-    assert found.waiting[0].reason == "Its worker was lost."
-    assert found.waiting[0].task is None
+    assert cluster.waiting[0].reason == "Its worker was lost."
+    assert cluster.waiting[0].task is None
 
 
 def test_the_leader_tells_the_latest_rebalances() -> None:
-    found = cluster_of(ASSIGNMENTS, ())
-    assert found.rebalances == [Rebalance(7, 5, A, "a worker left"), Rebalance(6, 4, B, "")]
+    cluster = cluster_of(ASSIGNMENTS, ())
+    assert cluster.rebalances == [Rebalance(7, 5, A, "a worker left"), Rebalance(6, 4, B, "")]
     assert not cluster_of({"leader": "x", "rebalances": None}, ()).rebalances, "an older worker"
 
 
 def test_a_standalone_worker_has_no_group() -> None:
     alone = {**ASSIGNMENTS, "protocol": None, "rebalance": None, "waiting": [], "workers": [{"url": None}]}
-    found = cluster_of(alone, ())
-    assert (found.protocol, found.rebalanced_ms, list(found.waiting)) == ("", None, [])
+    cluster = cluster_of(alone, ())
+    assert (cluster.protocol, cluster.rebalanced_ms, list(cluster.waiting)) == ("", None, [])
 
 
 def test_odd_answers_are_no_error() -> None:

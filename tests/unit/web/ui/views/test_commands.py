@@ -107,9 +107,9 @@ def test_only_stops_and_deletions_are_dangerous() -> None:
 
 
 def test_a_restart_names_tasks_and_repeated_records() -> None:
-    found = asked(Action.RESTART, subject_of(status("PAUSED", "PAUSED", "PAUSED")))
+    question = asked(Action.RESTART, subject_of(status("PAUSED", "PAUSED", "PAUSED")))
     assert (
-        found
+        question
         == "Restart c and its 2 tasks? Batches in flight may be delivered again. What is paused or stopped stays so."
     )
     assert "Restart only the connector of c?" in asked(Action.RESTART_CONNECTOR, Subject(name="c"))
@@ -117,8 +117,8 @@ def test_a_restart_names_tasks_and_repeated_records() -> None:
 
 
 def test_a_restart_of_the_failed_names_them() -> None:
-    found = asked(Action.RESTART_FAILED, subject_of(status("FAILED", "RUNNING", "FAILED", "FAILED")))
-    assert found == "Restart what has failed of c? This restarts the connector and tasks 1 and 2."
+    question = asked(Action.RESTART_FAILED, subject_of(status("FAILED", "RUNNING", "FAILED", "FAILED")))
+    assert question == "Restart what has failed of c? This restarts the connector and tasks 1 and 2."
 
 
 def test_a_resume_of_what_failed_is_no_restart() -> None:

@@ -25,11 +25,11 @@ def test_secrets_are_masked_by_name_by_type_and_in_urls() -> None:
         "none": None,
         "e": "",
     }
-    found = {each.key: each for each in entries(config, {"phrase"})}
-    assert [found[key].cell.text for key in ("phrase", "db.password")] == [HIDDEN, HIDDEN]
-    assert found["url"].cell.text == f"jdbc:pg://me:{HIDDEN}@host/db"
-    assert [each.key for each in found.values() if each.hidden] == ["db.password", "phrase", "url"]
-    assert (found["none"].cell.kind, found["e"].cell.kind, found["topic"].cell.kind) == (
+    by_key = {each.key: each for each in entries(config, {"phrase"})}
+    assert [by_key[key].cell.text for key in ("phrase", "db.password")] == [HIDDEN, HIDDEN]
+    assert by_key["url"].cell.text == f"jdbc:pg://me:{HIDDEN}@host/db"
+    assert [each.key for each in by_key.values() if each.hidden] == ["db.password", "phrase", "url"]
+    assert (by_key["none"].cell.kind, by_key["e"].cell.kind, by_key["topic"].cell.kind) == (
         Kind.NULL,
         Kind.EMPTY,
         Kind.VALUE,
@@ -39,8 +39,8 @@ def test_secrets_are_masked_by_name_by_type_and_in_urls() -> None:
 def test_differences_name_each_key_once_and_show_no_secret() -> None:
     before = {"a": "1", "b": "2", "db.password": "old", "gone": None, "same": "s"}
     after = {"a": "1", "b": "3", "db.password": "new", "more": "", "same": "s"}
-    found = {each.key: each for each in differences(before, after)}
-    assert {key: each.change for key, each in found.items()} == {
+    by_key = {each.key: each for each in differences(before, after)}
+    assert {key: each.change for key, each in by_key.items()} == {
         "a": Change.SAME,
         "b": Change.CHANGED,
         "db.password": Change.CHANGED,
@@ -48,17 +48,17 @@ def test_differences_name_each_key_once_and_show_no_secret() -> None:
         "more": Change.ADDED,
         "same": Change.SAME,
     }
-    assert found["db.password"].secret
-    assert not found["b"].secret
-    assert found["db.password"].before.text == found["db.password"].after.text == HIDDEN
-    assert found["more"].before.kind is Kind.ABSENT
-    assert found["more"].after.kind is Kind.EMPTY
-    assert [each.key for each in only_changes(list(found.values()))] == ["b", "db.password", "gone", "more"]
+    assert by_key["db.password"].secret
+    assert not by_key["b"].secret
+    assert by_key["db.password"].before.text == by_key["db.password"].after.text == HIDDEN
+    assert by_key["more"].before.kind is Kind.ABSENT
+    assert by_key["more"].after.kind is Kind.EMPTY
+    assert [each.key for each in only_changes(list(by_key.values()))] == ["b", "db.password", "gone", "more"]
 
 
 def test_a_secret_that_appears_is_a_change_but_not_one_between_masked_values() -> None:
-    (found,) = differences({}, {"db.password": "new"})
-    assert (found.change, found.secret, found.after.text) == (Change.ADDED, False, HIDDEN)
+    (by_key,) = differences({}, {"db.password": "new"})
+    assert (by_key.change, by_key.secret, by_key.after.text) == (Change.ADDED, False, HIDDEN)
 
 
 def test_earlier_versions_are_compared_with_their_successors() -> None:

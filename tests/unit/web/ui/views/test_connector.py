@@ -52,40 +52,40 @@ TOPICS = {"orders": {"topics": ["b", "a"]}}
 
 
 def test_a_java_worker_tells_states_and_traces() -> None:
-    found = connector_page("orders", JAVA, {"connector.class": "a.b.C"}, TOPICS)
-    assert found.state is Shown.FAILED
-    assert [row.instance.task for row in found.tasks] == [1, 0]
-    assert found.tasks[0].instance.cause == "E: why"
-    assert (found.supervised, found.numbers, found.policy, found.silent) == (False, [], "", [])
-    assert (found.plugin_name, found.plugin_package, found.topics) == ("C", "a.b", ["a", "b"])
+    page = connector_page("orders", JAVA, {"connector.class": "a.b.C"}, TOPICS)
+    assert page.state is Shown.FAILED
+    assert [row.instance.task for row in page.tasks] == [1, 0]
+    assert page.tasks[0].instance.cause == "E: why"
+    assert (page.supervised, page.numbers, page.policy, page.silent) == (False, [], "", [])
+    assert (page.plugin_name, page.plugin_package, page.topics) == ("C", "a.b", ["a", "b"])
 
 
 def test_a_kraal_worker_tells_restarts_stalls_and_numbers() -> None:
-    found = connector_page("orders", KRAAL, {}, None)
-    assert found.policy == "Failures are restarted automatically (task): at most 5 times in 10 min."
-    failed, stalled = found.tasks
+    page = connector_page("orders", KRAAL, {}, None)
+    assert page.policy == "Failures are restarted automatically (task): at most 5 times in 10 min."
+    failed, stalled = page.tasks
     assert stalled.instance.state is Shown.STALLED
     assert stalled.instance.stall == "Its batch does not end"
-    assert found.connector.instance.stall == "Its task configs are not made: E"
-    assert found.connector.instance.state is Shown.STALLED
-    assert found.status.causes == ("Its task configs are not made: E", "Its batch does not end", "E: why")
+    assert page.connector.instance.stall == "Its task configs are not made: E"
+    assert page.connector.instance.state is Shown.STALLED
+    assert page.status.causes == ("Its task configs are not made: E", "Its batch does not end", "E: why")
     assert (stalled.step_ms, stalled.batch_age_ms, stalled.batch_way) == (400_000, 500, "w")
     assert failed.restarts is not None
     assert (failed.restarts.given_up, failed.restarts.why) == (True, "5 of 5 restarts are used.")
     assert failed.progress is None
     assert stalled.progress is not None
-    assert found.progress.backlog == 4
-    assert found.silent == ["10.0.0.3:8083", "10.0.0.4:8083"]
-    assert (found.supervised, [each.key for each in found.numbers]) == (True, ["records_per_s", "backlog"])
+    assert page.progress.backlog == 4
+    assert page.silent == ["10.0.0.3:8083", "10.0.0.4:8083"]
+    assert (page.supervised, [each.key for each in page.numbers]) == (True, ["records_per_s", "backlog"])
 
 
 def test_a_stall_is_known_from_numbers_alone() -> None:
-    found = connector_page("orders", {**JAVA, "progress": KRAAL["progress"]}, None, None)
-    assert [row.instance.state for row in found.tasks] == [Shown.FAILED, Shown.STALLED]
-    assert found.tasks[1].step_ms == 400_001
+    page = connector_page("orders", {**JAVA, "progress": KRAAL["progress"]}, None, None)
+    assert [row.instance.state for row in page.tasks] == [Shown.FAILED, Shown.STALLED]
+    assert page.tasks[1].step_ms == 400_001
 
 
-def test_no_restarts_is_said() -> None:
+def test_disabled_restarts_are_shown() -> None:
     status = {
         **JAVA,
         "supervision": {"policy": {"restart": "none", "max": 5, "window_ms": 1, "backoff_ms": 1}},
@@ -95,8 +95,8 @@ def test_no_restarts_is_said() -> None:
 
 def test_odd_answers_are_no_error() -> None:
     status = {"supervision": [], "progress": 7, "tasks": None}
-    found = connector_page("orders", status, 7, {"orders": {"topics": None}})
-    assert (found.state, list(found.tasks), found.topics, found.plugin) == (Shown.UNKNOWN, [], [], "")
+    page = connector_page("orders", status, 7, {"orders": {"topics": None}})
+    assert (page.state, list(page.tasks), page.topics, page.plugin) == (Shown.UNKNOWN, [], [], "")
 
 
 def test_tabs_and_entries_that_the_worker_cannot_fill_are_left_out() -> None:
@@ -108,7 +108,7 @@ def test_tabs_and_entries_that_the_worker_cannot_fill_are_left_out() -> None:
 def test_numbers_that_no_task_has_have_no_column() -> None:
     java = {"id": 0, "records_per_second": 0.0, "records_total": 0, "poll_ms": None, "backlog_records": None}
     progress = {"tasks": [java, {"id": 1, "write_ms": 12.5, "commit_ms": None}]}
-    found = connector_page("orders", {**JAVA, "progress": progress}, None, None)
-    assert [each.title for each in found.numbers] == ["Records/s", "Records", "Write"]
+    page = connector_page("orders", {**JAVA, "progress": progress}, None, None)
+    assert [each.title for each in page.numbers] == ["Records/s", "Records", "Write"]
     silent = connector_page("orders", {**JAVA, "progress": {"tasks": [{"id": 0}]}}, None, None)
     assert silent.numbers == []

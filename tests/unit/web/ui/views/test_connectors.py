@@ -76,7 +76,7 @@ def names(found: Listing) -> list[str]:
     return [row.name for row in found.rows]
 
 
-def test_what_needs_attention_comes_first_and_each_by_name() -> None:
+def test_connectors_are_sorted_by_attention_then_name() -> None:
     assert names(listed()) == [
         "a task failed", "itself failed", "stalls", "restarts", "waits", "new", "paused", "stopped", "runs",
     ]  # fmt: skip

@@ -202,7 +202,7 @@ def test_empty_and_null_values_are_marked() -> None:
     ]
 
 
-def test_errors_are_told_once() -> None:
+def test_errors_are_shown_once() -> None:
     assert errors_of(answer(info("a", errors=["x", "x", "y"]))) == {"a": ("x", "y")}
 
 

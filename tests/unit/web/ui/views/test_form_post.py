@@ -126,9 +126,9 @@ def test_json_that_is_no_config_is_told_and_kept(written: str, problem: str) -> 
 def test_a_placeholder_left_alone_keeps_the_stored_secret() -> None:
     stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "phrase": "geheim", "a": "1"}
     typed = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "phrase": HIDDEN, "a": "2"}
-    found = restore(typed, stored, {"phrase"})
-    assert found.config == {**stored, "a": "2"}
-    assert found.errors == {}
+    restored = restore(typed, stored, {"phrase"})
+    assert restored.config == {**stored, "a": "2"}
+    assert restored.errors == {}
 
 
 def test_a_new_secret_replaces_the_stored_one() -> None:
@@ -148,9 +148,9 @@ def test_a_placeholder_without_its_secret_is_an_error_and_takes_no_other_secret(
     key: str, value: str, error: str
 ) -> None:
     stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "topic": "t", "empty.password": ""}
-    found = restore({key: value}, stored)
-    assert found.errors == {key: (error,)}
-    assert "geheim" not in json.dumps(found.config)
+    restored = restore({key: value}, stored)
+    assert restored.errors == {key: (error,)}
+    assert "geheim" not in json.dumps(restored.config)
 
 
 def test_a_new_connector_has_no_stored_secrets() -> None:

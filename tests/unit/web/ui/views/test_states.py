@@ -46,7 +46,7 @@ KeyError: 'x'
 """
 
 
-def test_what_needs_attention_comes_first() -> None:
+def test_states_are_ranked_by_attention() -> None:
     order = ["failed", "stalled", "restarting", "unassigned", "unknown", "paused", "stopped", "running"]
     assert [state.value for state in sorted(Shown, key=RANK.__getitem__)] == order
 

@@ -17,7 +17,7 @@ def test_html_of_documentation_becomes_lines_of_text() -> None:
 @pytest.mark.parametrize(
     "text", ["<topic>.<table>", "List<String>", "<script>alert(1)</script>", "a < b > c", "<img src=x>"]
 )
-def test_what_is_no_markup_of_documentation_stays(text: str) -> None:
+def test_text_that_is_not_documentation_markup_is_unchanged(text: str) -> None:
     assert plain_text(text) == text
 
 

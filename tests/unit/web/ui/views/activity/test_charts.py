@@ -23,14 +23,16 @@ def lines(found: Any, key: str) -> dict[str, list[float | None]]:
 
 
 def test_a_single_task_has_one_line() -> None:
-    found = charts_of(series(task(0, records_per_second=[1, None, 3])))
-    assert lines(found, "rate") == {"Task 0": [1, None, 3]}
-    assert (found.start_ms, found.step_ms, found.count, found.silent) == (60_000, 5_000, 3, ["w:2"])
+    charts = charts_of(series(task(0, records_per_second=[1, None, 3])))
+    assert lines(charts, "rate") == {"Task 0": [1, None, 3]}
+    assert (charts.start_ms, charts.step_ms, charts.count, charts.silent) == (60_000, 5_000, 3, ["w:2"])
 
 
 def test_several_tasks_have_a_total_and_a_line_each() -> None:
-    found = charts_of(series(task(0, backlog_records=[1, None, None]), task(1, backlog_records=[2, 5, None])))
-    assert lines(found, "backlog") == {
+    charts = charts_of(
+        series(task(0, backlog_records=[1, None, None]), task(1, backlog_records=[2, 5, None]))
+    )
+    assert lines(charts, "backlog") == {
         "All tasks": [3, 5, None],
         "Task 0": [1, None, None],
         "Task 1": [2, 5, None],
@@ -38,24 +40,24 @@ def test_several_tasks_have_a_total_and_a_line_each() -> None:
 
 
 def test_many_tasks_have_a_total_only() -> None:
-    found = charts_of(series(*(task(at, records_per_second=[1]) for at in range(MOST_LINES + 1))))
-    assert lines(found, "rate") == {"All tasks": [MOST_LINES + 1]}
+    charts = charts_of(series(*(task(at, records_per_second=[1]) for at in range(MOST_LINES + 1))))
+    assert lines(charts, "rate") == {"All tasks": [MOST_LINES + 1]}
 
 
 def test_one_task_of_several_can_be_shown_alone() -> None:
-    found = charts_of(series(task(0, records_per_second=[1]), task(1, records_per_second=[2])), task=1)
-    assert lines(found, "rate") == {"Task 1": [2]}
+    charts = charts_of(series(task(0, records_per_second=[1]), task(1, records_per_second=[2])), task=1)
+    assert lines(charts, "rate") == {"Task 1": [2]}
 
 
 def test_phases_are_means_of_the_tasks_that_had_batches() -> None:
-    found = charts_of(
+    charts = charts_of(
         series(
             task(0, write_ms=[10, None, 10, 10], commit_ms=[1, 1, 1, 1]),
             task(1, write_ms=[20, None, 20, 20], commit_ms=[None, 2, 3, 3]),
         )
     )
-    assert lines(found, "phases") == {"Write": [15, None, 15, 15], "Commit": [1, 1.5, 2, 2]}
-    assert [(chart.title, chart.stacked) for chart in found.charts] == [
+    assert lines(charts, "phases") == {"Write": [15, None, 15, 15], "Commit": [1, 1.5, 2, 2]}
+    assert [(chart.title, chart.stacked) for chart in charts.charts] == [
         ("Batch by phase, mean of tasks", True)
     ]
 
@@ -95,9 +97,9 @@ def test_lines_of_a_chart_have_one_scale_and_gaps() -> None:
     assert [each.path[:9] for each in rate.lines] == ["M0.0,1.0h", "M0.0,40.0", "M0.0,40.0"]
 
 
-def test_what_the_script_draws_is_plain_json() -> None:
-    found = charts_of(series(task(0, records_per_second=[1, float("nan"), True, "<script>"])))
-    text = json.dumps(found.to_json(), allow_nan=False)
+def test_chart_data_is_plain_json() -> None:
+    charts = charts_of(series(task(0, records_per_second=[1, float("nan"), True, "<script>"])))
+    text = json.dumps(charts.to_json(), allow_nan=False)
     assert json.loads(text)["charts"] == [
         {
             "key": "rate",
@@ -114,8 +116,8 @@ def test_an_answer_of_another_shape_has_no_charts(answer: object) -> None:
 
 
 def test_arrays_of_different_lengths_are_filled_up() -> None:
-    found = charts_of(series(task(0, records_per_second=[1, 2, 3]), task(1, records_per_second=[1])))
-    assert lines(found, "rate")["All tasks"] == [2, 2, 3]
+    charts = charts_of(series(task(0, records_per_second=[1, 2, 3]), task(1, records_per_second=[1])))
+    assert lines(charts, "rate")["All tasks"] == [2, 2, 3]
 
 
 def test_endless_arrays_are_cut() -> None:

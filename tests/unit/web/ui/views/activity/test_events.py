@@ -30,16 +30,16 @@ ANSWER = {
 
 
 def test_the_newest_event_comes_first_with_who_asked_for_it() -> None:
-    found = events_of(ANSWER)
-    assert [each.text for each in found.events] == ["event 4", "event 3", "event 2", "event 1"]
-    assert found.events[0].by == "PUT from 10.0.0.7"
-    assert [each.title for each in found.events] == ["odd", "Configs", "Configs", "Rebalances"]
+    events = events_of(ANSWER)
+    assert [each.text for each in events.events] == ["event 4", "event 3", "event 2", "event 1"]
+    assert events.events[0].by == "PUT from 10.0.0.7"
+    assert [each.title for each in events.events] == ["odd", "Configs", "Configs", "Rebalances"]
 
 
 def test_events_are_chosen_by_kind_and_connector_and_the_kinds_are_counted() -> None:
-    found = events_of(ANSWER, kind="config", connector="orders")
-    assert [each.seq for each in found.events] == [2]
-    assert found.kinds == [("config", "Configs", 1), ("odd", "odd", 1)]
+    events = events_of(ANSWER, kind="config", connector="orders")
+    assert [each.seq for each in events.events] == [2]
+    assert events.kinds == [("config", "Configs", 1), ("odd", "odd", 1)]
     assert events_of(ANSWER).kinds == [
         ("rebalance", "Rebalances", 1),
         ("config", "Configs", 2),
@@ -49,8 +49,8 @@ def test_events_are_chosen_by_kind_and_connector_and_the_kinds_are_counted() -> 
 
 def test_failures_stand_out() -> None:
     texts = ("task orders-0 FAILED on w:1: full", "task orders-0 RUNNING on w:1: it FAILED on w:2", "")
-    found = events_of({"events": [event(9 - at, "state", text) for at, text in enumerate(texts)]})
-    assert [each.urgent for each in found.events] == [True, False, False]
+    events = events_of({"events": [event(9 - at, "state", text) for at, text in enumerate(texts)]})
+    assert [each.urgent for each in events.events] == [True, False, False]
     assert events_of({"events": [event(1, "given_up")]}).events[0].urgent
 
 
@@ -63,5 +63,5 @@ def test_many_events_are_on_several_pages() -> None:
 
 @pytest.mark.parametrize("answer", [None, [], {"events": {}}, {"events": [7]}])
 def test_an_answer_of_another_shape_has_no_events(answer: object) -> None:
-    found = events_of(answer)
-    assert (list(found.events), found.pages) == ([], 1)
+    events = events_of(answer)
+    assert (list(events.events), events.pages) == ([], 1)

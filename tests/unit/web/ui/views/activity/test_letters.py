@@ -46,9 +46,9 @@ def answer(*letters: Any) -> Any:
 
 
 def test_a_letter_tells_where_it_came_from_and_what_failed() -> None:
-    found = letters_of(answer(LETTER))
-    (letter,) = found.shown
-    assert (found.topic, found.letters, found.left) == ("dead", 40, 17)
+    letters = letters_of(answer(LETTER))
+    (letter,) = letters.shown
+    assert (letters.topic, letters.letters, letters.left) == ("dead", 40, 17)
     assert (letter.place, letter.origin, letter.task, letter.ms) == ("dead-0@17", "orders-2@99", 1, 1_000)
     assert (letter.stage, letter.message) == ("VALUE_CONVERTER", "Converting byte[] failed")
     assert letter.cause == "ParseException: Unexpected end"
@@ -79,12 +79,12 @@ def test_a_letter_of_a_source_has_an_origin_without_offset() -> None:
 
 def test_the_newest_letter_comes_first_and_exceptions_are_counted() -> None:
     later = {**LETTER, "timestamp": 2_000, "offset": 18}
-    found = letters_of(answer(LETTER, later, {**LETTER, "error": {"exception": "E"}}))
-    assert [letter.ms for letter in found.shown] == [2_000, 1_000, 1_000]
-    assert found.causes == [("org.apache.kafka.connect.errors.DataException", 2), ("E", 1)]
+    letters = letters_of(answer(LETTER, later, {**LETTER, "error": {"exception": "E"}}))
+    assert [letter.ms for letter in letters.shown] == [2_000, 1_000, 1_000]
+    assert letters.causes == [("org.apache.kafka.connect.errors.DataException", 2), ("E", 1)]
 
 
-def test_what_is_cut_tells_its_full_size() -> None:
+def test_truncated_fields_have_their_full_size() -> None:
     truncated = {"key": 5_000, "value": 1_000_000, "headers": 9_000}
     (letter,) = letters_of(answer({**LETTER, "truncated": truncated})).shown
     assert (letter.key.full, letter.value.full, letter.more_headers) == (5_000, 1_000_000, True)
@@ -117,9 +117,9 @@ def test_other_limits_are_refused(typed: str) -> None:
 
 
 def test_a_replay_is_one_request() -> None:
-    found = replay_request("orders/sink", 5, dry_run=True)
-    assert found.text == "POST /connectors/orders%2Fsink/dead-letters/replay"
-    assert found.body == {"limit": 5, "dry_run": True}
+    request = replay_request("orders/sink", 5, dry_run=True)
+    assert request.text == "POST /connectors/orders%2Fsink/dead-letters/replay"
+    assert request.body == {"limit": 5, "dry_run": True}
 
 
 def test_the_question_names_how_many_records_go_to_which_topics() -> None:

@@ -46,9 +46,9 @@ def test_lines_are_chosen_by_task_and_by_text() -> None:
 
 
 def test_a_page_has_a_limited_number_of_lines_and_says_that_there_are_more() -> None:
-    found = log_of({"lines": [line(at) for at in range(MOST_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
-    assert (len(found.lines), found.more, found.dropped, found.silent) == (MOST_LINES, True, 7, ["w:2"])
-    assert found.lines[0].id == MOST_LINES
+    log = log_of({"lines": [line(at) for at in range(MOST_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
+    assert (len(log.lines), log.more, log.dropped, log.silent) == (MOST_LINES, True, 7, ["w:2"])
+    assert log.lines[0].id == MOST_LINES
 
 
 def test_levels_have_a_tone() -> None:
@@ -75,8 +75,8 @@ def test_loggers_are_those_of_the_plugin_and_of_the_lines_with_the_nearest_level
         "org.acmeother": {"level": "OFF"},
     }
     lines = log_of({"lines": [line(1, logger="kraal.engine")]}).lines
-    found = loggers_of(levels, "org.acme.sink.JdbcSink", lines)
-    assert [(each.name, each.level) for each in found] == [
+    loggers = loggers_of(levels, "org.acme.sink.JdbcSink", lines)
+    assert [(each.name, each.level) for each in loggers] == [
         ("org.acme.sink", "WARN"),
         ("org.acme.sink.writer", "DEBUG"),
         ("kraal.engine", "INFO"),
@@ -89,8 +89,11 @@ def test_a_plugin_by_its_alias_has_the_loggers_of_its_lines() -> None:
 
 
 def test_a_level_is_set_by_one_request() -> None:
-    found = level_request(" a.b/../c ", "DEBUG", "cluster")
-    assert (found.text, found.body) == ("PUT /admin/loggers/a.b%2F..%2Fc?scope=cluster", {"level": "DEBUG"})
+    request = level_request(" a.b/../c ", "DEBUG", "cluster")
+    assert (request.text, request.body) == (
+        "PUT /admin/loggers/a.b%2F..%2Fc?scope=cluster",
+        {"level": "DEBUG"},
+    )
 
 
 @pytest.mark.parametrize(

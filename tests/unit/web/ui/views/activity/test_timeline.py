@@ -32,33 +32,33 @@ def life(*states: Any) -> Timeline:
 
 
 def test_each_state_lasts_until_the_next_one_and_the_latest_until_now() -> None:
-    found = life(state(100_000, "RUNNING", "created"), state(900_000, "FAILED", "IOError: full"))
-    assert [(each.state, each.lasted_ms, each.current) for each in found.entries] == [
+    timeline = life(state(100_000, "RUNNING", "created"), state(900_000, "FAILED", "IOError: full"))
+    assert [(each.state, each.lasted_ms, each.current) for each in timeline.entries] == [
         ("failed", 100_000, True),
         ("running", 800_000, False),
     ]
-    assert (found.since_ms, found.worker, found.dropped) == (5, "w:9", 2)
-    assert [(each.cause, each.trace) for each in found.entries] == [
+    assert (timeline.since_ms, timeline.worker, timeline.dropped) == (5, "w:9", 2)
+    assert [(each.cause, each.trace) for each in timeline.entries] == [
         ("IOError: full", "IOError: full\n\tat a.B"),
         ("created", ""),
     ]
 
 
 def test_states_of_other_instances_do_not_end_a_state() -> None:
-    found = life(
+    timeline = life(
         state(100, "RUNNING", task=None),
         state(200, "RUNNING"),
         state(300, "FAILED", task=1),
         state(400, "FAILED"),
     )
-    assert [(each.task, each.ms, each.lasted_ms) for each in found.entries] == [
+    assert [(each.task, each.ms, each.lasted_ms) for each in timeline.entries] == [
         (0, 400, NOW - 400),
         (1, 300, NOW - 300),
         (0, 200, 200),
         (None, 100, NOW - 100),
     ]
-    assert [each.ms for each in of_instance(found, 0).entries] == [400, 200]
-    assert [each.ms for each in of_instance(found, None).entries] == [100]
+    assert [each.ms for each in of_instance(timeline, 0).entries] == [400, 200]
+    assert [each.ms for each in of_instance(timeline, None).entries] == [100]
 
 
 def test_clocks_that_differ_give_no_negative_duration() -> None:
@@ -69,18 +69,18 @@ def test_clocks_that_differ_give_no_negative_duration() -> None:
 
 
 def test_a_removed_instance_has_no_duration() -> None:
-    found = life(state(100, "RUNNING"), state(300, "REMOVED", "deleted", by="DELETE from 10.0.0.7"))
-    assert [(each.state, each.lasted_ms, each.by) for each in found.entries] == [
+    timeline = life(state(100, "RUNNING"), state(300, "REMOVED", "deleted", by="DELETE from 10.0.0.7"))
+    assert [(each.state, each.lasted_ms, each.by) for each in timeline.entries] == [
         ("removed", None, "DELETE from 10.0.0.7"),
         ("running", 200, ""),
     ]
 
 
 def test_an_entry_tells_when_the_instance_came_from_another_worker() -> None:
-    found = life(
+    timeline = life(
         state(100, "RUNNING"), state(200, "RUNNING", worker="w:2"), state(300, "PAUSED", worker="w:2")
     )
-    assert [each.moved for each in found.entries] == [False, True, False]
+    assert [each.moved for each in timeline.entries] == [False, True, False]
 
 
 def test_a_state_from_before_the_worker_started_says_so() -> None:
@@ -88,7 +88,7 @@ def test_a_state_from_before_the_worker_started_says_so() -> None:
 
 
 def test_restarts_are_counted_once_each_however_many_states_they_take() -> None:
-    found = life(
+    timeline = life(
         state(100, "RUNNING", "created"),
         state(200, "RESTARTING", "restarted", by="POST from 10.0.0.7"),
         state(210, "UNASSIGNED", "restarted", by="POST from 10.0.0.7"),
@@ -99,17 +99,17 @@ def test_restarts_are_counted_once_each_however_many_states_they_take() -> None:
         state(330, "RESTARTING", "restarted"),
         state(340, "RUNNING", "restarted"),
     )
-    assert (found.requested, found.automatic, found.failures) == (2, 1, 1)
-    assert [each.ms for each in found.restarts] == [330, 310, 200]
+    assert (timeline.requested, timeline.automatic, timeline.failures) == (2, 1, 1)
+    assert [each.ms for each in timeline.restarts] == [330, 310, 200]
 
 
 def test_a_restart_without_a_state_of_its_own_is_counted() -> None:
-    found = life(state(100, "FAILED", "E"), state(200, "RUNNING", "automatic restart 2 of 5"))
-    assert (found.automatic, found.restarts[0].ran_ms) == (1, NOW - 200)
+    timeline = life(state(100, "FAILED", "E"), state(200, "RUNNING", "automatic restart 2 of 5"))
+    assert (timeline.automatic, timeline.restarts[0].ran_ms) == (1, NOW - 200)
 
 
 def test_a_restart_tells_how_long_it_helped() -> None:
-    found = life(
+    timeline = life(
         state(100, "RESTARTING", "restarted", by="POST from 10.0.0.7"),
         state(120, "RUNNING", "restarted"),
         state(620, "FAILED", "IOError: full"),
@@ -117,7 +117,7 @@ def test_a_restart_tells_how_long_it_helped() -> None:
         state(710, "FAILED", "IOError: still full"),
         state(800, "RESTARTING", "automatic restart 2 of 5"),
     )
-    assert [(each.automatic, each.by, each.ran_ms, each.ended, each.why) for each in found.restarts] == [
+    assert [(each.automatic, each.by, each.ran_ms, each.ended, each.why) for each in timeline.restarts] == [
         (True, "", None, "", ""),
         (True, "", None, "failed", "IOError: still full"),
         (False, "POST from 10.0.0.7", 500, "failed", "IOError: full"),
@@ -126,12 +126,12 @@ def test_a_restart_tells_how_long_it_helped() -> None:
 
 def test_the_strip_shows_states_by_their_duration_and_none_too_narrow_to_see() -> None:
     entries = life(state(0, "RUNNING"), state(999_990, "FAILED"), state(999_995, "RESTARTING")).entries
-    found = strip_of(entries, NOW)
-    assert [each.state for each in found] == ["running", "failed", "restarting"]
-    assert found[0].width > 500
-    assert min(each.width for each in found) >= 3
-    assert sum(each.width for each in found) == pytest.approx(STRIP_WIDTH, abs=1)
-    assert found[1].x == pytest.approx(found[0].width, abs=0.2)
+    timeline = strip_of(entries, NOW)
+    assert [each.state for each in timeline] == ["running", "failed", "restarting"]
+    assert timeline[0].width > 500
+    assert min(each.width for each in timeline) >= 3
+    assert sum(each.width for each in timeline) == pytest.approx(STRIP_WIDTH, abs=1)
+    assert timeline[1].x == pytest.approx(timeline[0].width, abs=0.2)
 
 
 def test_the_strip_is_limited_to_a_day_and_to_what_fits() -> None:
@@ -143,9 +143,9 @@ def test_the_strip_is_limited_to_a_day_and_to_what_fits() -> None:
     widths = {each.state: each.width for each in strip_of(entries.entries, now)}
     assert widths["running"] == pytest.approx(widths["paused"], abs=2)
     many = [state(now - at, "FAILED" if at % 2 else "RUNNING") for at in range(1_000)]
-    found = strip_of(timeline_of({"states": many}, now).entries, now)
-    assert sum(each.width for each in found) == pytest.approx(STRIP_WIDTH, abs=STRIP_WIDTH / 10)
-    assert found[-1].state == "running"
+    timeline = strip_of(timeline_of({"states": many}, now).entries, now)
+    assert sum(each.width for each in timeline) == pytest.approx(STRIP_WIDTH, abs=STRIP_WIDTH / 10)
+    assert timeline[-1].state == "running"
 
 
 @pytest.mark.parametrize("entries", [[], [state(NOW, "RUNNING")]])
@@ -159,9 +159,9 @@ def test_an_answer_of_another_shape_has_no_entries(history: object) -> None:
 
 
 def test_values_of_other_types_are_missing() -> None:
-    found = timeline_of(
+    timeline = timeline_of(
         {"states": [{"ms": 1, "task": "x", "state": 7, "cause": None, "generation": True}]}, NOW
     )
-    assert [(each.task, each.state, each.cause, each.generation) for each in found.entries] == [
+    assert [(each.task, each.state, each.cause, each.generation) for each in timeline.entries] == [
         (None, "unknown", "", None)
     ]

@@ -10,25 +10,25 @@ CONFIG = {"topics": "orders, clicks", "errors.deadletterqueue.topic.name": "dead
 
 
 def test_topics_are_those_used_and_those_of_the_config() -> None:
-    found = topics_of({"c": {"topics": ["orders", "old"]}}, CONFIG, "c")
-    assert [(each.name, each.used, each.role) for each in found.topics] == [
+    topics = topics_of({"c": {"topics": ["orders", "old"]}}, CONFIG, "c")
+    assert [(each.name, each.used, each.role) for each in topics.topics] == [
         ("clicks", False, "sink"),
         ("dead", False, "dead letters"),
         ("old", True, ""),
         ("orders", True, "sink"),
     ]
-    assert found.used == 2
+    assert topics.used == 2
 
 
-def test_a_pattern_is_told() -> None:
+def test_topic_pattern_is_shown() -> None:
     assert topics_of({}, {"topics.regex": "orders.*"}, "c").pattern == "orders.*"
 
 
 @pytest.mark.parametrize("config", [None, [], {"topics": 7, "topics.regex": 7}])
 @pytest.mark.parametrize("answer", [None, [], {"c": 7}, {"c": {"topics": [7]}}, {"other": {"topics": ["x"]}}])
 def test_an_answer_of_another_shape_has_no_topics(answer: Any, config: Any) -> None:
-    found = topics_of(answer, config, "c")
-    assert (list(found.topics), found.pattern) == ([], "")
+    topics = topics_of(answer, config, "c")
+    assert (list(topics.topics), topics.pattern) == ([], "")
 
 
 def test_the_list_is_emptied_by_one_request_after_a_question() -> None:

@@ -36,10 +36,14 @@ def verdict(
 
 
 def test_a_failure_names_its_root_cause_and_when_it_began() -> None:
-    found = verdict(
+    explanation = verdict(
         "FAILED", ("FAILED", "E: top", ""), trace="E: top\nCaused by: IOError: disk is full\n\tat a.B"
     )
-    assert (found.title, found.since_ms, found.why) == ("Failed", 900, "IOError: disk is full")
+    assert (explanation.title, explanation.since_ms, explanation.why) == (
+        "Failed",
+        900,
+        "IOError: disk is full",
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,38 +56,44 @@ def test_a_failure_names_its_root_cause_and_when_it_began() -> None:
     ],
 )
 def test_a_failure_tells_what_happens_next(supervision: Any, told: str, when: int | None) -> None:
-    found = verdict("FAILED", trace="E", supervision=supervision)
-    assert told in found.next
-    assert found.next_ms == when
+    explanation = verdict("FAILED", trace="E", supervision=supervision)
+    assert told in explanation.next
+    assert explanation.next_ms == when
 
 
 def test_a_paused_task_tells_who_paused_it() -> None:
-    found = verdict("PAUSED", ("PAUSED", "paused", "PUT from 10.0.0.7"))
-    assert (found.why, found.by) == ("paused", "PUT from 10.0.0.7")
-    assert "resumed" in found.next
+    explanation = verdict("PAUSED", ("PAUSED", "paused", "PUT from 10.0.0.7"))
+    assert (explanation.why, explanation.by) == ("paused", "PUT from 10.0.0.7")
+    assert "resumed" in explanation.next
 
 
 def test_a_task_without_worker_tells_what_it_waits_for() -> None:
     waits = Waiting("orders", 0, "UNASSIGNED", "delayed until 12:05")
-    found = verdict("UNASSIGNED", ("UNASSIGNED", "given up for a rebalance", ""), waiting=(waits,))
-    assert (found.title, found.why) == ("No worker runs it", "delayed until 12:05")
+    explanation = verdict("UNASSIGNED", ("UNASSIGNED", "given up for a rebalance", ""), waiting=(waits,))
+    assert (explanation.title, explanation.why) == ("No worker runs it", "delayed until 12:05")
     other = Waiting("orders", 1, "UNASSIGNED", "something else")
     assert verdict("UNASSIGNED", ("UNASSIGNED", "given up", ""), waiting=(other,)).why == "given up"
 
 
 def test_a_history_that_is_behind_the_status_explains_nothing() -> None:
-    found = verdict("FAILED", ("RUNNING", "created", "POST from 10.0.0.7"), trace="E: broken")
-    assert (found.since_ms, found.why, found.by) == (None, "E: broken", "")
+    explanation = verdict("FAILED", ("RUNNING", "created", "POST from 10.0.0.7"), trace="E: broken")
+    assert (explanation.since_ms, explanation.why, explanation.by) == (None, "E: broken", "")
 
 
 def test_a_stalled_task_runs_since_it_started() -> None:
-    found = verdict("RUNNING", ("RUNNING", "created", ""), stalled=True)
-    assert (found.title, found.since_ms, found.why) == ("No progress", 900, "created")
+    explanation = verdict("RUNNING", ("RUNNING", "created", ""), stalled=True)
+    assert (explanation.title, explanation.since_ms, explanation.why) == ("No progress", 900, "created")
     cause = "Its batch does not end"
-    found = verdict("RUNNING", ("RUNNING", "created", ""), stalled=True, supervision={"stall_cause": cause})
-    assert found.why == cause
+    explanation = verdict(
+        "RUNNING", ("RUNNING", "created", ""), stalled=True, supervision={"stall_cause": cause}
+    )
+    assert explanation.why == cause
 
 
-def test_a_running_task_needs_nothing() -> None:
-    found = verdict("RUNNING", ("RUNNING", "assigned in generation 4", ""))
-    assert (found.title, found.why, found.next) == ("Running", "assigned in generation 4", "")
+def test_running_task_needs_no_next_step() -> None:
+    explanation = verdict("RUNNING", ("RUNNING", "assigned in generation 4", ""))
+    assert (explanation.title, explanation.why, explanation.next) == (
+        "Running",
+        "assigned in generation 4",
+        "",
+    )
