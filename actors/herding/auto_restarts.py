@@ -76,9 +76,11 @@ class AutoRestarts:
             number, policy, trace = len(watched.restarts) + 1, now.policy, watched.trace or ""
             log.warning(
                 "Restarting failed %s, restart %d of at most %d within %g s: %s",
-                instance, number, policy.most, policy.window_s, printable(root_cause(trace)),
+                instance, number, policy.max_restarts, policy.window_s, printable(root_cause(trace)),
             )  # fmt: skip
-            self._state.history.restarts_automatically(instance, number, policy.most, policy.window_s, trace)
+            self._state.history.restarts_automatically(
+                instance, number, policy.max_restarts, policy.window_s, trace
+            )
             self._restart([instance])
             after = self._situation(instance)
             if after is not None and after.life is not None:

@@ -16,9 +16,9 @@ from kraal.cluster.decisions.commands import check_fence
 from kraal.cluster.decisions.fencing import (
     NEWER_CONFIGS,
     FencingPlan,
-    former_producers,
     is_outdated,
     plan_fencing,
+    previous_producers,
 )
 from kraal.core.errors import Conflict, KraalError, StoreError, Unavailable
 from kraal.protocol.records import TaskCommitRecord, encode
@@ -73,7 +73,7 @@ class FencingRounds:
         The caller checks afterwards that there is still no connector of this name. Raises NotLeader.
         """
         self._rebalances.lead()
-        producers = former_producers(self._state.snapshot.config, name, self._state.settings.group_id)
+        producers = previous_producers(self._state.snapshot.config, name, self._state.settings.group_id)
         if not producers:
             reply.set(None)
             return

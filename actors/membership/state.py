@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.messages.membership import CoordinatorLost, GroupJoined, PrepareJoin
-from kraal.cluster.assignment.leader import GroupPlan, Joined, latest_offset, plan_group, work_of
+from kraal.cluster.assignment.leader import GroupPlan, JoinResult, latest_offset, plan_group, work_of
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.membership.flow import step
 from kraal.cluster.membership.member_state import Decision, Event, MemberSettings, MemberState
@@ -194,7 +194,7 @@ class MembershipState:
         last_generation: int,
     ) -> Mapping[str, bytes]:
         """Assign all work to all members. Raises ProtocolError for malformed metadata."""
-        joined = Joined(
+        joined = JoinResult(
             protocol=GroupProtocol(protocol),
             leader=leader,
             members={member: decode_metadata(data) for member, data in members.items()},
@@ -208,7 +208,7 @@ class MembershipState:
             self._assignor,
             now_ms=int(self._clock.now() * 1000),
             max_delay_ms=round(self.settings.max_delay_s * 1000),
-            former=self._planned[1] if self._planned is not None else None,
+            previous=self._planned[1] if self._planned is not None else None,
         )
         self._assignor, self._planned = plan.state, (generation, plan)
         return {member: encode_assignment(assigned) for member, assigned in plan.assignments.items()}

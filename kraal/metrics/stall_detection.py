@@ -253,7 +253,7 @@ class StallDetection:
 def _policy(policy: AutoRestart) -> dict[str, Json]:
     return {
         "restart": policy.restarted.value,
-        "max": policy.most,
+        "max": policy.max_restarts,
         "window_ms": round(policy.window_s * 1000),
         "backoff_ms": round(policy.backoff_s * 1000),
     }

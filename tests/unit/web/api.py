@@ -249,7 +249,7 @@ class Api:
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
-            stall_detection=StallDetection(self.metrics, AutoRestart(most=5), lambda: self.pools),
+            stall_detection=StallDetection(self.metrics, AutoRestart(max_restarts=5), lambda: self.pools),
             progress=ProgressReports(self.metrics, self.series, self.java),
             admission=admission,
             dead_letters=self.kafka,
