@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address
     from kraal.cluster.views.snapshot import Published
-    from kraal.metrics.group import GroupNumbers
+    from kraal.metrics.group import GroupMetrics
     from kraal.protocol.group import GroupAssignment, Job
     from kraal.stores.group_api import Group
 
@@ -147,11 +147,11 @@ class MembershipState:
 
     def rebalance_began(self) -> None:
         """Record the start of a rebalance."""
-        self._publish(lambda numbers: numbers.rebalance_began(self._clock.now()))
+        self._publish(lambda metrics: metrics.rebalance_began(self._clock.now()))
 
     def rebalance_ended(self) -> None:
         """Record the end of a rebalance: the assignment is being carried out."""
-        self._publish(lambda numbers: numbers.rebalance_ended(self._clock.now()))
+        self._publish(lambda metrics: metrics.rebalance_ended(self._clock.now()))
 
     def publish_work(self) -> None:
         """Publish the number of assigned connectors and tasks if it changed."""
@@ -160,10 +160,10 @@ class MembershipState:
             self._published_work = owned
             work = Assignment() if owned is None else work_of(owned)
             self._publish(
-                lambda numbers: replace(numbers, connectors=len(work.connectors), tasks=len(work.tasks))
+                lambda metrics: replace(metrics, connectors=len(work.connectors), tasks=len(work.tasks))
             )
 
-    def _publish(self, change: Callable[[GroupNumbers], GroupNumbers]) -> None:
+    def _publish(self, change: Callable[[GroupMetrics], GroupMetrics]) -> None:
         if self._metrics.group is not None:
             self._metrics.group = change(self._metrics.group)
 

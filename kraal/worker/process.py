@@ -304,9 +304,9 @@ class Process(ABC, Generic[C]):
             identity,
             lambda name: registry.resolve(name) or name,
             lambda: replace(
-                admission.numbers(self._system.mailboxes()), pools=engine.pools(), down=engine.down()
+                admission.load_metrics(self._system.mailboxes()), pools=engine.pools(), down=engine.down()
             ),
-            None if java is None else java.numbers,
+            None if java is None else java.current,
         )
 
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
