@@ -90,7 +90,7 @@ class Restarts:
         """Process the worker's complete report, which may contain unknown facts."""
         for fact in facts:
             self._auto.handle_fact(fact)
-        self._auto.look_at_all()
+        self._auto.check_all()
 
     def _planned(self, request: RestartRequest) -> tuple[Instance, ...]:
         try:

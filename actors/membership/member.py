@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WARM_GLANCE_S = 0.2
+JOIN_CHECK_INTERVAL_S = 0.2
 """Seconds between two checks whether this worker may join."""
 
 
@@ -200,7 +200,9 @@ class Membership:
         else:
             if self._join_check is not None:
                 self._join_check.cancel()
-            self._join_check = self._clock.after(WARM_GLANCE_S, membership_state.address, MembershipTick())
+            self._join_check = self._clock.after(
+                JOIN_CHECK_INTERVAL_S, membership_state.address, MembershipTick()
+            )
 
     def _tick(self) -> None:
         if self._timer is not None:
