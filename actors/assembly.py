@@ -339,8 +339,8 @@ class _Maker:
         exact = kind == "source" and parts.cluster is not None and parts.cluster.transactions is not None
 
         def known_topics() -> frozenset[TopicName] | None:
-            known = self.published.latest.status.topics
-            return known.get(task.connector, frozenset()) if tracking else None
+            topics = self.published.latest.status.topics
+            return topics.get(task.connector, frozenset()) if tracking else None
 
         return Task(
             spec=spec,

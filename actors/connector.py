@@ -268,11 +268,11 @@ class Connector:
             self._fail(too_many_tasks(self._name, len(configs), most))
             self._stop_plugin()  # it does not know that it has failed
             return
-        made = with_task_class(configs, task_class_name(plugin.task_class), self._config)
+        task_configs = with_task_class(configs, task_class_name(plugin.task_class), self._config)
         self._made = TaskConfigsMade(
             name=self._name,
             incarnation=self._incarnation,
-            configs=[self._resolved.as_written(config) for config in made],
+            configs=[self._resolved.as_written(config) for config in task_configs],
             renewed=self._renewed,
         )
         self._renewed = False

@@ -277,11 +277,11 @@ class Herder:
 
     def _config_records(self, message: RecordsRead) -> None:
         state = self._state
-        known = state.snapshot.config.connectors
+        connectors = state.snapshot.config.connectors
         reduced = apply_config(state.snapshot.config, message.records)
         state.update_config(reduced)
         if state.live:
-            self._events(reduced.events, known)
+            self._events(reduced.events, connectors)
         else:
             self._missed += state.missed(reduced.events)
         state.waits.read(message.next_offset)
@@ -295,7 +295,7 @@ class Herder:
             self._restarts.run_due()
             self._requests.go_on()
 
-    def _events(self, events: Sequence[Event], known: Collection[ConnectorName]) -> None:
+    def _events(self, events: Sequence[Event], connectors: Collection[ConnectorName]) -> None:
         """React to config events. Records from before the start only set the state, except missed commands."""
         rebalance: dict[ConnectorName, None] = {}
         for event in events:
@@ -304,7 +304,7 @@ class Herder:
                     rebalance[event.name] = None
                     self._requests.settled(event.name)
                 case ConnectorChanged():
-                    if event.name not in known:
+                    if event.name not in connectors:
                         rebalance[event.name] = None
                 case TargetChanged():
                     self._requests.settled(event.name)  # no tasks to wait for while paused or stopped
@@ -328,7 +328,7 @@ class Herder:
         if published:
             self._task_configs.sweep()
         for name in published:
-            self._task_configs.look_again(name)
+            self._task_configs.recheck(name)
         if rebalance:
             self._rebalances.changed(rebalance)
 
@@ -366,7 +366,7 @@ class Herder:
             if not led:
                 self._claim()
         for name in () if self._start.over else message.assignment.connectors:
-            self._task_configs.look_again(name)  # configs made before the assignment was known
+            self._task_configs.recheck(name)  # configs made before the assignment was known
         if self._book.take_withheld():
             self._state.actors.worker.tell(ReportWork())
         self._run_due()

@@ -11,7 +11,7 @@ from actors.exactly_once.fencer import Fence
 from actors.herding.state import HerderSettings
 from actors.herding.task_config_publisher import Send, send_to_leader
 from actors.logs.reader import Follow
-from actors.membership.state import PATIENCE_S
+from actors.membership.state import CONFIG_WAIT_TIMEOUT_S
 from kraal.cluster.decisions.restart_budget import RestartBudget
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.core.log_levels import Loggers
@@ -51,7 +51,7 @@ class ClusterParts:
     """Provides exactly-once delivery for sources; None: it is disabled."""
     send_fence: claims.SendFence = claims.fence_at_leader
     """Sends a fencing request to the leader."""
-    patience_s: float = PATIENCE_S
+    patience_s: float = CONFIG_WAIT_TIMEOUT_S
     """How long the leader may block the group's thread until its reader has read what other workers have read."""
 
 

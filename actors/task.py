@@ -20,7 +20,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
 from actors.instances.late_lease import LateLease
-from actors.instances.source_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
+from actors.instances.source_offsets import KEEPER_TIMEOUT_S, TaskOffsets, numbers
 from actors.instances.state_lines import log_change
 from actors.instances.task_metrics import count
 from actors.messages.herder import InstanceChanged, TopicsSeen
@@ -191,8 +191,8 @@ class Task:
         if not self._is_source:
             self._open(OffsetsLoaded(token=self._token, offsets={}))
             return
-        self._token, patience_s = self._offsets.load(self._token)
-        self._try_again_in(patience_s)
+        self._token, timeout_s = self._offsets.load(self._token)
+        self._try_again_in(timeout_s)
 
     def _store_again(self) -> None:
         if self._phase is _Phase.LOADING:
@@ -283,7 +283,7 @@ class Task:
             self._run.commit(self._batch)
             return
         self._offsets.store(self._batch, self._token)
-        self._try_again_in(KEEPER_PATIENCE_S)
+        self._try_again_in(KEEPER_TIMEOUT_S)
 
     def _stored(self) -> None:
         self._patience.ends()

@@ -1,12 +1,12 @@
-"""Claims: what a source task with exactly-once support does before it starts (KIP-618). Each claim is an actor.
+"""Claims: the steps of a source task with exactly-once support before it starts (KIP-618). Each claim is an actor.
 
     fence at the leader ──► init_transactions ──► verify ──► load offsets
     (older tasks)           (this task's older     (still assigned here, with
                              producers)             the same task configs?)
 
-Each step may wait for brokers or another worker, which delays only the task itself. Temporary failures are answered
-as StoreAway, and the task retries. A task that stops meanwhile drops its claim; its producer then does not fence that
-of the next task, unless it is already fencing. Source: Worker.startExactlyOnceSourceTask,
+Each step may wait for brokers or another worker, which delays only the task itself. Temporary failures are reported
+as StoreAway, and the task retries. A task that stops meanwhile drops its claim, so that its producer does not fence
+that of the next task, unless fencing has started. Source: Worker.startExactlyOnceSourceTask,
 DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.3.0).
 """
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Transactions
 
-PATIENCE_S = 120.0
-"""Seconds without an answer after which a claim fails and the task retries."""
-_MAY_PASS = (ActorDied, Conflict, Fenced, PeerFailed, StoreAway, TimedOut, Unavailable)
-_PEER_MAY_PASS = frozenset({HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
+CLAIM_TIMEOUT_S = 120.0
+"""How long a claim may take before it fails and the task retries."""
+_RETRIABLE_ERRORS = (ActorDied, Conflict, Fenced, PeerFailed, StoreAway, TimedOut, Unavailable)
+_RETRIABLE_STATUSES = frozenset({HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
 """The peer is not or not yet the leader, or has not read the session key."""
 _UNFENCED = "Failed to perform zombie fencing"
 
@@ -57,7 +57,7 @@ class SourceTransactions(Protocol):
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> Transactions:
         """Return the only producer that may write for the task from now on. Raises StoreAway, KraalError.
 
-        `tracks`: whether it tells the offsets of records.
+        `tracks`: whether the producer reports the offsets of records.
         """
 
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
@@ -147,7 +147,7 @@ class Claims:
     def _start(self, message: ClaimTask) -> None:
         address = self._under_way[message.token] = Address(f"claim of {message.task} {message.token}")
 
-        def over() -> None:
+        def finish() -> None:
             self._under_way.pop(message.token, None)
             self._system.stop(address)
 
@@ -155,19 +155,19 @@ class Claims:
             self._under_way.pop(message.token, None)
             message.reply_to.tell(OffsetsFailed(token=message.token, error=KraalError(repr(error))))
 
-        self._system.spawn(address, lambda: _Claim(address, message, self._context, over), died)
+        self._system.spawn(address, lambda: _Claim(address, message, self._context, finish), died)
 
 
 class _Claim:
     """One claim; each answer triggers the next step."""
 
     def __init__(
-        self, address: Address, asked: ClaimTask, context: ClaimContext, over: Callable[[], None]
+        self, address: Address, request: ClaimTask, context: ClaimContext, finish: Callable[[], None]
     ) -> None:
         self._address = address
-        self._asked = asked
+        self._request = request
         self._context = context
-        self._over = over
+        self._finish = finish
         self._config: Mapping[str, str] = {}
         self._transactions: Transactions | None = None
         self._ended = False
@@ -179,7 +179,7 @@ class _Claim:
         try:
             match message:
                 case Begin():
-                    self._context.clock.after(PATIENCE_S, self._address, _TooLong())
+                    self._context.clock.after(CLAIM_TIMEOUT_S, self._address, _TooLong())
                     self._ask("fence", self._context.herder.question(FenceZombies(name=self._name)))
                 case _Answer("fence", error) if isinstance(error, NotLeader):
                     self._fence_at(error.leader_url)
@@ -202,7 +202,7 @@ class _Claim:
 
     @property
     def _name(self) -> ConnectorName:
-        return self._asked.task.connector
+        return self._request.task.connector
 
     def _ask(self, step: str, future: Future[Any]) -> None:
         address = self._address
@@ -228,26 +228,26 @@ class _Claim:
             self._ask("fence there", answer)
 
     def _claim(self) -> None:
-        if not self._asked.lease():
+        if not self._request.lease():
             raise StoreAway("this worker must not write for the task because its lease has expired")
-        task, context = self._asked.task, self._context
-        self._config = context.resolve(self._asked.config)
-        tracks = context.tracks(self._asked.config)
+        task, context = self._request.task, self._context
+        self._config = context.resolve(self._request.config)
+        tracks = context.tracks(self._request.config)
         self._transactions = context.transactions.claim(task, self._config, tracks=tracks)
-        self._ask("verify", context.herder.question(VerifyTask(task=task, version=self._asked.version)))
+        self._ask("verify", context.herder.question(VerifyTask(task=task, version=self._request.version)))
 
     def _load(self) -> None:
         offsets = self._context.transactions.load(self._name, self._config)
-        asked, transactions = self._asked, self._transactions
+        request, transactions = self._request, self._transactions
         self._transactions = None
-        asked.reply_to.tell(OffsetsLoaded(token=asked.token, offsets=offsets, transactions=transactions))
+        request.reply_to.tell(OffsetsLoaded(token=request.token, offsets=offsets, transactions=transactions))
         self._end(None)
 
     def _raise(self, error: BaseException | None, what: str) -> None:
         """Raise the error of a step, if any."""
         if error is None:
             return
-        if not isinstance(error, KraalError) or isinstance(error, (*_MAY_PASS, PeerRefused)):
+        if not isinstance(error, KraalError) or isinstance(error, (*_RETRIABLE_ERRORS, PeerRefused)):
             raise error
         raise KraalError(str(error) if what in str(error) else f"{what}: {error}")
 
@@ -256,10 +256,10 @@ class _Claim:
         if self._transactions is not None:
             self._transactions.close()
         if error is not None:
-            passes = isinstance(error, _MAY_PASS) or (
-                isinstance(error, PeerRefused) and error.status in _PEER_MAY_PASS
+            passes = isinstance(error, _RETRIABLE_ERRORS) or (
+                isinstance(error, PeerRefused) and error.status in _RETRIABLE_STATUSES
             )
             if passes and not isinstance(error, StoreAway):
                 error = StoreAway(str(error))
-            self._asked.reply_to.tell(OffsetsFailed(token=self._asked.token, error=error))
-        self._over()
+            self._request.reply_to.tell(OffsetsFailed(token=self._request.token, error=error))
+        self._finish()

@@ -1,8 +1,8 @@
 """Automatic restarts: carries out the decisions of `kraal.cluster.decisions.auto_restart` about failed instances.
 
 Part of the herder; runs on its thread only. The failure history outlives the herder, and so do the restart counts
-that incarnations contain: the next herder carries out restarts that were planned, and already wants those that were
-carried out. The clock's message only triggers a check; the state found then decides.
+that incarnations contain: the next herder executes planned restarts, and its wanted instances include restarts that
+were executed. The clock's message only triggers a check, which decides by the current state.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AutoRestarts:
     """Watches failures on this worker and restarts failed instances."""
 
     def __init__(self, state: HerderState, restart: Callable[[Iterable[Instance]], None]) -> None:
-        """`restart` starts a new life of each of these instances, as a REST request would."""
+        """`restart` starts a new incarnation of each of these instances, as a REST request does."""
         self._state = state
         self._restart = restart
         self._timers: dict[Instance, tuple[float, Timer]] = {}
@@ -49,26 +49,26 @@ class AutoRestarts:
     def handle_fact(self, fact: InstanceChanged) -> None:
         """Handle a fact about an instance."""
         instance, now = fact.instance, self._situation(fact.instance)
-        known = self._state.watched.get(instance)
+        watched = self._state.watched.get(instance)
         if now is None or now.life != fact.incarnation or fact.stopped:
-            if known is not None:
+            if watched is not None:
                 self._decide_next(instance)
             return
         if fact.state is State.FAILED and not fact.recovers:
-            self._state.watched[instance] = failed(known, fact.incarnation, fact.trace or "", now)
+            self._state.watched[instance] = failed(watched, fact.incarnation, fact.trace or "", now)
             self._decide_next(instance)
-        elif known is not None and fact.state is not State.FAILED and known.life == fact.incarnation:
-            self._state.watched[instance] = works(known)
+        elif watched is not None and fact.state is not State.FAILED and watched.life == fact.incarnation:
+            self._state.watched[instance] = works(watched)
             self._decide_next(instance)
 
-    def look_at_all(self) -> None:
+    def check_all(self) -> None:
         """Check all watched instances, because something may have changed or a restart is due."""
         for instance in list(self._state.watched):
             self._decide_next(instance)
 
     def run_due(self) -> None:
         """Carry out due restarts; called when no assignment change is under way."""
-        self.look_at_all()
+        self.check_all()
         for instance, watched in list(self._state.watched.items()):
             now = self._situation(instance)
             if now is None or now.life is None or not is_due(watched, now):
@@ -76,9 +76,11 @@ class AutoRestarts:
             number, policy, trace = len(watched.restarts) + 1, now.policy, watched.trace or ""
             log.warning(
                 "Restarting failed %s, restart %d of at most %d within %g s: %s",
-                instance, number, policy.most, policy.window_s, printable(root_cause(trace)),
+                instance, number, policy.max_restarts, policy.window_s, printable(root_cause(trace)),
             )  # fmt: skip
-            self._state.history.restarts_automatically(instance, number, policy.most, policy.window_s, trace)
+            self._state.history.restarts_automatically(
+                instance, number, policy.max_restarts, policy.window_s, trace
+            )
             self._restart([instance])
             after = self._situation(instance)
             if after is not None and after.life is not None:
@@ -87,7 +89,7 @@ class AutoRestarts:
 
     def _decide_next(self, instance: Instance) -> None:
         """Decide the next step for one instance, and publish it."""
-        shown, now = self._state.snapshot.watched.get(instance), self._situation(instance)
+        published, now = self._state.snapshot.watched.get(instance), self._situation(instance)
         if now is None:
             del self._state.watched[instance]
             self._wake(instance, None)
@@ -95,9 +97,9 @@ class AutoRestarts:
             return
         after = self._state.watched[instance] = next_watched(instance, self._state.watched[instance], now)
         self._wake(instance, after.due_s)
-        if after == shown:
+        if after == published:
             return
-        if after.given_up is not None and (shown is None or shown.given_up is not after.given_up):
+        if after.given_up is not None and (published is None or published.given_up is not after.given_up):
             why = why_given_up(now.policy, after.given_up)
             log.error("%s stays FAILED. %s (%s)", instance, why, printable(root_cause(after.trace)))
             self._state.history.gave_up(instance, why, after.trace or "")

@@ -108,47 +108,51 @@ class Creations:
         replaced.future.add_done_callback(lambda _: written())
 
     def _fence(self, creation: _Creation) -> None:
-        def go_on() -> None:
+        def advance() -> None:
             creation.fenced = True
-            self.waiting.go_on_with(creation)
+            self.waiting.advance(creation)
 
-        self._offsets.fence_former(creation.message.name, go_on, lambda error: self._fail(creation, error))
+        self._offsets.fence_previous_tasks(
+            creation.message.name, advance, lambda error: self._fail(creation, error)
+        )
 
-    def _write(self, creation: _Creation, made: OffsetsModified) -> None:
-        """Write the config; bring the former offsets back if it is not written."""
+    def _write(self, creation: _Creation, modified: OffsetsModified) -> None:
+        """Write the config; restore the previous offsets if that fails."""
         message, reply = creation.message, Reply[None]()
         try:
             self._group.lead()
             state = self._state.snapshot.config
             entries = commands.create(state, message.name, creation.config, message.initial_state)
         except KraalError as error:
-            self._restore(creation, made, error)
+            self._restore(creation, modified, error)
             return
 
         def failed() -> None:
             error = reply.future.exception()
             if error is not None:  # brokers may have written the record and not answered
-                creation.unwritten = made, _as_exception(error)
+                creation.unwritten = modified, _as_exception(error)
                 self.waiting.add(creation)
 
         def created() -> None:
             self._names.discard(message.name)
-            creation.created(made.text)
+            creation.created(modified.text)
 
         reply.future.add_done_callback(lambda _: failed())
         self._state.write_config(entries, reply, created)
 
-    def _restore_unless_written(self, creation: _Creation, made: OffsetsModified, error: Exception) -> None:
-        """Bring the former offsets back unless the config, read to its end, has the connector."""
+    def _restore_unless_written(
+        self, creation: _Creation, modified: OffsetsModified, error: Exception
+    ) -> None:
+        """Restore the previous offsets unless the config, read to its end, contains the connector."""
         entry = self._state.snapshot.config.connectors.get(creation.message.name)
         if entry is not None and entry.config == creation.config:
             self._fail(creation, error)
         else:
-            self._restore(creation, made, error)
+            self._restore(creation, modified, error)
 
-    def _restore(self, creation: _Creation, made: OffsetsModified, error: Exception) -> None:
+    def _restore(self, creation: _Creation, modified: OffsetsModified, error: Exception) -> None:
         name = creation.message.name
-        restored = self._offsets.restore(name, creation.kind, creation.config, made)
+        restored = self._offsets.restore(name, creation.kind, creation.config, modified)
 
         def answer() -> None:
             failure = restored.future.exception()

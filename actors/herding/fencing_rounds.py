@@ -16,9 +16,9 @@ from kraal.cluster.decisions.commands import check_fence
 from kraal.cluster.decisions.fencing import (
     NEWER_CONFIGS,
     FencingPlan,
-    former_producers,
     is_outdated,
     plan_fencing,
+    previous_producers,
 )
 from kraal.core.errors import Conflict, KraalError, StoreError, Unavailable
 from kraal.protocol.records import TaskCommitRecord, encode
@@ -46,10 +46,10 @@ class FencingRounds:
         self._state = state
         self._rebalances = rebalances
         self._rounds: dict[ConnectorName, _Round] = {}
-        self._former: dict[int, Reply[None]] = {}
+        self._previous_task_replies: dict[int, Reply[None]] = {}
 
     def fence(self, name: ConnectorName, reply: Reply[Any]) -> None:
-        """Answer when the connector's older tasks can no longer write. Raises NotLeader, NotFound, BadRequest."""
+        """Complete `reply` once the connector's older tasks are fenced. Raises NotLeader, NotFound, BadRequest."""
         state = self._state
         self._rebalances.lead()
         check_fence(state.snapshot.config, name, state.snapshot.types.get(name, "unknown"))
@@ -67,18 +67,18 @@ class FencingRounds:
         else:
             self._write(begun)
 
-    def fence_former(self, name: ConnectorName, reply: Reply[None]) -> None:
-        """Answer when tasks of a deleted connector of this name can no longer write; nothing is recorded.
+    def fence_previous_tasks(self, name: ConnectorName, reply: Reply[None]) -> None:
+        """Complete `reply` once tasks of a deleted connector of this name are fenced; write no record.
 
-        The caller checks afterwards that there is still no connector of this name. Raises NotLeader.
+        The caller checks afterwards that no connector of this name exists. Raises NotLeader.
         """
         self._rebalances.lead()
-        producers = former_producers(self._state.snapshot.config, name, self._state.settings.group_id)
+        producers = previous_producers(self._state.snapshot.config, name, self._state.settings.group_id)
         if not producers:
             reply.set(None)
             return
         token = self._state.waits.token()
-        self._former[token] = reply
+        self._previous_task_replies[token] = reply
         self._ask_fencer(token, producers)
 
     def _ask_fencer(self, token: int, transactional_ids: tuple[str, ...]) -> None:
@@ -89,12 +89,12 @@ class FencingRounds:
 
     def fenced(self, message: ProducersFenced) -> None:
         """Handle the fencer's result: the producers are fenced, or fencing failed."""
-        former = self._former.pop(message.token, None)
-        if former is not None:
+        reply = self._previous_task_replies.pop(message.token, None)
+        if reply is not None:
             if message.error is None:
-                former.set(None)
+                reply.set(None)
             else:
-                former.fail(message.error)
+                reply.fail(message.error)
             return
         for under_way in list(self._rounds.values()):
             if under_way.token != message.token:
@@ -108,8 +108,8 @@ class FencingRounds:
         """Fail all open rounds after the fencer died, as it may not have started them."""
         for under_way in list(self._rounds.values()):
             self._end(under_way, Unavailable(_DIED))
-        former, self._former = self._former, {}
-        for reply in former.values():
+        replies, self._previous_task_replies = self._previous_task_replies, {}
+        for reply in replies.values():
             reply.fail(Unavailable(_DIED))
 
     def _write(self, under_way: _Round) -> None:

@@ -1,8 +1,8 @@
-"""The herder's entries in the journal: what it reads, decides and is told, with causes and authors.
+"""The herder's entries in the journal: records, decisions and requests, with causes and authors.
 
-Part of the herder; runs on its thread only. The journal outlives the herder. The first herder of a process finds a
-state of the logs: it records statuses as stored, and no events. A later one reads the same records again; what comes
-after those that an earlier one has read is recorded as if it were read live.
+Part of the herder; runs on its thread only. The journal outlives the herder. The first herder of a process records
+the statuses in the logs as stored, without events. A later herder reads the same records again; records that no
+earlier herder has read are handled as live.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OTHER = "another worker"
 
 
 class History:
-    """Records what the herder knows."""
+    """Writes the journal for the herder."""
 
     def __init__(self, journal: Journal, *, worker_id: WorkerId, standalone: bool) -> None:
         """`journal` outlives the herder."""
@@ -78,17 +78,17 @@ class History:
         journal = self._journal
         if not journal.enabled:
             return
-        known = journal.config_offset
+        next_offset = journal.config_offset
         for event in reduced.events:
-            if known is None:
+            if next_offset is None:
                 self._found(event)
-            elif event.offset >= known:
+            elif event.offset >= next_offset:
                 self._changed(event, statuses)
-        if known is not None:
-            journal.config_offset = max(known, reduced.state.offset)
+        if next_offset is not None:
+            journal.config_offset = max(next_offset, reduced.state.offset)
 
     def statuses_read(self, reduced: StatusesReduced, *, live: bool) -> None:
-        """Record the statuses of records, or look at them for what an earlier herder has not read."""
+        """Record the statuses of records; during a replay, only those that no earlier herder has read."""
         journal = self._journal
         if not journal.enabled:
             return
@@ -100,12 +100,12 @@ class History:
                 journal.states.replay(instance, status, at_ms)
 
     def skipped(self, topic: str, records: Sequence[Skipped]) -> None:
-        """Record records that cannot be applied."""
+        """Record invalid records."""
         for record in records:
             self._journal.event(EventKind.WORKER, f"Skipped an invalid record of the {topic} log: {record}")
 
     def went_live(self, snapshot: Snapshot) -> None:
-        """Record what the logs had: both are read to their ends."""
+        """Record the contents of the logs, once both are read to their ends."""
         journal = self._journal
         if not journal.enabled:
             return
@@ -183,8 +183,8 @@ class History:
         self, request: RestartRequest, instances: Collection[Instance], *, written_ms: int
     ) -> None:
         """Record a KIP-745 request that was read, and the instances that it restarts."""
-        asked = Restarted(request.name, request.include_tasks, request.only_failed)
-        by = self._by(asked)
+        effect = Restarted(request.name, request.include_tasks, request.only_failed)
+        by = self._by(effect)
         self._note_read(instances, Kind.RESTART, by, written_ms)
         which = "failed instance" if request.only_failed else "instance"
         self._journal.event(
@@ -217,8 +217,8 @@ class History:
             return
         reason = "" if message.plan is None else message.plan.why
         self._journal.rebalanced(message.generation, reason)
-        held = message.assignment
-        here = f"{_count(len(held.connectors), 'connector')} and {_count(len(held.tasks), 'task')} here"
+        assignment = message.assignment
+        here = f"{_count(len(assignment.connectors), 'connector')} and {_count(len(assignment.tasks), 'task')} here"
         text = f"generation {message.generation}: {here}"
         leader = ME if message.is_leader else message.leader_url or "unknown"
         self._journal.event(
@@ -226,11 +226,11 @@ class History:
         )
 
     def revoked(self, before: Assignment, after: Assignment) -> None:
-        """Note which instances this worker gives up, unless a request is their cause."""
+        """Note the instances that a rebalance revokes, except those stopped by a request."""
         now_ms = self._journal.now_ms()
-        gone: list[Instance] = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
-        free = [each for each in gone if self._journal.states.noted(each, now_ms) is None]
-        self._note(free, Kind.REVOKED, "")
+        revoked: list[Instance] = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
+        unexplained = [each for each in revoked if self._journal.states.noted(each, now_ms) is None]
+        self._note(unexplained, Kind.REVOKED, "")
 
     def group_lost(self, reason: str) -> None:
         """Record that no leader is known."""
@@ -242,7 +242,7 @@ class History:
         self._journal.event(EventKind.WORKER, "The worker shuts down")
 
     def orphaned(self, instance: Instance) -> None:
-        """Note that an earlier life of this worker ended without stopping an instance."""
+        """Note that an earlier process of this worker ended without stopping an instance."""
         self._note([instance], Kind.ORPHANED, "")
 
     def offsets_asked(self, message: AlterOffsets | ResetOffsets, answer: Future[Any]) -> None:
@@ -268,9 +268,9 @@ class History:
         self, instances: Iterable[Instance], kind: Kind, by: str, written_ms: int, text: str = ""
     ) -> Cause:
         """Note a cause that was read, and perhaps later than states that follow from it."""
-        known = written_ms >= 0
-        cause = Cause(kind, by, written_ms if known else self._journal.now_ms(), text)
-        self._journal.note(instances, cause, amends=known)
+        has_time = written_ms >= 0
+        cause = Cause(kind, by, written_ms if has_time else self._journal.now_ms(), text)
+        self._journal.note(instances, cause, amends=has_time)
         return cause
 
 

@@ -59,7 +59,7 @@ class OffsetRequests:
         self._fencings = fencings
         self.waiting = SettledRequests(state, self._advance, _fail)
         self._in_service: dict[int, tuple[Reply[Any], Callable[[Any], object]]] = {}
-        """Replies, and what makes their values of the service's answers."""
+        """Replies, each with a function that converts the service's response."""
 
     def show(self, message: ShowOffsets | ShowLags, reply: Reply[Any]) -> None:
         """Handle GET: any connector, in any state, on any worker. Raises NotFound."""
@@ -87,10 +87,10 @@ class OffsetRequests:
 
     def answered(self, message: OffsetsFetched | OffsetsModified) -> None:
         """Pass on an answer of the offset service."""
-        found = self._in_service.pop(message.token, None)
-        if found is None:
+        request = self._in_service.pop(message.token, None)
+        if request is None:
             return
-        reply, render = found
+        reply, render = request
         if message.error is not None:
             reply.fail(message.error)
         else:
@@ -114,9 +114,9 @@ class OffsetRequests:
             self._fence(modification)
             return
         # Parse the offsets first: malformed ones raise.
-        given = modification.message.offsets if isinstance(modification.message, AlterOffsets) else ()
-        source = words.source_changes(given) if kind == "source" else {}
-        sink = words.sink_changes(given) if kind == "sink" else {}
+        pairs = modification.message.offsets if isinstance(modification.message, AlterOffsets) else ()
+        source = words.source_changes(pairs) if kind == "source" else {}
+        sink = words.sink_changes(pairs) if kind == "sink" else {}
         state.actors.offset_service.tell(
             ModifyOffsets(
                 token=self._hand_over(modification.reply, _text),
@@ -134,19 +134,19 @@ class OffsetRequests:
         """Fence exactly-once tasks that may still run unnoticed (KIP-618)."""
         reply: Reply[None] = Reply()
 
-        def go_on() -> None:
+        def advance() -> None:
             modification.fenced = True
-            self.waiting.go_on_with(modification)
+            self.waiting.advance(modification)
 
         self._fencings.fence(modification.message.name, reply)
-        _when_fenced(reply, go_on, modification.reply.fail)
+        _when_fenced(reply, advance, modification.reply.fail)
 
-    def fence_former(
+    def fence_previous_tasks(
         self, name: ConnectorName, then: Callable[[], None], fail: Callable[[Exception], None]
     ) -> None:
         """Fence exactly-once tasks of a deleted connector of this name. Raises NotLeader."""
         reply: Reply[None] = Reply()
-        self._fencings.fence_former(name, reply)
+        self._fencings.fence_previous_tasks(name, reply)
         _when_fenced(reply, then, fail)
 
     def replace(
@@ -160,11 +160,11 @@ class OffsetRequests:
         return reply
 
     def restore(
-        self, name: ConnectorName, kind: str, config: Config, made: OffsetsModified
+        self, name: ConnectorName, kind: str, config: Config, modified: OffsetsModified
     ) -> Reply[OffsetsModified]:
-        """Bring back the offsets that a replacement has changed."""
+        """Restore the offsets that a replacement has changed."""
         reply: Reply[OffsetsModified] = Reply()
-        source, sink = made.source_before, made.sink_before
+        source, sink = modified.source_before, modified.sink_before
         self._modify_now(reply, name, kind, config, restore=True, source=source, sink=sink)
         return reply
 

@@ -71,8 +71,8 @@ class Rebalances:
 
     def changes(self, name: ConnectorName) -> bool:
         """Whether the owners of a connector's work are about to change. False while the group is unreachable."""
-        known = self._state.snapshot.leader_url is not None
-        return known and (self._changing or name in self._state.suspended)
+        has_leader = self._state.snapshot.leader_url is not None
+        return has_leader and (self._changing or name in self._state.suspended)
 
     def begin(self) -> None:
         """Request this worker's assignment: the herder is live."""
@@ -122,16 +122,16 @@ class Rebalances:
 
     def _latest(self, message: AssignmentReceived) -> tuple[Rebalance, ...]:
         """Return the latest rebalances; a standalone worker has none, and a repeated assignment adds none."""
-        known = self._state.snapshot
-        if self._state.settings.standalone or _is_repeated(message, known):
-            return known.rebalances
+        snapshot = self._state.snapshot
+        if self._state.settings.standalone or _is_repeated(message, snapshot):
+            return snapshot.rebalances
         latest = rebalance_of(
             message.plan,
             generation=message.generation,
             leader_url=message.leader_url,
             now_ms=self._state.clock.wall_ms(),
         )
-        return with_latest(known.rebalances, latest)
+        return with_latest(snapshot.rebalances, latest)
 
     def lost(self, reason: str) -> None:
         """Handle the loss of the group, or another failed join: no leader is known. A repeated reason is not logged."""
@@ -189,10 +189,10 @@ class Rebalances:
         self._state.apply_wanted({connector_of(i) for i in self._state.announced})
 
 
-def _is_repeated(message: AssignmentReceived, known: Snapshot) -> bool:
+def _is_repeated(message: AssignmentReceived, snapshot: Snapshot) -> bool:
     """Return whether an assignment was received before: a new herder asks for it once more."""
-    if not known.rebalances:
+    if not snapshot.rebalances:
         return False
-    latest = known.rebalances[0]
+    latest = snapshot.rebalances[0]
     same = (latest.generation, latest.leader_url) == (message.generation, message.leader_url)
-    return same and known.plan is message.plan
+    return same and snapshot.plan is message.plan

@@ -107,16 +107,16 @@ class Requests:
         due, self._due = self._due, []
         for message, reply in due:
             self.command(message, reply)
-        self.offsets.waiting.go_on()
-        self._creations.waiting.go_on()
+        self.offsets.waiting.advance_due()
+        self._creations.waiting.advance_due()
 
     def give_up(self, error: KraalError) -> None:
         """Fail waiting commands at shutdown, when no more work is assigned."""
         due, self._due = self._due, []
         for _, reply in due:
             reply.fail(error)
-        self.offsets.waiting.give_up(error)
-        self._creations.waiting.give_up(error)
+        self.offsets.waiting.fail_due(error)
+        self._creations.waiting.fail_due(error)
 
     def _begin(self, message: Command, reply: Reply[Any]) -> None:
         match message:
@@ -229,10 +229,10 @@ class Requests:
 
     def validated(self, message: Validated) -> None:
         """Continue the request that waits for a validation."""
-        found = self._checks.pop(message.token, None)
-        if found is None:
+        check = self._checks.pop(message.token, None)
+        if check is None:
             return
-        reply, then = found
+        reply, then = check
         try:
             if message.error is not None:
                 raise message.error

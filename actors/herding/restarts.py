@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from actors.herding.auto_restarts import AutoRestarts
 from actors.messages.herder import HideRestarting
-from kraal.cluster.decisions.restart import RestartPlan, RestartRequest, plan_restart, widest
+from kraal.cluster.decisions.restart import RestartPlan, RestartRequest, higher_impact, plan_restart
 from kraal.cluster.state.status_replay import newer_statuses
 from kraal.core.errors import NotFound
 from kraal.core.ids import Instance, State, connector_of
@@ -65,7 +65,7 @@ class Restarts:
         """
         due = self._state.restarts_due
         pending = due.get(request.name)
-        due[request.name] = request if pending is None else widest(pending, request)
+        due[request.name] = request if pending is None else higher_impact(pending, request)
         planned = self._planned(request)
         instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
         self._state.history.restart_requested(request, planned, written_ms=written_ms)
@@ -90,7 +90,7 @@ class Restarts:
         """Process the worker's complete report, which may contain unknown facts."""
         for fact in facts:
             self._auto.handle_fact(fact)
-        self._auto.look_at_all()
+        self._auto.check_all()
 
     def _planned(self, request: RestartRequest) -> tuple[Instance, ...]:
         try:

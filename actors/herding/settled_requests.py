@@ -1,4 +1,4 @@
-"""Requests that wait until this worker knows the whole config and no rebalance is due or under way.
+"""Requests that wait until this worker has read the config to its end and no rebalance is due or in progress.
 
 In Java, such requests wait in the queue of the thread that rebalances. Part of the herder; runs on its thread only.
 """
@@ -23,12 +23,12 @@ R = TypeVar("R")
 
 
 class SettledRequests(Generic[R]):
-    """Requests of one kind that wait; what carries them out may have them wait again."""
+    """Waiting requests of one kind; `advance` may make a request wait again."""
 
     def __init__(
         self, state: HerderState, advance: Callable[[R], None], fail: Callable[[R, Exception], None]
     ) -> None:
-        """`advance` carries a request out; the KraalError that it raises goes to `fail`, as all others do."""
+        """`advance` executes a request; any KraalError goes to `fail`."""
         self._state = state
         self._advance = advance
         self._fail = fail
@@ -47,7 +47,7 @@ class SettledRequests(Generic[R]):
         """Carry out a request after the rebalance that is due or under way."""
         self._due.append(request)
 
-    def go_on_with(self, request: R) -> None:
+    def advance(self, request: R) -> None:
         """Carry out a request now."""
         try:
             self._advance(request)
@@ -55,29 +55,29 @@ class SettledRequests(Generic[R]):
             self._fail(request, error)
 
     def end_read(self, message: EndRead) -> None:
-        """Carry out the request whose end of the config was read, or that it could not be read for."""
-        found = self._reading.pop(message.token, None)
-        if found is None:
+        """Execute the request that waited for the end of the config, or fail it."""
+        request = self._reading.pop(message.token, None)
+        if request is None:
             return
         if message.error is None:
-            self.go_on_with(found)
+            self.advance(request)
         else:
             log.error("%s: %s", words.CONFIG_UNREAD, message.error)
-            self._fail(found, KraalError(words.CONFIG_UNREAD))
+            self._fail(request, KraalError(words.CONFIG_UNREAD))
 
-    def go_on(self) -> None:
+    def advance_due(self) -> None:
         """Retry requests that wait for the end of a rebalance."""
         due, self._due = self._due, []
         for request in due:
-            self.go_on_with(request)
+            self.advance(request)
 
-    def give_up(self, error: KraalError) -> None:
+    def fail_due(self, error: KraalError) -> None:
         """Fail waiting requests at shutdown, when no rebalance will complete."""
         due, self._due = self._due, []
         for request in due:
             self._fail(request, error)
 
     def lose_reader(self) -> None:
-        """Ask the config reader again: a reader died, possibly with these requests. Its position is already set."""
+        """Repeat requests to the config reader after one died, possibly with these. Its position is already set."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

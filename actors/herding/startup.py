@@ -61,10 +61,10 @@ class Start:
         """Return the records that were not seen yet; None when they belong to an older herder's replay."""
         if message.replay != self._number:
             return None
-        known = self._read_up_to[message.topic]
-        self._read_up_to[message.topic] = max(known, message.next_offset)
-        if message.records and message.records[0].offset < known:
-            return replace(message, records=[r for r in message.records if r.offset >= known])
+        next_offset = self._read_up_to[message.topic]
+        self._read_up_to[message.topic] = max(next_offset, message.next_offset)
+        if message.records and message.records[0].offset < next_offset:
+            return replace(message, records=[r for r in message.records if r.offset >= next_offset])
         return message
 
     def caught_up(self, topic: str) -> None:

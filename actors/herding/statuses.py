@@ -1,4 +1,4 @@
-"""Statuses: turns facts about instances into status records, and tracks what is shown until they are read back.
+"""Statuses: turns facts about instances into status records, and tracks displayed states until they are read back.
 
 Part of the herder; runs on its thread only. `kraal.cluster.state.status_replay` decides which record may be written.
 """
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-COMPARE_S = 2.0
-"""Seconds until a status that may be wrong is compared with the instance; by then its own has usually been read."""
+COMPARE_DELAY_S = 2.0
+"""Delay before a suspect status is checked against the instance; by then our own record has usually been read back."""
 
 
 class StatusBook:
@@ -62,8 +62,8 @@ class StatusBook:
         """Requests that wait until topics are forgotten. Not by offset: a status topic has several partitions."""
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
-        """Set instances that an earlier life of this worker ran, and that no longer run, to UNASSIGNED."""
-        # An earlier herder's: what ended them may have been read meanwhile.
+        """Set instances of an earlier process of this worker that no longer run to UNASSIGNED."""
+        # Left over from a previous herder; the records that clear them may already have been replayed.
         self.hide_restarting(self._state.snapshot.restarting)
         for name, stored in self._state.snapshot.status.statuses.items():
             tasks: dict[Instance, Status] = {TaskId(name, n): s for n, s in stored.tasks.items()}
@@ -82,11 +82,11 @@ class StatusBook:
         me = self._state.settings.worker_id
         for fact in facts:
             stored = status_of(self._state.snapshot.status, fact.instance)
-            known = None if stored is None else (stored.state, stored.trace, stored.worker_id)
+            stored_fact = None if stored is None else (stored.state, stored.trace, stored.worker_id)
             starting = (fact.state, fact.trace) == (State.UNASSIGNED, None)
-            if starting and known == (State.RESTARTING, None, me):
+            if starting and stored_fact == (State.RESTARTING, None, me):
                 continue  # its restart is under way
-            if known != (fact.state, fact.trace, me):
+            if stored_fact != (fact.state, fact.trace, me):
                 self.record(fact)
 
     def withhold(self) -> None:
@@ -102,7 +102,7 @@ class StatusBook:
             self._compare()
 
     def _compare(self) -> None:
-        """Have the worker report what runs, so that statuses that differ are written again; without a lease, later."""
+        """Make the worker report its instances, so that differing statuses are rewritten; without a lease, later."""
         self._comparing = False
         if self._state.lease():
             self._state.actors.worker.tell(ReportWork())
@@ -112,7 +112,7 @@ class StatusBook:
     def _compare_later(self) -> None:
         if not self._comparing:
             self._comparing = True
-            self._state.clock.after(COMPARE_S, self._state.actors.herder, CompareStatuses())
+            self._state.clock.after(COMPARE_DELAY_S, self._state.actors.herder, CompareStatuses())
 
     def take_withheld(self) -> bool:
         """Return whether a status was withheld for lack of a lease since the last call."""
@@ -125,15 +125,15 @@ class StatusBook:
 
     def show_restarting(self, instances: Iterable[Instance]) -> None:
         """Show RESTARTING until a later status record replaces it (KIP-745)."""
-        shown = self._state.snapshot.restarting | frozenset(instances)
-        if shown != self._state.snapshot.restarting:
-            self._state.update(restarting=shown)
+        restarting = self._state.snapshot.restarting | frozenset(instances)
+        if restarting != self._state.snapshot.restarting:
+            self._state.update(restarting=restarting)
 
     def hide_restarting(self, instances: Iterable[Instance]) -> None:
         """Show the stored statuses again."""
-        shown = self._state.snapshot.restarting - frozenset(instances)
-        if shown != self._state.snapshot.restarting:
-            self._state.update(restarting=shown)
+        restarting = self._state.snapshot.restarting - frozenset(instances)
+        if restarting != self._state.snapshot.restarting:
+            self._state.update(restarting=restarting)
         self._answer_restarts()
 
     def when_shown(self, instances: Iterable[Instance], done: Callable[[], None]) -> None:
@@ -219,11 +219,11 @@ class StatusBook:
         Jobs that wait briefly, or for a lost worker, keep their status, as in Connect.
         """
         unlisted = {job: why_it_waits(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
-        known, entries = self._state.snapshot.status, list[Entry]()
+        status, entries = self._state.snapshot.status, list[Entry]()
         for job, why in unlisted.items():
-            stored = status_of(known, job.instance)
+            stored = status_of(status, job.instance)
             if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
-                entries += status_entries(known, job.instance, self._status(State.UNASSIGNED, trace=why))
+                entries += status_entries(status, job.instance, self._status(State.UNASSIGNED, trace=why))
         self._state.write_status(entries, leased=True)
         if unlisted.keys() - self._explained:
             log.warning(
@@ -239,16 +239,16 @@ class StatusBook:
         name = message.task.connector
         if not self._state.settings.topic_tracking or name not in self._state.snapshot.config.connectors:
             return
-        known = self._state.snapshot.status.topics.get(name, frozenset())
-        new = [t for t in sorted(message.topics - known) if (name, t) not in self._topics_on_their_way]
+        known_topics = self._state.snapshot.status.topics.get(name, frozenset())
+        new = [t for t in sorted(message.topics - known_topics) if (name, t) not in self._topics_on_their_way]
         self._topics_on_their_way.update((name, t) for t in new)
         now = self._state.clock.wall_ms()
         self._state.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
 
     def read(self, instances: Iterable[Instance]) -> None:
-        """Show the statuses of these instances as read back; compare those that others wrote about this worker's.
+        """Show the statuses of these instances as read back; check those of this worker that another worker wrote.
 
-        A former owner's status may come after this worker's, as may one that this worker wrote and repeated.
+        A previous owner's status may follow this worker's, as may a duplicate that this worker wrote.
         """
         instances = tuple(instances)
         self.hide_restarting(instances)

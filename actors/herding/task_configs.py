@@ -36,15 +36,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Publication:
-    """One connector's set of configs that is being published."""
+    """Publication of one connector's set of configs."""
 
     made: TaskConfigsMade
     since_s: float
     attempt: int = 0
     token: int | None = None
-    """Of the request to the leader; None while this worker writes it itself, or before a retry."""
+    """Token of the request to the leader; None while this worker writes the configs itself, or before a retry."""
     is_sent: bool = False
-    """It is sent or written, and not answered yet."""
+    """The configs were sent or written, and the response is pending."""
     newer: TaskConfigsMade | None = None
     """Newer configs that the connector made meanwhile."""
 
@@ -59,7 +59,7 @@ class TaskConfigs:
         self._state = state
         self._rebalances = rebalances
         self._settled = settled
-        self._on_their_way: dict[ConnectorName, _Publication] = {}
+        self._publications: dict[ConnectorName, _Publication] = {}
         self._latest: dict[ConnectorName, TaskConfigsMade] = {}
         """The latest configs of each connector."""
 
@@ -70,7 +70,7 @@ class TaskConfigs:
             return
         if self._state.renewed.get(message.name) is message:  # the worker repeats it
             message = replace(message, renewed=False)
-        current = self._on_their_way.get(message.name)
+        current = self._publications.get(message.name)
         if current is not None and current.made is message and current.is_sent:
             return
         if current is None or current.made is not message:
@@ -82,23 +82,23 @@ class TaskConfigs:
         wanted = self._state.wanted(message.name).get(message.name)
         current_life = wanted is not None and wanted.incarnation == message.incarnation
         if entry is None or entry.target is not TargetState.STARTED or not current_life:
-            self._over(message.name)  # a paused connector makes them again when it is resumed
+            self._finish(message.name)  # a paused connector makes them again when it is resumed
         elif not (message.renewed or should_publish(entry, message.configs)):
             self._settled(message.name)
-            self._over(message.name)
+            self._finish(message.name)
         else:
             if current is None:
                 current = _Publication(made=message, since_s=self._state.clock.now())
-                self._on_their_way[message.name] = current
+                self._publications[message.name] = current
             self._publish(current)
 
-    def look_again(self, name: ConnectorName) -> None:
-        """Check the latest configs again after a change of tasks or target: the connector does not repeat them.
+    def recheck(self, name: ConnectorName) -> None:
+        """Check the latest configs again after a change of tasks or target, because the connector does not resend them.
 
-        A connector that was stopped and started while this worker did not read has run throughout; its tasks are gone.
-        Configs that wait behind a set on its way are checked after that.
+        A connector that was stopped and started while this worker did not read the log kept running, but its tasks
+        were removed. Configs that wait for an earlier publication are checked after it.
         """
-        latest, current = self._latest.get(name), self._on_their_way.get(name)
+        latest, current = self._latest.get(name), self._publications.get(name)
         if latest is None or not self._state.lease():
             return
         if current is None:
@@ -107,12 +107,14 @@ class TaskConfigs:
             current.newer = replace(latest, renewed=False)
 
     def _publish(self, publication: _Publication) -> None:
-        state, made = self._state, publication.made
+        state, task_configs = self._state, publication.made
         leader_url = state.snapshot.leader_url
         publication.is_sent = True
         if state.snapshot.is_leader:
             reply: Reply[None] = Reply()
-            state.write_config(task_config_entries(made.name, made.configs), reply, lambda: reply.set(None))
+            state.write_config(
+                task_config_entries(task_configs.name, task_configs.configs), reply, lambda: reply.set(None)
+            )
             reply.future.add_done_callback(lambda f: self._written(publication, f.exception()))
         elif leader_url is None:
             self._retry(publication, "the group has no known leader", None)
@@ -122,8 +124,8 @@ class TaskConfigs:
             publication.token = state.waits.token()
             state.actors.publisher.tell(
                 PublishTasks(
-                    name=made.name,
-                    configs=made.configs,
+                    name=task_configs.name,
+                    configs=task_configs.configs,
                     leader_url=leader_url,
                     key=key.key if signed and key is not None else None,
                     algorithm=state.settings.signature_algorithm,
@@ -133,8 +135,8 @@ class TaskConfigs:
             )
 
     def answered(self, message: TasksPublished | PublishFailed) -> None:
-        """Handle the leader's answer, or its absence."""
-        for publication in self._on_their_way.values():
+        """Handle the leader's response, or a failed request."""
+        for publication in self._publications.values():
             if publication.token == message.token:
                 publication.token = None
                 if isinstance(message, PublishFailed):
@@ -145,7 +147,7 @@ class TaskConfigs:
 
     def lose(self) -> None:
         """Retry all sent requests: the publisher died, and it is unknown whether the leader has them."""
-        for publication in list(self._on_their_way.values()):
+        for publication in list(self._publications.values()):
             if publication.token is not None:
                 publication.token = None
                 self._retry(publication, "the publisher died", None)
@@ -157,31 +159,35 @@ class TaskConfigs:
             self._retry(publication, str(error), None)
 
     def _published(self, publication: _Publication) -> None:
-        made = publication.made
-        if made.renewed:
-            self._state.renewed[made.name] = made
-        self._over(made.name)
+        task_configs = publication.made
+        if task_configs.renewed:
+            self._state.renewed[task_configs.name] = task_configs
+        self._finish(task_configs.name)
 
     def _retry(self, publication: _Publication, why: str, status: int | None) -> None:
-        state, made = self._state, publication.made
+        state, task_configs = self._state, publication.made
         publication.is_sent = False
         delay_s = publish_retry_s(publication.attempt)
         publication.attempt += 1
         lag = is_key_lag(status, state.clock.now() - publication.since_s)
         level = logging.DEBUG if lag else logging.ERROR
         log.log(
-            level, "Failed to publish the task configs of %s, retrying in %g s: %s", made.name, delay_s, why
+            level,
+            "Failed to publish the task configs of %s, retrying in %g s: %s",
+            task_configs.name,
+            delay_s,
+            why,
         )
-        state.clock.after(delay_s, state.actors.herder, made)
+        state.clock.after(delay_s, state.actors.herder, task_configs)
 
-    def _over(self, name: ConnectorName) -> None:
+    def _finish(self, name: ConnectorName) -> None:
         """Finish a set that was published or is obsolete, and publish the connector's newer configs."""
-        publication = self._on_their_way.pop(name, None)
+        publication = self._publications.pop(name, None)
         if publication is not None and publication.newer is not None:
             self.made(publication.newer)
 
     def sweep(self) -> None:
-        """As leader, remove the tasks of STOPPED connectors: their configs were being written when it was stopped."""
+        """As leader, remove tasks of STOPPED connectors whose configs were written while the connector was stopped."""
         state = self._state
         if not state.snapshot.is_leader:
             return

@@ -29,22 +29,22 @@ class Verifications:
         self._reading: dict[int, tuple[VerifyTask, Reply[Any]]] = {}
 
     def verify(self, message: VerifyTask, reply: Reply[Any]) -> None:
-        """Answer when the task is valid; fail with the reason otherwise."""
+        """Complete `reply` if the task is valid; fail it with the reason otherwise."""
         token = self._state.waits.token()
         self._reading[token] = (message, reply)
         self._state.actors.config_reader.tell(ReadToEnd(token))
 
     def end_read(self, message: EndRead) -> None:
         """Verify a task: the config has been read to the end that it had at the question."""
-        found = self._reading.pop(message.token, None)
-        if found is None:
+        verification = self._reading.pop(message.token, None)
+        if verification is None:
             return
-        asked, reply = found
-        task = asked.task
+        request, reply = verification
+        task = request.task
         entry = self._state.snapshot.config.connectors.get(task.connector)
         if message.error is not None:
             reply.fail(StoreAway(f"{UNREAD}: {message.error}"))
-        elif entry is None or entry.tasks_version != asked.version:
+        elif entry is None or entry.tasks_version != request.version:
             text = (
                 f"Cannot start source task {task} with exactly-once support as the connector has already generated "
                 "a new set of task configs"

@@ -1,8 +1,8 @@
 """Whether a task may take more records: only under the latest config and target state that this worker has read.
 
-The herder publishes what it reads before it answers the request that wrote it, so a task of this worker takes no record
-under a former config once the answer is out. Java's tasks continue until the connector has been restarted and has
-made new task configs.
+The herder publishes a config before it completes the request that wrote it, so that no task of this worker reads
+records under the previous config after the response. Java's tasks continue until the connector has been restarted and
+has generated new task configs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NEW_TASKS_TIMEOUT_S: Final = 60.0
 
 
 class ReadPermission:
-    """The permission of one task's life: call it before each poll; any thread, returns at once."""
+    """Read permission of one incarnation of a task: call it before each poll; any thread, returns at once."""
 
     def __init__(self, task: TaskId, tasks_version: int, published: Published, clock: Clock) -> None:
-        """`tasks_version` is that of the task configs which the task was started with."""
+        """`tasks_version`: version of the task configs with which the task was started."""
         self._task = task
         self._version = tasks_version
         self._published = published
@@ -54,8 +54,8 @@ class ReadPermission:
         if self._clock.now() - self._since_s < NEW_TASKS_TIMEOUT_S:
             return False
         log.warning(
-            "%s: Continuing under the former config of connector %s, which has made no task configs for its new one "
-            "within %g s",
+            "%s: Continuing under the previous config of connector %s, which has not generated task configs for the "
+            "new one within %g s",
             self._task,
             self._task.connector,
             NEW_TASKS_TIMEOUT_S,

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import TaskSpec
 
-KEEPER_PATIENCE_S = 3.0
-CLAIM_PATIENCE_S = 150.0
+KEEPER_TIMEOUT_S = 3.0
+CLAIM_TIMEOUT_S = 150.0
 numbers = itertools.count(1)
-"""Numbers for questions and runs, unique across all lives of all tasks, so that answers cannot be confused."""
+"""Tokens of requests and runs, unique across all incarnations of all tasks, so that late responses are recognized."""
 
 
 class TaskOffsets:
@@ -35,16 +35,16 @@ class TaskOffsets:
         self._claims = claims
 
     def load(self, token: int) -> tuple[int, float]:
-        """Request the offsets; return the token of the answer and how long to wait for it.
+        """Request the offsets; return the token of the response and its timeout.
 
         Each claim has its own token: results of earlier claims must be dropped, because a later claim fences them.
         """
         task = self._spec.task
         if self._claims is None:
             self._keeper.tell(LoadOffsets(connector=task.connector, reply_to=self._me, token=token))
-            return token, KEEPER_PATIENCE_S
+            return token, KEEPER_TIMEOUT_S
         self.drop(token)
-        fresh = next(numbers)
+        claim_token = next(numbers)
         self._claims.tell(
             ClaimTask(
                 task=task,
@@ -52,10 +52,10 @@ class TaskOffsets:
                 config=self._spec.connector_config,
                 lease=self._spec.lease,
                 reply_to=self._me,
-                token=fresh,
+                token=claim_token,
             )
         )
-        return fresh, CLAIM_PATIENCE_S
+        return claim_token, CLAIM_TIMEOUT_S
 
     def store(self, offsets: Mapping[SourcePartition, Offset], token: int) -> None:
         """Store offsets that the run has not stored itself."""

@@ -1,4 +1,4 @@
-"""Cluster id: asks Kafka for it until a broker answers, and tells the herder once."""
+"""Cluster id: queries Kafka until a broker responds, and sends the id to the herder once."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 10.0
 
 
-class LookAgain(Tell):
-    """Time to ask Kafka again."""
+class Retry(Tell):
+    """Triggers the next query."""
 
 
 class ClusterIdFinder:
-    """Blocks its own thread while it asks; the worker runs without an answer."""
+    """Queries the cluster id; blocks only its own thread."""
 
     def __init__(self, *, address: Address, herder: Address, clock: Clock, look: Callable[[], str]) -> None:
         """`look` returns the cluster's id or raises StoreError."""
         self._address = address
         self._herder = herder
         self._clock = clock
-        self._look = look
+        self._fetch_id = look
         self._delay_s = RETRY_FIRST_S
 
-    def receive(self, message: Begin | LookAgain) -> None:
-        """Ask Kafka, whatever the message."""
+    def receive(self, message: Begin | Retry) -> None:
+        """Query Kafka on any message."""
         del message
         try:
-            found = self._look()
+            cluster_id = self._fetch_id()
         except StoreError as error:
             log.warning("Waiting for the ID of the Kafka cluster: %s", error)
-            self._clock.after(self._delay_s, self._address, LookAgain())
+            self._clock.after(self._delay_s, self._address, Retry())
             self._delay_s = min(self._delay_s * 2, RETRY_MAX_S)
             return
-        self._herder.tell(KafkaClusterFound(found))
+        self._herder.tell(KafkaClusterFound(cluster_id))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WARM_GLANCE_S = 0.2
+JOIN_CHECK_INTERVAL_S = 0.2
 """Seconds between two checks whether this worker may join."""
 
 
@@ -101,11 +101,11 @@ class Membership:
                 self._step(flow.Changed())
             case ConfigRead():
                 self._membership_state.warm_up()
-                self._step(flow.Read())
+                self._step(flow.ConfigRead())
             case WorkStopped():
-                self._step(flow.Done(message.number))
+                self._step(flow.RevocationDone(message.number))
             case HerderAlive():
-                self._step(flow.Alive())
+                self._step(flow.HerderAlive())
             case PrepareJoin():
                 reply = Reply()
                 self._waiting.append(reply)
@@ -113,7 +113,7 @@ class Membership:
             case GroupJoined():
                 self._joined(message)
             case CoordinatorLost():
-                self._step(flow.Lost(message.reason))
+                self._step(flow.CoordinatorLost(message.reason))
             case MembershipTick():
                 self._tick()
             case _:
@@ -123,7 +123,7 @@ class Membership:
     def _begin(self) -> None:
         membership_state = self._membership_state
         if membership_state.state.begun:
-            self._step(flow.Reborn())
+            self._step(flow.MembershipRestarted())
         elif membership_state.herder_began:
             self._step(flow.HerderLive())
 
@@ -146,7 +146,7 @@ class Membership:
         elif before is not None and message.protocol.signed and not before.signed:
             log.info("Internal request validation has been re-enabled")
         self._step(
-            flow.Told(
+            flow.AssignmentReceived(
                 protocol=message.protocol,
                 generation=message.generation,
                 member_id=message.member_id,
@@ -174,7 +174,7 @@ class Membership:
             case flow.Leave():
                 self._log_leave(decision.reason)
                 group.leave(decision.reason)
-            case flow.Proceed():
+            case flow.AllowJoin():
                 waiting, self._waiting = self._waiting, []
                 for reply in waiting:
                     reply.set(None)
@@ -182,9 +182,9 @@ class Membership:
                 self._herder.tell(WorkRevoked(number=decision.number, keep=decision.keep))
             case flow.Deliver():
                 self._deliver()
-            case flow.TellLost():
+            case flow.NotifyLost():
                 self._herder.tell(GroupLost(decision.reason))
-            case flow.AskAlive():
+            case flow.PingHerder():
                 self._ticks += 1
                 self._herder.tell(HerderTick(self._ticks))
             case _:
@@ -200,7 +200,9 @@ class Membership:
         else:
             if self._join_check is not None:
                 self._join_check.cancel()
-            self._join_check = self._clock.after(WARM_GLANCE_S, membership_state.address, MembershipTick())
+            self._join_check = self._clock.after(
+                JOIN_CHECK_INTERVAL_S, membership_state.address, MembershipTick()
+            )
 
     def _tick(self) -> None:
         if self._timer is not None:

@@ -1,8 +1,8 @@
 """Membership state: outlives the membership actor and is the group's counterpart.
 
 The group calls it on its own thread and cannot wait for an actor's mailbox, so it answers from published data and
-the state of the flow, and makes the assignments on the leader. What it tells the group about this worker's work is
-current: each join first asks the actor (`PrepareJoin`), after all earlier messages of the group.
+the state of the flow, and computes the assignments on the leader. The work that it reports in a join is current,
+because each join first waits for the actor (`PrepareJoin`), after all earlier messages of the group.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.messages.membership import CoordinatorLost, GroupJoined, PrepareJoin
-from kraal.cluster.assignment.leader import GroupPlan, Joined, latest_offset, plan_group, work_of
+from kraal.cluster.assignment.leader import GroupPlan, JoinResult, latest_offset, plan_group, work_of
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.membership.flow import step
 from kraal.cluster.membership.member_state import Decision, Event, MemberSettings, MemberState
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address
     from kraal.cluster.views.snapshot import Published
-    from kraal.metrics.group import GroupNumbers
+    from kraal.metrics.group import GroupMetrics
     from kraal.protocol.group import GroupAssignment, Job
     from kraal.stores.group_api import Group
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 0.2
-"""Seconds that the leader waits for its own reader, which may be slightly behind another worker's."""
-GLANCE_S = 0.01
-LEASE = 0.9
-"""Fraction of the session timeout; the rest covers what is done just after a lease check."""
+CONFIG_WAIT_TIMEOUT_S = 0.2
+"""How long the leader waits for its config reader, which may be slightly behind another worker's."""
+CONFIG_POLL_INTERVAL_S = 0.01
+LEASE_FRACTION = 0.9
+"""Fraction of the session timeout; the remainder covers operations just after a lease check."""
 
 
-WARM_UP_S = 180.0
-"""Seconds that a starting worker stays out of the group while its engine is not ready."""
+WARM_UP_TIMEOUT_S = 180.0
+"""How long a starting worker stays out of the group while its engine is not ready."""
 
 
 def _always() -> bool:
@@ -73,7 +73,7 @@ class MembershipState:
         protocol: ConnectProtocol,
         url: str,
         settings: MemberSettings,
-        patience_s: float = PATIENCE_S,
+        patience_s: float = CONFIG_WAIT_TIMEOUT_S,
         ready: Callable[[], bool] = _always,
         metrics: MetricsRegistry | None = None,
         static: tuple[Job, ...] | None = None,
@@ -89,7 +89,7 @@ class MembershipState:
             url: where other workers reach this one: `rest.advertised.…`.
             settings: timeouts and delays.
             patience_s: how long the leader may wait for its own reader; blocks the group's thread.
-            ready: starts what the group's connectors need, and returns whether tasks can run here now; any thread.
+            ready: starts the engine for the group's connectors; returns whether tasks can run here now; any thread.
             metrics: records rebalances and the assigned work; None: they are not recorded.
             static: static assignment of this worker (`static.connectors`, `static.tasks`); None: it runs anything.
         """
@@ -116,19 +116,19 @@ class MembershipState:
 
     def lease(self) -> bool:
         """Whether this worker may act for the group now: any thread; used as `TaskSpec.lease`."""
-        return self.group.heartbeat_age_s() < LEASE * self.settings.session_timeout_s
+        return self.group.heartbeat_age_s() < LEASE_FRACTION * self.settings.session_timeout_s
 
     def may_join(self) -> bool:
         """Whether to join for the first time now.
 
         A new member receives work at once, taken from workers that run it. A worker that cannot run tasks yet therefore
-        stays out, unless there are no connectors or the engine is still not ready after `WARM_UP_S`.
+        stays out, unless there are no connectors or the engine is still not ready after `WARM_UP_TIMEOUT_S`.
         """
         waited_s = self._clock.now() - self._made_s
-        return self._ready() or waited_s >= WARM_UP_S or not self._published.latest.config.connectors
+        return self._ready() or waited_s >= WARM_UP_TIMEOUT_S or not self._published.latest.config.connectors
 
     def warm_up(self) -> None:
-        """Have started what the group's connectors need: work that another worker loses may come here soon."""
+        """Start the engine for the group's connectors, because work may be reassigned to this worker soon."""
         if self.started:
             self._ready()
 
@@ -147,11 +147,11 @@ class MembershipState:
 
     def rebalance_began(self) -> None:
         """Record the start of a rebalance."""
-        self._publish(lambda numbers: numbers.rebalance_began(self._clock.now()))
+        self._publish(lambda metrics: metrics.rebalance_began(self._clock.now()))
 
     def rebalance_ended(self) -> None:
         """Record the end of a rebalance: the assignment is being carried out."""
-        self._publish(lambda numbers: numbers.rebalance_ended(self._clock.now()))
+        self._publish(lambda metrics: metrics.rebalance_ended(self._clock.now()))
 
     def publish_work(self) -> None:
         """Publish the number of assigned connectors and tasks if it changed."""
@@ -160,10 +160,10 @@ class MembershipState:
             self._published_work = owned
             work = Assignment() if owned is None else work_of(owned)
             self._publish(
-                lambda numbers: replace(numbers, connectors=len(work.connectors), tasks=len(work.tasks))
+                lambda metrics: replace(metrics, connectors=len(work.connectors), tasks=len(work.tasks))
             )
 
-    def _publish(self, change: Callable[[GroupNumbers], GroupNumbers]) -> None:
+    def _publish(self, change: Callable[[GroupMetrics], GroupMetrics]) -> None:
         if self._metrics.group is not None:
             self._metrics.group = change(self._metrics.group)
 
@@ -194,7 +194,7 @@ class MembershipState:
         last_generation: int,
     ) -> Mapping[str, bytes]:
         """Assign all work to all members. Raises ProtocolError for malformed metadata."""
-        joined = Joined(
+        joined = JoinResult(
             protocol=GroupProtocol(protocol),
             leader=leader,
             members={member: decode_metadata(data) for member, data in members.items()},
@@ -208,7 +208,7 @@ class MembershipState:
             self._assignor,
             now_ms=int(self._clock.now() * 1000),
             max_delay_ms=round(self.settings.max_delay_s * 1000),
-            former=self._planned[1] if self._planned is not None else None,
+            previous=self._planned[1] if self._planned is not None else None,
         )
         self._assignor, self._planned = plan.state, (generation, plan)
         return {member: encode_assignment(assigned) for member, assigned in plan.assignments.items()}
@@ -235,6 +235,6 @@ class MembershipState:
     def _await_config(self, offset: int) -> None:
         """Wait briefly for this worker's reader to reach what another worker has already read."""
         deadline = self._clock.now() + self._patience_s
-        nothing = threading.Event()
+        never_set = threading.Event()
         while self._published.latest.config.offset < offset and self._clock.now() < deadline:
-            nothing.wait(GLANCE_S)
+            never_set.wait(CONFIG_POLL_INTERVAL_S)

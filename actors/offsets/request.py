@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-KEEPER_PATIENCE_S = 10.0
+KEEPER_TIMEOUT_S = 10.0
 """Seconds after which the keeper is asked to read again: it may have died with the question."""
 LEAST_S = 0.001
-_NOTHING: Mapping[Any, None] = {}
+_NO_OFFSETS: Mapping[Any, None] = {}
 
 Request = FetchOffsets | ModifyOffsets
 _tokens = itertools.count(1)
@@ -60,8 +60,8 @@ class RequestContext:
 
 
 @dataclass(frozen=True, slots=True)
-class LookAgain(Tell):
-    """Time to check whether the keeper has answered."""
+class RetryTimeout(Tell):
+    """Timeout of the keeper's response."""
 
     token: int
 
@@ -91,8 +91,8 @@ def _done(
     request: ModifyOffsets,
     *,
     managed: bool,
-    source_before: Mapping[SourcePartition, Offset | None] = _NOTHING,
-    sink_before: Mapping[TopicPartition, int | None] = _NOTHING,
+    source_before: Mapping[SourcePartition, Offset | None] = _NO_OFFSETS,
+    sink_before: Mapping[TopicPartition, int | None] = _NO_OFFSETS,
 ) -> None:
     text = words.modified(reset=request.reset, managed=managed)
     request.reply_to.tell(
@@ -295,15 +295,15 @@ class _Source:
         """Handle one message; answers to earlier questions are dropped."""
         try:
             match message:
-                case LookAgain() if message.token == self._token:
-                    self._look_again()
+                case RetryTimeout() if message.token == self._token:
+                    self._handle_timeout()
                 case OffsetsLoaded() if message.token == self._token:
                     self._loaded(message.offsets)
                 case OffsetsStored() if message.token == self._token:
                     self._stored()
                 case OffsetsFailed() if message.token == self._token:
                     raise self._failed(message.error)
-                case LookAgain() | OffsetsLoaded() | OffsetsStored() | OffsetsFailed():
+                case RetryTimeout() | OffsetsLoaded() | OffsetsStored() | OffsetsFailed():
                     return
                 case _:
                     self._load()
@@ -320,14 +320,14 @@ class _Source:
         self._context.keeper.tell(
             LoadOffsets(connector=self._request.name, reply_to=self._address, token=self._token)
         )
-        self._wait(KEEPER_PATIENCE_S)
+        self._wait(KEEPER_TIMEOUT_S)
 
     def _wait(self, at_most_s: float) -> None:
         clock = self._context.clock
         left_s = max(self._deadline_s - clock.now(), LEAST_S)
-        clock.after(min(at_most_s, left_s), self._address, LookAgain(self._token))
+        clock.after(min(at_most_s, left_s), self._address, RetryTimeout(self._token))
 
-    def _look_again(self) -> None:
+    def _handle_timeout(self) -> None:
         request = self._request
         if self._context.clock.now() < self._deadline_s:
             self._load()

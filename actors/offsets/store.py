@@ -1,6 +1,6 @@
 """Owner of the offset store. Offsets that tasks send during a write, or soon after it, are stored together.
 
-A write costs the same for one task as for a hundred: a file is replaced as a whole and synced, a topic acknowledges.
+A write has the same cost for one task as for a hundred: one replacement and sync of a file, or one acknowledgement.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SPACING_S = 0.02
+MIN_WRITE_INTERVAL_S = 0.02
 """Minimum time between two writes of a worker process, in seconds; an idle keeper writes at once."""
-BUSY_S = 0.1
-"""A keeper that wrote in this time waits a quarter of the spacing after the first offsets, for those of other tasks."""
+RECENT_WRITE_S = 0.1
+"""After a write within this time, the keeper delays the next one by a quarter of the interval, to batch offsets."""
 
 
 class OffsetKeeper:
@@ -75,9 +75,9 @@ class OffsetKeeper:
         message.reply_to.tell(OffsetsLoaded(token=message.token, offsets=offsets))
 
     def _flush_soon(self) -> None:
-        """Write after the messages that are already here, or a little later if writes follow each other."""
+        """Write after the messages already in the mailbox, or slightly later if another write is recent."""
         since_s = self._clock.now() - self._flushed_s
-        if self._spacing_s and since_s < BUSY_S:
+        if self._spacing_s and since_s < RECENT_WRITE_S:
             delay_s = max(self._spacing_s / 4, self._spacing_s - since_s)
             self._clock.after(delay_s, self._address, FlushOffsets())
         else:

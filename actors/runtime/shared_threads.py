@@ -1,9 +1,8 @@
 """A few threads that many actors share, each for one turn at a time.
 
 The actors of connectors and tasks handle a message in microseconds and then wait, so a thread for each would only cost
-memory and wake-ups. Code that may block (a plugin's `start`, a config provider) runs inside `blocking`: another thread
-takes the turns of the others meanwhile. So there are as many threads as turns under way, and never fewer than `size`
-that can go on.
+memory and wake-ups. Code that may block (a plugin's `start`, a config provider) runs inside `blocking`, so that
+another thread runs the other actors' turns meanwhile. At least `size` threads are never blocked.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class SharedThreads:
             self._changed.notify_all()
 
     @contextmanager
-    def without_this(self) -> Iterator[None]:
-        """Go on without the current thread, which may block."""
+    def release_thread(self) -> Iterator[None]:
+        """Let another thread take over while this one may block."""
         with self._changed:
             self._blocked += 1
             if self._turns:
@@ -83,7 +82,7 @@ class SharedThreads:
                 log.exception("A turn of an actor failed")
 
     def _take(self) -> Callable[[], None] | None:
-        """Wait for a turn; None if the thread is not needed any more."""
+        """Wait for a turn; None if the thread should end."""
         with self._changed:
             while self._threads - self._blocked <= self._size:
                 if self._turns:
@@ -101,13 +100,10 @@ class SharedThreads:
 
 @contextmanager
 def blocking() -> Iterator[None]:
-    """Mark code that may block, so that it does not hold up other actors that share this thread.
-
-    Has no effect on a thread that is not shared.
-    """
+    """Mark code that may block, so that it does not delay other actors on this thread. No effect on other threads."""
     threads: SharedThreads | None = getattr(_here, "threads", None)
     if threads is None:
         yield
         return
-    with threads.without_this():
+    with threads.release_thread():
         yield

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.java_plugins.jvm import PluginsAway
 from kraal.metrics.java_plugins import (
-    JavaNumbers,
+    JvmMetrics,
     JvmState,
     Rendered,
     jvm_families,
@@ -54,7 +54,7 @@ class _Run:
 
 
 class JavaMetrics:
-    """The latest numbers of the plugins' JVMs. Any thread; `gather` and `numbers` return at once."""
+    """The latest numbers of the plugins' JVMs. Any thread; `gather` and `current` return at once."""
 
     def __init__(self, hosts: PluginHosts) -> None:
         self._hosts = hosts
@@ -111,13 +111,13 @@ class JavaMetrics:
             jvms = list(self._jvms.values())
         return [asked for jvm in jvms if (asked := jvm.gather()) is not None]
 
-    def numbers(self, living: Container[Instance]) -> JavaNumbers:
+    def current(self, living: Container[Instance]) -> JvmMetrics:
         """Return what is known; runs that are over are dropped unless their tasks are among the `living`."""
         with self._lock:
             for task in [task for task, run in self._runs.items() if run.is_over and task not in living]:
                 del self._runs[task]
             jvms = sorted(self._jvms.values(), key=lambda jvm: jvm.connector)
-            return JavaNumbers(
+            return JvmMetrics(
                 tasks={task: run.values for task, run in self._runs.items()},
                 jvms=[JvmState(connector=jvm.connector, up=jvm.is_up, starts=jvm.starts) for jvm in jvms],
                 text=merged(jvm.families for jvm in jvms),

@@ -31,11 +31,11 @@ def cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: 
     }
     admin = AdminClient(settings)
     try:
-        found = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
+        description = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
     except (KafkaException, TimeoutError) as exc:
         admin.poll(0)  # an admin client reports connection errors only when polled
         raise StoreError(f"no Kafka broker answers at {bootstrap_servers}: {_why(errors, exc)}") from exc
-    return str(found.cluster_id)
+    return str(description.cluster_id)
 
 
 def _why(errors: Sequence[str], error: Exception) -> str:

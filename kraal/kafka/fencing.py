@@ -12,19 +12,19 @@ from confluent_kafka import KafkaException, Producer
 from kraal.core.errors import StoreError
 from kraal.kafka.settings import LastClientError, client
 
-HELPERS: Final = 8
-"""Maximum number of threads of this process that fence beside their callers; a producer takes a few threads itself."""
-_helpers: Final = threading.BoundedSemaphore(HELPERS)
+MAX_HELPERS: Final = 8
+"""Maximum number of helper threads of this process; each producer starts a few threads of its own."""
+_helpers: Final = threading.BoundedSemaphore(MAX_HELPERS)
 
 
 def fence_producers(
     options: Mapping[str, str], transactional_ids: Sequence[str], *, client_id: str, timeout_s: float
 ) -> None:
-    """Fence every producer with one of these ids, several at once; blocks, at most about `timeout_s` for each.
+    """Fence every producer with one of these ids, concurrently; blocks, at most about `timeout_s` for each.
 
-    `options`: librdkafka's. A producer that initializes with an id fences all earlier ones; it mostly waits for the
-    broker, 0.15 to 0.3 s each, so a hundred one after the other take half a minute. Raises StoreError; producers that
-    have not been begun by then stay as they are.
+    `options`: librdkafka's. A producer that initializes with an id fences all earlier ones. Each takes 0.15 to 0.3 s,
+    mostly waiting for the broker, so a hundred in sequence would take half a minute. Raises StoreError; ids not
+    processed by then are not fenced.
     """
 
     def fence(transactional_id: str) -> None:
@@ -41,29 +41,29 @@ def fence_producers(
             reason = last_error.added_to(exc)
             raise StoreError(f"cannot fence the producer {transactional_id!r}: {reason}") from exc
 
-    _side_by_side(fence, transactional_ids)
+    _run_concurrently(fence, transactional_ids)
 
 
-def _side_by_side(act: Callable[[str], None], names: Sequence[str]) -> None:
-    """Act on all names, on this thread and on helpers. Raises the first error; no other name is begun after it.
+def _run_concurrently(action: Callable[[str], None], names: Sequence[str]) -> None:
+    """Call `action` for all names, on this thread and on helpers. Raises the first error, which skips remaining names.
 
-    Helpers are daemons: one that waits for a broker does not keep the process from ending.
+    Helpers are daemon threads, so that waiting for a broker does not keep the process alive.
     """
-    lock, left, failed = threading.Lock(), deque(names), list[Exception]()
+    lock, pending, errors = threading.Lock(), deque(names), list[Exception]()
 
     def work() -> None:
         while True:
             with lock:
-                if failed or not left:
+                if errors or not pending:
                     return
-                name = left.popleft()
+                name = pending.popleft()
             try:
-                act(name)
+                action(name)
             except Exception as exc:  # noqa: BLE001 - the caller raises it
                 with lock:
-                    failed.append(exc)
+                    errors.append(exc)
 
-    def help_out() -> None:
+    def run_helper() -> None:
         try:
             work()
         finally:
@@ -71,10 +71,10 @@ def _side_by_side(act: Callable[[str], None], names: Sequence[str]) -> None:
 
     threads: list[threading.Thread] = []
     while len(threads) < len(names) - 1 and _helpers.acquire(blocking=False):
-        threads.append(threading.Thread(target=help_out, name="fencing helper", daemon=True))
+        threads.append(threading.Thread(target=run_helper, name="fencing helper", daemon=True))
         threads[-1].start()
     work()
     for each in threads:
         each.join()
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]

@@ -1,7 +1,7 @@
 """Membership in a group that Kafka coordinates: drives the `Coordinator` on its own loop and thread.
 
-The driver checks the state whenever something changed, and does what it requires: join, leave, report that the
-coordinator is unavailable, and disconnect from a broker that no longer answers.
+After each change of the state, the driver takes the step that the state requires: join, leave, report that the
+coordinator is unavailable, or disconnect from an unresponsive broker.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from kraal.stores.group_api import GroupHooks, GroupOptions
 
 log = logging.getLogger(__name__)
 
-BUSY_S = 0.1
+BUSY_POLL_INTERVAL_S = 0.1
 """The driver's check interval while an operation is in progress."""
-QUIET_S = 1.0
+IDLE_POLL_INTERVAL_S = 1.0
 """The driver's check interval while idle."""
-RETRY_S = (0.1, 0.5, 2.0, 5.0)
-"""Delays after joins that failed for a reason that kafka-python does not retry by itself."""
-TELL_AGAIN_S = 60.0
-"""How often a failure that repeats is logged."""
-LEAVE_S = 3.0
+RETRY_DELAYS_S = (0.1, 0.5, 2.0, 5.0)
+"""Delays after failed joins that kafka-python does not retry by itself."""
+LOG_INTERVAL_S = 60.0
+"""How often a repeated failure is logged."""
+LEAVE_TIMEOUT_S = 3.0
 """Maximum time to wait for the response to a LeaveGroup."""
-CLIENT = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000, "proxy_url": DIRECT}
+_CLIENT_DEFAULTS = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000, "proxy_url": DIRECT}
 """Connect's defaults where kafka-python's differ, and sockets that do not leak."""
 
 
@@ -55,7 +55,7 @@ class KafkaGroup:
         self._options = options
         logging.getLogger("kafka.coordinator").addFilter(_is_kept)
         # An assignment for a large group takes longer than kafka-python's threshold for slow tasks.
-        self._client = KafkaNetClient(**{**CLIENT, **client, "slow_task_threshold_secs": 0})
+        self._client = KafkaNetClient(**{**_CLIENT_DEFAULTS, **client, "slow_task_threshold_secs": 0})
         self._driver: _Driver | None = None
 
     def start(self, hooks: GroupHooks) -> None:
@@ -105,9 +105,9 @@ class KafkaGroup:
         if self._driver is None:
             fail("this worker has not joined")
         else:
-            asked = self._client._manager.call_soon(self._driver.coordinator.member_urls)  # noqa: SLF001 - as below
-            asked.add_callback(result.set_result)
-            asked.add_errback(fail)
+            request = self._client._manager.call_soon(self._driver.coordinator.member_urls)  # noqa: SLF001 - as below
+            request.add_callback(result.set_result)
+            request.add_errback(fail)
         return result
 
     @property
@@ -120,27 +120,27 @@ _FAILED_JOINS = ("Unexpected error from SyncGroup", "Unexpected error in join gr
 
 
 def _is_kept(record: logging.LogRecord) -> bool:
-    """Return False for what kafka-python logs of a failed join and the driver logs less often, with its cause.
+    """Return False for failed joins that the driver logs itself, less often and with the cause.
 
-    kafka-python tries a join with a retriable error again by itself, so that the driver does not know of it.
+    kafka-python retries a join after a retriable error by itself; such errors never reach the driver.
     """
     by_driver = not any(isinstance(each, errors.RetriableError) for each in record.args or ())
     return not (by_driver and str(record.msg).startswith(_FAILED_JOINS))
 
 
 class JoinFailures:
-    """Decides which failed joins are logged: a new failure at once, a repeated one every `TELL_AGAIN_S`."""
+    """Decides which failed joins are logged: a new failure at once, a repeated one every `LOG_INTERVAL_S`."""
 
     def __init__(self) -> None:
         self._last = ""
         self._again_at_s = 0.0
 
-    def is_news(self, error: BaseException, now_s: float) -> bool:
+    def should_log(self, error: BaseException, now_s: float) -> bool:
         """Return whether to log a failure now; `now_s` is a monotonic time."""
         text = repr(error)
         if text == self._last and now_s < self._again_at_s:
             return False
-        self._last, self._again_at_s = text, now_s + TELL_AGAIN_S
+        self._last, self._again_at_s = text, now_s + LOG_INTERVAL_S
         return True
 
     def end(self) -> None:
@@ -149,10 +149,10 @@ class JoinFailures:
 
 
 def likely_cause(error: BaseException) -> str:
-    """Return the likely cause of an UnknownError and what to do, as the end of a log line; empty for other errors.
+    """Return the likely cause of an UnknownError and its fix, as the end of a log line; empty for other errors.
 
-    A broker answers so if the group's record is too large. Source: GroupMetadataManager, CoordinatorRuntime
-    (Kafka 4.3.0), and a trial.
+    A broker returns this error if the group's record is too large. Source: GroupMetadataManager, CoordinatorRuntime
+    (Kafka 4.3.0), and an experiment.
     """
     if not isinstance(error, errors.UnknownError):
         return ""
@@ -173,11 +173,11 @@ class _Driver:
         self._net = client._net  # noqa: SLF001 - pinned, see the coordinator's docstring
         self._manager = client._manager  # noqa: SLF001 - as above
         self._wake = WakeupNotifier(self._net)
-        self.coordinator = Coordinator(client, options, hooks, self.look_again)
+        self.coordinator = Coordinator(client, options, hooks, self.wake_driver)
         self._bootstrap: Any = None
         self._join: Any = None
-        self._knock: Any = None
-        self._knock_at_s = 0.0
+        self._join_heartbeat: Any = None
+        self._join_heartbeat_at_s = 0.0
         self._retry_at_s = 0.0
         self._failures = 0
         self._join_failures = JoinFailures()
@@ -192,7 +192,7 @@ class _Driver:
         self._net.start()
         self._manager.call_soon(self._drive)
 
-    def look_again(self) -> None:
+    def wake_driver(self) -> None:
         try:
             self._wake.notify()
         except (RuntimeError, errors.KafkaError) as exc:
@@ -200,12 +200,12 @@ class _Driver:
 
     def set_leaving(self, reason: str | None) -> None:
         self._leaving = reason
-        self.look_again()
+        self.wake_driver()
 
     def close(self, timeout_s: float) -> None:
         self._closing = True
         deadline = time.monotonic() + timeout_s
-        self.look_again()
+        self.wake_driver()
         self._ended.wait(timeout_s)
         self._net.stop(timeout_ms=max(0.1, deadline - time.monotonic()) * 1000)
 
@@ -218,8 +218,8 @@ class _Driver:
             except Exception:
                 log.exception("Continuing the group membership after an unexpected error")
             busy = self._join is not None or self.coordinator.unknown_since_s is not None or self._failures
-            await self._wake(BUSY_S if busy else QUIET_S)
-        await self.coordinator.depart("the worker is shutting down", LEAVE_S)
+            await self._wake(BUSY_POLL_INTERVAL_S if busy else IDLE_POLL_INTERVAL_S)
+        await self.coordinator.leave_group("the worker is shutting down", LEAVE_TIMEOUT_S)
         await self.coordinator.end()
         self._ended.set()
 
@@ -228,26 +228,26 @@ class _Driver:
         if self._leaving is None:
             coordinator.out = False
         elif not coordinator.out:
-            await coordinator.depart(self._leaving, LEAVE_S)
+            await coordinator.leave_group(self._leaving, LEAVE_TIMEOUT_S)
         self._finish_join()
-        self._notice_loss(now_s)
-        self._notice_silence()
+        self._report_lost_coordinator(now_s)
+        self._disconnect_unresponsive_broker()
         if not self._reachable(now_s):
             return
         if self._join is None and coordinator.need_rejoin() and now_s >= self._retry_at_s:
             self._join = self._begin(coordinator.ensure_active_group_async)
         elif self._join is None and coordinator.stable_now:
             coordinator._maybe_start_heartbeat_loop()  # noqa: SLF001 - it may have died of an error
-        self._knock_beside_a_join(now_s)
+        self._heartbeat_during_join(now_s)
 
     def _begin(self, coroutine: Any) -> Any:
-        """Start a coroutine whose end wakes the driver."""
+        """Start a coroutine that wakes the driver when it ends."""
         future = self._manager.call_soon(coroutine)
-        future.add_both(lambda _: self.look_again())
+        future.add_both(lambda _: self.wake_driver())
         return future
 
     def _reachable(self, now_s: float) -> bool:
-        """Whether the cluster was ever reached; starts to connect if not, and again after an error."""
+        """Return whether the client has reached the cluster; otherwise connect, also after an error."""
         if self._bootstrap is None and now_s >= self._retry_at_s:
             self._bootstrap = self._begin(self._manager.bootstrap_async)
         bootstrap = self._bootstrap
@@ -259,12 +259,16 @@ class _Driver:
             return False
         return True
 
-    def _knock_beside_a_join(self, now_s: float) -> None:
-        if self._knock is not None and self._knock.is_done:
-            self._knock = None
-        if self.coordinator.in_round and self._knock is None and now_s >= self._knock_at_s:
-            self._knock_at_s = now_s + self._options.heartbeat_interval_s / 3
-            self._knock = self._begin(self.coordinator.knock)
+    def _heartbeat_during_join(self, now_s: float) -> None:
+        if self._join_heartbeat is not None and self._join_heartbeat.is_done:
+            self._join_heartbeat = None
+        if (
+            self.coordinator.join_in_progress
+            and self._join_heartbeat is None
+            and now_s >= self._join_heartbeat_at_s
+        ):
+            self._join_heartbeat_at_s = now_s + self._options.heartbeat_interval_s / 3
+            self._join_heartbeat = self._begin(self.coordinator.send_join_heartbeat)
 
     def _finish_join(self) -> None:
         if self._join is None or not self._join.is_done:
@@ -277,18 +281,18 @@ class _Driver:
             self._join_failures.end()
 
     def _failed(self, error: BaseException) -> None:
-        pause_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
+        pause_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
         self._retry_at_s = time.monotonic() + pause_s
         self._manager._auth_failures.clear()  # noqa: SLF001 - else one refusal would count forever
-        level = logging.ERROR if self._join_failures.is_news(error, time.monotonic()) else logging.DEBUG
+        level = logging.ERROR if self._join_failures.should_log(error, time.monotonic()) else logging.DEBUG
         cause = likely_cause(error)
         log.log(level, "Failed to join the group; retrying in %.1f s: %r%s", pause_s, error, cause)
         self.coordinator.request_rejoin()
         if not (isinstance(error, errors.KafkaError) and error.retriable):
             self._hooks.lost(f"the group rejected this worker: {error}")
 
-    def _notice_loss(self, now_s: float) -> None:
+    def _report_lost_coordinator(self, now_s: float) -> None:
         """Report that the coordinator is unknown for longer than `heartbeat.interval.ms`."""
         coordinator = self.coordinator
         since_s = coordinator.unknown_since_s
@@ -300,8 +304,8 @@ class _Driver:
             coordinator.request_rejoin()
             self._hooks.lost(f"the group's coordinator is unknown for {now_s - since_s:.1f} s")
 
-    def _notice_silence(self) -> None:
-        """Treat a connected broker that has not answered for a session timeout as unavailable."""
-        silent_s = self.coordinator.silent_s
-        if silent_s > self._options.session_timeout_s:
-            self.coordinator.hang_up(f"it has said nothing for {silent_s:.1f} s")
+    def _disconnect_unresponsive_broker(self) -> None:
+        """Disconnect from a broker that has not responded for a session timeout."""
+        overdue_s = self.coordinator.overdue_s
+        if overdue_s > self._options.session_timeout_s:
+            self.coordinator.disconnect(f"no response for {overdue_s:.1f} s")

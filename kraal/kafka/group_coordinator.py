@@ -4,13 +4,13 @@ kafka-python provides: finding the coordinator, JoinGroup and SyncGroup with the
 changes, with their reasons:
 
 - The member's hooks are called before each join, and again if the group expelled the member meanwhile (`expelled`).
-- `confirmed` is the time at which the request was *sent* that the broker last answered with "member of the group". The
-  broker counts the session from a later moment, so a lease counted from there ends too early, never too late; also for
-  a process that was frozen with the response already in its socket, and on a machine that was suspended:
-  `kraal.core.lease_clock` counts that time, unlike kafka-python's own clocks.
-- Heartbeats are sent more often than `heartbeat.interval.ms` requires, because they are also how a member learns that
-  others want a rebalance. They continue during a join, over a second connection: the broker answers no other request
-  on a connection where a join waits, and a join may wait as long as the slowest member takes.
+- `confirmed_s` is the *send* time of the last request whose response confirmed the membership. The broker's session
+  starts later, so a lease counted from there ends too early, never too late; also for a process that was frozen with
+  the response in its socket, and on a machine that was suspended: `kraal.core.lease_clock` counts that time, unlike
+  kafka-python's clocks.
+- Heartbeats are sent more often than `heartbeat.interval.ms` requires, because their responses also notify members of
+  a rebalance. They continue during a join, over a second connection: the broker processes no other request on a
+  connection with a pending JoinGroup, which may wait for the slowest member.
 - A member can leave in the middle of a join, over the same second connection.
 
 Everything here runs on the client's own loop.
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NOTICE_S = 0.5
-"""How soon a rebalance that others want is noticed, whatever `heartbeat.interval.ms` is."""
-SETTLING_S = 3.0
-"""After a join another one is likely, because revoked work is assigned in a second round."""
-SETTLING_NOTICE_S = 0.1
-END_MS = 500
+MAX_HEARTBEAT_INTERVAL_S = 0.5
+"""Maximum heartbeat interval, whatever `heartbeat.interval.ms` is: members learn of a rebalance by heartbeats."""
+SECOND_ROUND_WINDOW_S = 3.0
+"""Time after a join in which another join is likely, because revoked work is assigned in a second round."""
+SECOND_ROUND_HEARTBEAT_INTERVAL_S = 0.1
+CLOSE_TIMEOUT_MS = 500
 _COORDINATOR = "coordinator-"
-"""kafka-python's prefix for the connection that it reserves for a group."""
+"""kafka-python's prefix of the node id of a group's own connection."""
 
 
 class PrepareFailed(errors.RetriableError):  # type: ignore[misc]  # kafka-python is published without types
@@ -69,7 +69,7 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
     def __init__(self, *, interval_s: float, **config: Any) -> None:
         super().__init__(**config)
         self._interval_s = interval_s
-        self._settled_s = -math.inf
+        self._second_round_until_s = -math.inf
         self._sent_s = -math.inf
         self.confirmed_s = -math.inf
         """See the module's docstring; by `lease_clock`."""
@@ -84,9 +84,9 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
         """Record that the membership has ended."""
         self.lease_s = -math.inf
 
-    def settle(self) -> None:
+    def expect_second_round(self) -> None:
         """Check more often for the next round after one has ended."""
-        self._settled_s = time.monotonic() + SETTLING_S
+        self._second_round_until_s = time.monotonic() + SECOND_ROUND_WINDOW_S
 
     @override
     def sent_heartbeat(self) -> None:
@@ -101,7 +101,12 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
     @override
     def time_to_next_heartbeat(self) -> float:
         now = time.monotonic()
-        delay_s = min(self._interval_s, SETTLING_NOTICE_S if now < self._settled_s else NOTICE_S)
+        delay_s = min(
+            self._interval_s,
+            SECOND_ROUND_HEARTBEAT_INTERVAL_S
+            if now < self._second_round_until_s
+            else MAX_HEARTBEAT_INTERVAL_S,
+        )
         if self.heartbeat_failed:
             delay_s = min(delay_s, self.config["retry_backoff_ms"] / 1000)
         since: float = max(self.last_send, self.last_reset)
@@ -119,27 +124,24 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
     def __init__(
         self, client: Any, options: GroupOptions, hooks: GroupHooks, changed: Callable[[], None]
     ) -> None:
-        """Create it; `changed` is called, on any thread, when the driver should check the state."""
+        """Create the member; `changed` is called, on any thread, when the driver should check the state."""
         self._changed = changed
         self._hooks = hooks
         self._options = options
-        self._departing = False
+        self._leaving_group = False
         self.out = False
         """Whether the member stays out of the group."""
         self.expelled = False
         """Whether the group expelled the member, which has not rejoined."""
-        self.in_round = False
+        self.join_in_progress = False
         """Whether JoinGroup or SyncGroup is in progress."""
         self.last_generation = DEFAULT_GENERATION_ID
         self.unknown_since_s: float | None = time.monotonic()
         """Since when the coordinator is unknown."""
-        self.asked_s = -math.inf
-        """When the coordinator was found, or the current round started; the broker's time to answer counts from then.
-
-        By `lease_clock`.
-        """
+        self.awaiting_since_s = -math.inf
+        """Start of the response timeout: discovery of the coordinator, or start of the join; `lease_clock`."""
         self._sync_s = -math.inf
-        """At most the time when SyncGroup was sent; by `lease_clock`."""
+        """A time just before SyncGroup was sent; by `lease_clock`."""
         timing = {
             "group_id": options.group_id,
             "session_timeout_ms": _ms(options.session_timeout_s),
@@ -178,7 +180,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         while True:
             expelled = self.expelled
             away_s = lease_clock.now_s() - self.lease_heartbeat.confirmed_s
-            await self._settled(self._hooks.prepare(expelled=expelled, away_s=away_s))
+            await self._await_preparation(self._hooks.prepare(expelled=expelled, away_s=away_s))
             if self.expelled == expelled:
                 return
 
@@ -201,7 +203,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         self, generation: int, member_id: str, protocol: str, member_assignment_bytes: bytes
     ) -> None:
         self.expelled = False
-        self.lease_heartbeat.settle()
+        self.lease_heartbeat.expect_second_round()
         self._hooks.joined(
             protocol=protocol,
             generation=generation,
@@ -225,8 +227,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         if member_id == UNKNOWN_MEMBER_ID and self._generation.has_member_id():
             self.lease_heartbeat.end()
-            self.expelled = self.expelled or not self._departing
-            self.rejoining = False  # call the hooks again, because they have more to do now
+            self.expelled = self.expelled or not self._leaving_group
+            self.rejoining = False  # call the hooks again: all work has to stop now
         super().reset_generation(member_id)
         self._changed()
 
@@ -239,23 +241,23 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     @override
     def _handle_find_coordinator_response(self, response: Any) -> object:
-        found: object = super()._handle_find_coordinator_response(response)
+        result: object = super()._handle_find_coordinator_response(response)
         self.unknown_since_s = None
-        self.asked_s = lease_clock.now_s()
+        self.awaiting_since_s = lease_clock.now_s()
         self._changed()
-        return found
+        return result
 
     @override
     async def _do_join_and_sync_async(self) -> object:
         if self.out:
             raise errors.RebalanceInProgressError("this member is leaving the group")
-        self.in_round = True
-        self.asked_s = lease_clock.now_s()
+        self.join_in_progress = True
+        self.awaiting_since_s = lease_clock.now_s()
         self._changed()
         try:
             return await super()._do_join_and_sync_async()
         finally:
-            self.in_round = False
+            self.join_in_progress = False
 
     @override
     def _process_join_group_response(self, response: Any, send_time: float) -> object:
@@ -271,7 +273,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     # -- during a join -------------------------------------------------------------------------------------
 
-    async def knock(self) -> None:
+    async def send_join_heartbeat(self) -> None:
         """Send a heartbeat during a join. Raises KafkaError."""
         if not self._generation.has_member_id() or self._generation.generation_id < 0:
             return
@@ -282,13 +284,13 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
             group_instance_id=None,
         )
         sent_s = lease_clock.now_s()
-        response = await self._manager.send(request, node_id=self._beside())
+        response = await self._manager.send(request, node_id=self._second_connection())
         if errors.for_code(response.error_code) in (errors.NoError, errors.RebalanceInProgressError):
             self.lease_heartbeat.confirm(sent_s)
 
     async def member_urls(self) -> Sequence[str]:
         """Return the URLs of all members of a complete generation; none during a join. Raises KafkaError."""
-        node = self._beside()
+        node = self._second_connection()
         if node is None:
             raise errors.NodeNotReadyError("the group's coordinator is unknown")
         request = DescribeGroupsRequest(groups=[self.group_id])
@@ -298,22 +300,22 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         members = group.members if group.group_state == "Stable" else ()
         return [decode_metadata(bytes(member.member_metadata)).url for member in members]
 
-    async def depart(self, reason: str, timeout_s: float) -> None:
-        """Leave the group if this is a member, and stay out; does not wait for a broker that does not answer."""
+    async def leave_group(self, reason: str, timeout_s: float) -> None:
+        """Leave the group if this is a member, and stay out; wait at most `timeout_s` for the response."""
         self.out = True
-        node = self._beside() if self.in_round else self.coordinator()
+        node = self._second_connection() if self.join_in_progress else self.coordinator()
         if self._generation.has_member_id() and node is not None:
             await self._send_leave(node, reason, timeout_s)
-        self._departing = True
+        self._leaving_group = True
         self.reset_generation()
-        self._departing = False
+        self._leaving_group = False
 
     async def end(self) -> None:
-        """End the heartbeats; part of closing, after `depart`."""
+        """End the heartbeats; part of closing, after `leave_group`."""
         self._close_heartbeat()
         if self._heartbeat_loop_future is not None:
             with suppress(errors.KafkaError):
-                await self._manager.wait_for(self._heartbeat_loop_future, END_MS)
+                await self._manager.wait_for(self._heartbeat_loop_future, CLOSE_TIMEOUT_MS)
 
     async def _send_leave(self, node: object, reason: str, timeout_s: float) -> None:
         member_id = self._generation.member_id
@@ -333,23 +335,23 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
                 log.warning("Failed to leave the group: %s", error.__name__)
 
     @property
-    def silent_s(self) -> float:
-        """How long a response from the broker is overdue; 0 while none is expected."""
-        expected = self.in_round or self.stable_now
+    def overdue_s(self) -> float:
+        """Seconds since a response of the broker is due; 0 while none is expected."""
+        expected = self.join_in_progress or self.stable_now
         if not expected or self.unknown_since_s is not None or self._generation.generation_id < 0:
             return 0.0
-        return lease_clock.now_s() - max(self.lease_heartbeat.confirmed_s, self.asked_s)
+        return lease_clock.now_s() - max(self.lease_heartbeat.confirmed_s, self.awaiting_since_s)
 
-    def hang_up(self, reason: str) -> None:
-        """Close the connections to a coordinator that does not answer; pending requests fail."""
-        nodes = (self.coordinator_id, self._beside())
+    def disconnect(self, reason: str) -> None:
+        """Close the connections to an unresponsive coordinator; pending requests fail."""
+        nodes = (self.coordinator_id, self._second_connection())
         self.coordinator_dead(reason)
         for node in nodes:
             if node is not None:
                 self._manager.close(node_id=node)
 
-    def _beside(self) -> object:
-        """Return the coordinator's own node id, which has a different connection from the group's."""
+    def _second_connection(self) -> object:
+        """Return the coordinator's broker id; its connection is separate from the group's."""
         node = str(self.coordinator_id).removeprefix(_COORDINATOR)
         return int(node) if node.isdigit() else None
 
@@ -358,8 +360,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         """Whether this is a member of a complete generation."""
         return bool(self.state is MemberState.STABLE)
 
-    async def _settled(self, future: Future[None]) -> None:
-        """Await a result from another thread. Raises PrepareFailed if it is an error, or late."""
+    async def _await_preparation(self, future: Future[None]) -> None:
+        """Await a result from another thread. Raises PrepareFailed on errors and timeouts."""
         done = LoopFuture()
 
         def finish() -> None:

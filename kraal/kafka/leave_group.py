@@ -1,7 +1,7 @@
 """Removes a member from its consumer group over a separate connection, with kafka-python.
 
-The broker answers no other request on a connection where a JoinGroup waits, and a join may wait as long as the
-slowest member takes; so it does not process a client's LeaveGroup in the middle of a join (GroupCoordinator, KIP-345).
+The broker processes no other request on a connection with a pending JoinGroup, which may wait for the slowest member;
+so it does not process a client's LeaveGroup in the middle of a join (GroupCoordinator, KIP-345).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIMEOUT_S = 3.0
 
 
 def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scratch: Path) -> None:
-    """Make `member_id` leave `group`; failures are logged. Waits for the broker. Any thread.
+    """Remove `member_id` from `group`; log failures. Blocks. Any thread.
 
     `settings` are a consumer's, with Connect's names, including `bootstrap.servers`.
     """
@@ -33,12 +33,14 @@ def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scra
         options = kafka_python_options(settings, scratch=scratch, tokens=TokenProvider)
         options["request_timeout_ms"] = round(_TIMEOUT_S * 1000)
         with admin_client(options, bootstrap_s=_TIMEOUT_S) as client:
-            gone = client.remove_group_members(group, [MemberToRemove(member_id=member_id)])
+            errors = client.remove_group_members(group, [MemberToRemove(member_id=member_id)])
     except (KafkaError, OSError) as error:
         log.warning("%s: Failed to remove member %s from the group: %r", group, member_id, error)
         return
-    if (found := gone.get(member_id, NoError)) not in (NoError, UnknownMemberIdError):
-        log.warning("%s: Failed to remove member %s from the group: %s", group, member_id, found.__name__)
+    if (error_class := errors.get(member_id, NoError)) not in (NoError, UnknownMemberIdError):
+        log.warning(
+            "%s: Failed to remove member %s from the group: %s", group, member_id, error_class.__name__
+        )
     else:
         took_ms = (time.monotonic() - began_s) * 1000
         log.info("%s: Member %s left the group during a join, in %.0f ms", group, member_id, took_ms)

@@ -1,9 +1,9 @@
 """An internal topic of a cluster as a Log; the counterpart of a standalone worker's `FileLog`.
 
 Keys are text, as in Java: invalid UTF-8 is replaced as Java replaces it, and a null key, which a compacted topic
-rejects, reads as "". The herder receives both, to log and skip them. Nothing connects before first use, and every
-call ends: with its result, or with a StoreError if brokers were away for longer than `timeout_s`. The next call
-tries again. Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.3.0).
+rejects, reads as "". The herder receives both, to log and skip them. Clients connect on first use, and every call
+ends: with its result, or with a StoreError if brokers were unavailable for longer than `timeout_s`. The next call
+retries. Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kraal.kafka.writer import LeaderWriter, TopicWriter
 
 log = logging.getLogger(__name__)
 
-_ANYBODYS = ("target-state-", "logger-cluster-")
+_UNRESTRICTED_PREFIXES = ("target-state-", "logger-cluster-")
 """Keys that any worker may write; only the leader writes all others (KafkaConfigBackingStore)."""
 
 
@@ -53,8 +53,8 @@ class KafkaLog:
                 written in a transaction, after `claim`, and uncommitted records are not read.
             failure: makes the error message for entries that could not be written, e.g.
                 `write_failures.config_failure`; the reason is then in the log only, as in Java.
-            may_read: blocks until the topic may be read, and raises StoreError if that is never; None: at once.
-            timeout_s: how long brokers may be away before that is an error.
+            may_read: blocks until the topic may be read; raises StoreError if it never may. None: at once.
+            timeout_s: how long brokers may be unavailable before a call fails.
         """
         self._topic = topic
         self._failure = failure
@@ -99,18 +99,20 @@ class KafkaLog:
                 f"cannot write to the topic {self._topic!r}: a key is not valid text: {exc}"
             ) from exc
         writer: TopicWriter | LeaderWriter = self._writer
-        if self._leader is not None and not all(entry.key.startswith(_ANYBODYS) for entry in entries):
+        if self._leader is not None and not all(
+            entry.key.startswith(_UNRESTRICTED_PREFIXES) for entry in entries
+        ):
             writer = self._leader
         try:
             written = writer.write(pairs)
         except Fenced:
             raise
         except StoreError as exc:
-            sentence = f"cannot write to the topic {self._topic!r}: {exc}"
+            message = f"cannot write to the topic {self._topic!r}: {exc}"
             if self._failure is not None:
-                log.warning("%s", sentence)
-                sentence = self._failure(entries)
-            raise StoreError(sentence) from exc
+                log.warning("%s", message)
+                message = self._failure(entries)
+            raise StoreError(message) from exc
         for each in written:
             self._reader.wrote(each.partition, each.offset)
         return written[-1].offset

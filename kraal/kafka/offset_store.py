@@ -58,7 +58,7 @@ class KafkaOffsets:
             client_id=client_id,
             admin=admin,
             read_committed=read_committed,
-            awaits_open=read_committed,  # this task's offsets may follow another task's open transaction
+            awaits_open_transactions=read_committed,  # this task's offsets may follow another task's open transaction
             timeout_s=timeout_s,
         )
         self._writer = TopicWriter(topic, options, client_id=client_id, admin=admin, timeout_s=timeout_s)
@@ -74,8 +74,8 @@ class KafkaOffsets:
         """
         with self._lock:
             self._read_to_end()
-            found = {p: self._newest(keys) for p, keys in self._keys.get(connector, {}).items()}
-            return {partition: offset for partition, offset in found.items() if offset is not None}
+            offsets = {p: self._newest(keys) for p, keys in self._keys.get(connector, {}).items()}
+            return {partition: offset for partition, offset in offsets.items() if offset is not None}
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
         """Write all of `changes`; None deletes. Raises StoreError: some of them may be written then."""
@@ -105,11 +105,11 @@ class KafkaOffsets:
     def _pairs(
         self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]
     ) -> list[Pair]:
-        known = self._keys.get(connector, {})
+        keys = self._keys.get(connector, {})
         return [
             (key, encode_value(offset))
             for partition, offset in offsets.items()
-            for key in known.get(partition) or [encode_key(connector, partition)]
+            for key in keys.get(partition) or [encode_key(connector, partition)]
         ]
 
     def _read_to_end(self) -> None:

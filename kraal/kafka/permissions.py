@@ -1,4 +1,4 @@
-"""Which operations the brokers let a client do on the cluster, a topic and a group. Reads only.
+"""Authorized operations of a client on the cluster, a topic and a group. Read-only.
 
 A broker without an authorizer allows all of them. Source: KIP-430.
 """
@@ -26,13 +26,13 @@ from kraal.kafka.settings import code_of_cause
 from kraal.kafka.tokens import TokenProvider
 from kraal.kafka.topics import Described, TopicAdmin, operation_names
 
-_REFUSED = NOT_AUTHORIZED | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+_NOT_AUTHORIZED_CODES = NOT_AUTHORIZED | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 _UNKNOWN_GROUP = KafkaError.GROUP_ID_NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a client may do on one resource."""
+    """Authorized operations on one resource."""
 
     operations: frozenset[str] = frozenset()
     """Names of Kafka's operations, such as `DESCRIBE_CONFIGS`; empty if the brokers name none."""
@@ -42,23 +42,23 @@ class Permissions:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster, and what a client may do on it."""
+    """A cluster, and a client's authorized operations on it."""
 
     brokers: int
-    """How many there are at the moment."""
+    """Number of brokers now."""
     operations: frozenset[str] = frozenset()
     """As of `Permissions`."""
 
 
-def of_description(answer: Described | StoreError) -> Permissions:
+def of_description(description: Described | StoreError) -> Permissions:
     """Return the operations on a topic that was described with them. Raises the error if it has another cause."""
-    if isinstance(answer, Described):
-        return Permissions(answer.operations)
-    return _of_error(answer)
+    if isinstance(description, Described):
+        return Permissions(description.operations)
+    return _of_error(description)
 
 
 class PermissionsReader:
-    """Asks about the cluster and groups. Not thread-safe; blocks at most about the client's timeout for each answer."""
+    """Requests permissions on the cluster and groups. Not thread-safe; calls block, at most the client's timeout."""
 
     def __init__(self, admin: TopicAdmin, group_settings: Mapping[str, str]) -> None:
         """Take a client, and the settings of the one that joins the group, with brokers and Connect's names."""
@@ -67,22 +67,22 @@ class PermissionsReader:
 
     def of_cluster(self) -> Cluster:
         """Return the cluster with the operations on it. Raises StoreError."""
-        found = self._admin.ask(
+        description = self._admin.ask(
             "the cluster",
             lambda client, timeout_s: client.describe_cluster(
                 include_authorized_operations=True, request_timeout=timeout_s
             ),
         )
-        return Cluster(len(found.nodes), operation_names(found))
+        return Cluster(len(description.nodes), operation_names(description))
 
     def of_group(self, group: str) -> Permissions:
         """Return the operations on a group, which need not exist. Raises StoreError.
 
-        librdkafka refuses groups that have had members other than consumers, as those of workers, and kafka-python's
-        newer request tells nothing about groups that have had none.
+        librdkafka rejects groups with members other than consumers, such as workers; kafka-python's newer request
+        returns nothing for groups that never had members.
         """
         try:
-            found = self._admin.ask(
+            description = self._admin.ask(
                 f"the group {group!r}",
                 lambda client, timeout_s: client.describe_consumer_groups(
                     [group], include_authorized_operations=True, request_timeout=timeout_s
@@ -92,21 +92,21 @@ class PermissionsReader:
             if code_of_cause(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
                 return _of_workers(self._group_settings, group, self._admin.timeout_s)
             return _of_error(exc)
-        return Permissions(operation_names(found))
+        return Permissions(operation_names(description))
 
 
 def _of_error(error: StoreError) -> Permissions:
-    """Return what an error of the brokers means. Raises it if that is something else."""
-    found = code_of_cause(error)
-    if found in _REFUSED:
+    """Return the permissions that a broker's error implies. Raises other errors."""
+    error_code = code_of_cause(error)
+    if error_code in _NOT_AUTHORIZED_CODES:
         return Permissions(refused=True)
-    if found == _UNKNOWN_GROUP:
+    if error_code == _UNKNOWN_GROUP:
         return Permissions()
     raise error
 
 
 class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is published without types
-    """Describes groups without decoding their members, which are no consumers (kafka-python 3.0.12, pinned)."""
+    """Describes groups without decoding their members, which are not consumers (kafka-python 3.0.12, pinned)."""
 
     @override
     def _describe_groups_process_response(self, response: Any) -> dict[str, Permissions]:
@@ -116,22 +116,22 @@ class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is p
 
 
 def _of_workers(settings: Mapping[str, str], group: str, timeout_s: float) -> Permissions:
-    """Ask with kafka-python, which workers join their group with."""
+    """Describe the group with kafka-python, the client with which workers join it."""
     with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
         options = kafka_python_options(settings, scratch=Path(scratch), tokens=TokenProvider)
     try:
         options["request_timeout_ms"] = round(timeout_s * 1000)
         with admin_client(options, bootstrap_s=timeout_s, kind=WorkerGroups) as client:
-            found: Permissions = client.describe_groups([group])[group]
+            permissions: Permissions = client.describe_groups([group])[group]
     except GroupAuthorizationFailedError:
         return Permissions(refused=True)
     except (PythonKafkaError, OSError) as exc:
         raise StoreError(f"Cannot look up the group {group!r}: {exc!r}") from exc
-    return found
+    return permissions
 
 
 def _decoded(error: int, operations: Collection[int] | None) -> Permissions:
-    """Decode an answer; `operations` has their numbers in Kafka, and is None if the broker does not tell."""
-    if error in _REFUSED:
+    """Decode a response; `operations` has Kafka's codes, and is None if the broker does not return them."""
+    if error in _NOT_AUTHORIZED_CODES:
         return Permissions(refused=True)
     return Permissions(frozenset(each.name for each in AclOperation if each.value in (operations or ())))

@@ -1,4 +1,4 @@
-"""kafka-python's admin client with all of Connect's client settings; its thread ends with it, whatever happens."""
+"""kafka-python's admin client with all of Connect's client settings; its thread always ends with it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def admin_client(
     """Connect to a cluster, and disconnect when the block ends. Raises KafkaError, OSError.
 
     Args:
-        options: kafka-python's, as `kafka_python_options` returns them. The admin client refuses some that its own
-            connections know (kafka-python 3.0.12, pinned), such as the timeouts for connecting.
+        options: kafka-python's, as `kafka_python_options` returns them. The admin client rejects some options that its
+            connections support (kafka-python 3.0.12, pinned), such as the timeouts for connecting.
         bootstrap_s: how long to wait for a broker.
         kind: the admin client's class.
     """
-    of_connections = {key: value for key, value in options.items() if key not in kind.DEFAULT_CONFIG}
-    made: list[Any] = []
+    connection_options = {key: value for key, value in options.items() if key not in kind.DEFAULT_CONFIG}
+    clients: list[Any] = []
 
-    def connections(**given: Any) -> Any:
-        made.append(KafkaNetClient(**given, **of_connections))
-        return made[-1]
+    def create_client(**options_: Any) -> Any:
+        clients.append(KafkaNetClient(**options_, **connection_options))
+        return clients[-1]
 
-    own = {key: value for key, value in options.items() if key not in of_connections}
+    admin_options = {key: value for key, value in options.items() if key not in connection_options}
     limits = {"bootstrap_timeout_ms": round(bootstrap_s * 1000), "proxy_url": DIRECT}
     try:
-        client = kind(**{**own, **limits, "kafka_client": connections})
+        client = kind(**{**admin_options, **limits, "kafka_client": create_client})
     except BaseException:
-        for each in made:  # a client that reached no broker does not end its thread
+        for each in clients:  # a client that reached no broker does not end its thread
             each.close()
             each._manager._net.stop()  # noqa: SLF001 - as in its own close
         raise

@@ -2,14 +2,14 @@
 
 A topic of several partitions has no total order; the reader defines one. It tracks its position in each
 partition, and a record's *virtual offset* is the sum of these positions when it was read, minus one. So virtual
-offsets strictly rise, `offset + 1` is the position to continue from, and with one partition they are Kafka's own. The
-position of a virtual offset in each partition is known for the latest reads; for any other, reading starts at the
-beginning.
+offsets are strictly increasing, `offset + 1` is the position to continue from, and with one partition they equal
+Kafka's offsets. The positions in each partition are kept for the latest virtual offsets; for any other, reading starts
+at the beginning.
 
-An empty result always means the end: a short poll proves nothing, transaction markers and compacted
-records leave gaps, and the end may have moved since the last check. So a reader that finds no record asks an admin
-client for the end, over a separate connection (the consumer's is busy waiting for the next record), and reads up to
-it. Source: KafkaBasedLog.readToLogEnd (Kafka 4.3.0).
+An empty result always means the end of the topic. A short poll does not imply it: transaction markers and compacted
+records leave gaps, and the end may have moved since the last check. So a reader that receives no record requests the
+end from an admin client, over a separate connection (the consumer's is busy with a long poll), and reads up to it.
+Source: KafkaBasedLog.readToLogEnd (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from kraal.kafka.topics import TopicAdmin
 
 log = logging.getLogger(__name__)
 
-_SLICE_S = 0.25
+_CLOSE_CHECK_INTERVAL_S = 0.25
 """How often a waiting reader checks whether it was closed."""
-_PAUSE_S = 0.02
-"""One wait on the way to the end."""
-_CONFIRMED_S = 1.0
-"""How long an idle reader relies on its last check that it is at the end and that a broker is reachable."""
-_MARKERS_S = 1.0
-"""How long to wait until an own committed transaction becomes visible."""
-_SKIP = 1000
-"""Up to this many offsets ahead, the reader reads on instead of reconnecting."""
-_RECENT = 256
+_POLL_TIMEOUT_S = 0.02
+"""Duration of one poll before the end is reached."""
+_END_CHECK_INTERVAL_S = 1.0
+"""How often an idle reader checks that it is at the end and that a broker is reachable."""
+_TRANSACTION_TIMEOUT_S = 1.0
+"""How long to wait until this process's committed transaction becomes visible."""
+_MAX_SKIP = 1000
+"""Maximum distance of a start offset up to which the reader continues instead of reconnecting."""
+_MAX_RECENT_POSITIONS = 256
 """Number of reads whose positions are kept."""
-_LOST = UNKNOWN_TOPIC | {
+_FATAL_CODES = UNKNOWN_TOPIC | {
     KafkaError.OFFSET_OUT_OF_RANGE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.UNKNOWN_TOPIC_ID,
@@ -77,16 +77,17 @@ class TopicReader:
         client_id: str,
         admin: TopicAdmin,
         read_committed: bool = False,
-        awaits_open: bool = False,
+        awaits_open_transactions: bool = False,
         timeout_s: float = 5.0,
     ) -> None:
-        """Create it; `options`: librdkafka's; `timeout_s`: how long brokers may be away before that is an error.
+        """Create it; `options`: librdkafka's; `timeout_s`: how long brokers may be unavailable before a call fails.
 
-        `awaits_open`: the end is after open transactions, for which it waits as long; else it is before the first.
+        `awaits_open_transactions`: the end is after open transactions, and a read waits for them, at most `timeout_s`;
+        otherwise the end is the last stable offset.
         """
         self._topic = topic
         self._admin = admin
-        self._committed = read_committed and not awaits_open
+        self._committed = read_committed and not awaits_open_transactions
         self._timeout_s = timeout_s
         self._last_error = LastClientError()
         self._settings = reader(options, client_id, self._last_error, read_committed=read_committed)
@@ -96,16 +97,16 @@ class TopicReader:
         self._topic_id: str | None = None
         self._next = 0
         """The virtual offset to continue from."""
-        self._at: list[int] = []
+        self._positions_by_partition: list[int] = []
         """The next offset to read in each partition."""
         self._ended: list[int] = []
-        """The offset in each partition up to which nothing is left to read, since the reader's last seek."""
+        """The offset in each partition up to which all records were read, since the reader's last seek."""
         self._seen: list[int] = []
         """The highest offset ever read in each partition: its end cannot be lower."""
         self._recent: OrderedDict[int, tuple[int, ...]] = OrderedDict()
         self._written: dict[int, int] = {}
         self._partitions = 0
-        """Minimum number of partitions, according to own writes."""
+        """Minimum number of partitions, according to this process's writes."""
         self._confirmed_s = float("-inf")
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> list[RawRecord]:
@@ -118,17 +119,17 @@ class TopicReader:
             if limit <= 0:
                 return []
             try:
-                if not self._is_near(start):
-                    self._go_to(start)
-                found = self._take(limit, wait_s)
-                if not found and not (wait_s > 0 and self._is_at_end()):
-                    found = self._on_to_the_end(limit)
+                if not self._can_continue_to(start):
+                    self._seek(start)
+                records = self._poll(limit, wait_s)
+                if not records and not (wait_s > 0 and self._is_at_end()):
+                    records = self._read_to_end(limit)
             except StoreError:
-                self._give_up()  # the next one checks whether the topic is still the same
+                self._close_consumer()  # the next one checks whether the topic is still the same
                 raise
             except (KafkaException, RuntimeError) as exc:
                 self._fail(self._last_error.added_to(exc), exc)
-            return found
+            return records
 
     def end(self) -> int:
         """Return the virtual offset of the end, which the next record gets. Raises StoreError."""
@@ -136,7 +137,7 @@ class TopicReader:
         return sum(self._ends())
 
     def wrote(self, partition: int, offset: int) -> None:
-        """Record an own write: the next read goes at least that far. Any thread."""
+        """Record a write of this process, which the next read includes. Any thread."""
         self._written[partition] = offset + 1
         self._partitions = max(self._partitions, partition + 1)
 
@@ -144,22 +145,22 @@ class TopicReader:
         """Close the connection; ends a read that waits."""
         self._closed = True
         with self._lock:
-            self._give_up()
+            self._close_consumer()
 
     # -- start positions -----------------------------------------------------------------------------------
 
-    def _is_near(self, start: int) -> bool:
-        """Whether reading on leads to `start`; after a transaction, reading continues after its marker."""
-        if self._consumer is None or self._partitions > len(self._at):
+    def _can_continue_to(self, start: int) -> bool:
+        """Return whether `start` is next or close; after a transaction, reading continues after its marker."""
+        if self._consumer is None or self._partitions > len(self._positions_by_partition):
             return False  # in the second case the topic has more partitions now
-        if len(self._at) == 1 and self._next < start <= self._next + _SKIP:
+        if len(self._positions_by_partition) == 1 and self._next < start <= self._next + _MAX_SKIP:
             self._next = start
         return start == self._next
 
-    def _go_to(self, start: int) -> None:
+    def _seek(self, start: int) -> None:
         topic = self._admin.describe(self._topic)
         at, begin = self._positions(start, topic.partitions)
-        seen = [max(pair) for pair in zip_longest(self._seen, self._at, fillvalue=0)]
+        seen = [max(pair) for pair in zip_longest(self._seen, self._positions_by_partition, fillvalue=0)]
         renewed = self._topic_id not in (None, topic.id)
         if not any(at):
             self._recent.clear()
@@ -172,15 +173,15 @@ class TopicReader:
                 f"the topic {self._topic!r} was deleted and created again since it was read; restart the worker "
                 "to read all of it"
             )
-        at = self._within(at, [*seen, *[0] * (topic.partitions - len(seen))])
+        at = self._clamped(at, [*seen, *[0] * (topic.partitions - len(seen))])
         # Use a new consumer, because the old one's connection may wait up to half a second for the next record.
-        self._give_up()
+        self._close_consumer()
         self._consumer = Consumer(self._settings)
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in enumerate(at)])
         self._topic_id = topic.id
-        self._at, self._ended, self._seen, self._next = at, list(at), seen, begin
+        self._positions_by_partition, self._ended, self._seen, self._next = at, list(at), seen, begin
         self._confirmed_s = float("-inf")
-        self._remember()
+        self._record_position()
 
     def _positions(self, start: int, partitions: int) -> tuple[list[int], int]:
         """Return the position of `start` in each partition, and the virtual offset of these positions."""
@@ -188,17 +189,17 @@ class TopicReader:
             return [0] * partitions, 0
         if partitions == 1:
             return [start], start
-        known = self._recent.get(start)
-        if known is None:
+        recent_positions = self._recent.get(start)
+        if recent_positions is None:
             log.warning("Reading the topic %r again, because its offset %d is unknown", self._topic, start)
             return [0] * partitions, 0
-        return [*known, *[0] * (partitions - len(known))], start
+        return [*recent_positions, *[0] * (partitions - len(recent_positions))], start
 
-    def _within(self, at: Sequence[int], seen: Sequence[int]) -> list[int]:
-        """Return positions that exist; `seen` is how far each partition was read."""
+    def _clamped(self, at: Sequence[int], seen: Sequence[int]) -> list[int]:
+        """Return `at`, limited to existing offsets; `seen` is the highest offset read in each partition."""
         first = self._admin.first_offsets(self._topic, len(at))
         end = self._admin.end_offsets(self._topic, len(at))
-        found = list(at)
+        positions = list(at)
         for partition, position in enumerate(at):
             if position > end[partition]:
                 if seen[partition] > end[partition]:
@@ -207,7 +208,7 @@ class TopicReader:
                         f"{partition}, but ends at {end[partition]} now: it was deleted and created again, or lost "
                         "records; restart the worker, to read all of it"
                     )
-                found[partition] = end[partition]
+                positions[partition] = end[partition]
             elif position < first[partition]:
                 if position:
                     log.warning(
@@ -217,87 +218,89 @@ class TopicReader:
                         self._topic,
                         partition,
                     )
-                found[partition] = first[partition]
-        return found
+                positions[partition] = first[partition]
+        return positions
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def _take(self, limit: int, wait_s: float) -> list[RawRecord]:
+    def _poll(self, limit: int, wait_s: float) -> list[RawRecord]:
         """Return the records that are available, or arrive in time."""
         deadline_s = time.monotonic() + wait_s
         while True:
             consumer = self._check_consumer()
             left_s = deadline_s - time.monotonic()
-            message = consumer.poll(min(max(left_s, 0.0), _SLICE_S))
+            message = consumer.poll(min(max(left_s, 0.0), _CLOSE_CHECK_INTERVAL_S))
             if message is not None:
                 more = consumer.consume(limit - 1, 0) if limit > 1 else []
-                if found := self._accept([message, *more]):
-                    return found
+                if records := self._accept([message, *more]):
+                    return records
             elif left_s <= 0:
                 return []
 
     def _accept(self, messages: Sequence[Message]) -> list[RawRecord]:
-        found: list[RawRecord] = []
-        total = sum(self._at)
-        lost: KafkaError | None = None
+        records: list[RawRecord] = []
+        total = sum(self._positions_by_partition)
+        fatal_error: KafkaError | None = None
         for message in messages:
             error = message.error()
             partition, offset = message.partition(), message.offset()
             if error is None and partition is not None and offset is not None:
-                if offset < self._at[partition]:
+                if offset < self._positions_by_partition[partition]:
                     continue
-                total += offset + 1 - self._at[partition]
-                self._at[partition] = offset + 1
+                total += offset + 1 - self._positions_by_partition[partition]
+                self._positions_by_partition[partition] = offset + 1
                 if total > self._next:  # else it lies before the start position
-                    found.append(_raw(message, total - 1, partition, offset))
+                    records.append(_raw(message, total - 1, partition, offset))
             elif error is not None and error.code() == KafkaError._PARTITION_EOF:
                 if partition is not None and offset is not None:
                     self._ended[partition] = max(self._ended[partition], offset)
-            elif error is not None and (error.code() in _LOST or error.fatal()):
-                lost = error
+            elif error is not None and (error.code() in _FATAL_CODES or error.fatal()):
+                fatal_error = error
                 break
             elif error is not None:
                 self._last_error(error)
-        self._ended = [max(pair) for pair in zip(self._at, self._ended, strict=True)]
-        if found:
+        self._ended = [max(pair) for pair in zip(self._positions_by_partition, self._ended, strict=True)]
+        if records:
             self._next = total
-            self._remember()
-        if lost is not None:
-            self._give_up()
-            if not found:
-                raise StoreError(f"cannot read the topic {self._topic!r}: {lost.str()}")
-        return found
+            self._record_position()
+        if fatal_error is not None:
+            self._close_consumer()
+            if not records:
+                raise StoreError(f"cannot read the topic {self._topic!r}: {fatal_error.str()}")
+        return records
 
-    def _remember(self) -> None:
-        self._recent[self._next] = tuple(self._at)
+    def _record_position(self) -> None:
+        self._recent[self._next] = tuple(self._positions_by_partition)
         self._recent.move_to_end(self._next)
-        if len(self._recent) > _RECENT:
+        if len(self._recent) > _MAX_RECENT_POSITIONS:
             self._recent.popitem(last=False)
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    def _on_to_the_end(self, limit: int) -> list[RawRecord]:
-        """Read until records are found or the current end is reached; then return none."""
+    def _read_to_end(self, limit: int) -> list[RawRecord]:
+        """Return the next records, or an empty list at the current end."""
         ends = self._ends()
-        begun_s = time.monotonic()
+        start_s = time.monotonic()
         while True:
-            passed_s = time.monotonic() - begun_s
-            behind = self._is_behind(ends)
-            if not behind and (passed_s > _MARKERS_S or not self._is_behind(self._own_ends())):
+            elapsed_s = time.monotonic() - start_s
+            is_behind = self._is_behind(ends)
+            if not is_behind and (
+                elapsed_s > _TRANSACTION_TIMEOUT_S or not self._is_behind(self._own_ends())
+            ):
                 self._confirmed_s = time.monotonic()
                 return []
-            if behind and passed_s > self._timeout_s:
+            if is_behind and elapsed_s > self._timeout_s:
                 self._fail(
                     self._last_error.added_to(f"nothing came within {self._timeout_s:g} s"),
                     None,
                 )
-            if found := self._take(limit, _PAUSE_S):
-                return found
+            if records := self._poll(limit, _POLL_TIMEOUT_S):
+                return records
 
     def _is_at_end(self) -> bool:
-        """Whether the end was reached recently, with no own write since."""
-        lately = time.monotonic() - self._confirmed_s < _CONFIRMED_S
-        return lately and not self._is_behind(self._own_ends())
+        """Return whether the end was reached recently, with no write of this process since."""
+        is_recent = time.monotonic() - self._confirmed_s < _END_CHECK_INTERVAL_S
+        return is_recent and not self._is_behind(self._own_ends())
 
     def _is_behind(self, ends: Sequence[int]) -> bool:
         if all(ended >= end for ended, end in zip(self._ended, ends, strict=True)):
@@ -328,10 +331,10 @@ class TopicReader:
         return self._consumer
 
     def _fail(self, reason: str, cause: BaseException | None) -> NoReturn:
-        self._give_up()
+        self._close_consumer()
         raise StoreError(f"cannot read the topic {self._topic!r}: {reason}") from cause
 
-    def _give_up(self) -> None:
+    def _close_consumer(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()

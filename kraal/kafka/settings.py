@@ -22,7 +22,7 @@ Settings = dict[str, Any]
 
 TRANSACTION_TIMEOUT_S = 15.0
 """How long a leader that died inside a transaction can block other readers unless a new one claims."""
-_FRESH_S = 30.0
+_MAX_ERROR_AGE_S = 30.0
 
 _COMMON: Settings = {
     "log_level": "0",  # important events arrive as errors; librdkafka would write to stderr
@@ -59,22 +59,22 @@ class LastClientError:
     def __call__(self, error: KafkaError) -> None:
         """Store the error; called by the client, on whichever thread serves it.
 
-        That all brokers are down does not replace the reason, which the client reports shortly before.
+        `_ALL_BROKERS_DOWN` does not replace a recent error: the client reports the reason shortly before it.
         """
         now_s = time.monotonic()
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or now_s - self._at_s >= _FRESH_S:  # noqa: SLF001
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or now_s - self._at_s >= _MAX_ERROR_AGE_S:  # noqa: SLF001
             self._text, self._at_s = error.str(), now_s
         log.debug("%s", error.str())
 
     def added_to(self, cause: object) -> str:
         """Return `cause` as text, with the errors of the last seconds."""
         text = error_message(cause)
-        last = self._text if time.monotonic() - self._at_s < _FRESH_S else ""
+        last = self._text if time.monotonic() - self._at_s < _MAX_ERROR_AGE_S else ""
         return f"{text} ({last})" if last and last not in text else text
 
 
 class _ClientLogger:
-    """Receives what librdkafka would write to stderr, which it does for the worst events even when silenced."""
+    """Receives librdkafka's log lines, which would go to stderr: severe ones do at any log level."""
 
     def log(self, level: int, text: str, *args: object) -> None:
         """Log it at debug level; important events also arrive as errors."""
@@ -99,7 +99,7 @@ def code(cause: BaseException) -> int | None:
 
 
 def code_of_cause(error: BaseException) -> int | None:
-    """Return the code of the client's error that was raised as another one, or None."""
+    """Return the error code of the client's exception that caused `error`, or None."""
     return None if error.__cause__ is None else code(error.__cause__)
 
 

@@ -1,7 +1,7 @@
 """Offsets of sinks in their consumer groups, with one admin client per request and the connector's settings.
 
-Based on kafka-python: confluent-kafka cannot delete single offsets of a group. Each request makes new clients,
-because requests are rare and each connector may have its own cluster, login and group.
+Based on kafka-python, because confluent-kafka cannot delete single offsets of a group. Each request creates new
+clients: requests are rare, and each connector may have its own cluster, login and group.
 Source: Worker.sinkConnectorOffsets, modifySinkConnectorOffsets, adminConfigs, baseConsumerConfigs (Kafka 4.3.0).
 """
 
@@ -31,21 +31,21 @@ from kraal.kafka.tokens import TokenProvider
 
 R = TypeVar("R")
 
-ANSWER_S = 30.0
+REQUEST_TIMEOUT_S = 30.0
 """Maximum time for a connection and for each response; a connector may set `request.timeout.ms`."""
-AGAIN_S = 0.2
+RETRY_DELAY_S = 0.2
 """Delay between attempts while the group's coordinator moves or starts."""
 _IN_USE = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.GroupSubscribedToTopicError,
     kafka_errors.NonEmptyGroupError,
 )
-_ON_ITS_WAY = (
+_COORDINATOR_UNAVAILABLE = (
     kafka_errors.CoordinatorLoadInProgressError,
     kafka_errors.CoordinatorNotAvailableError,
     kafka_errors.NotCoordinatorError,
 )
-_HIDDEN = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.TopicAuthorizationFailedError)
+_UNAVAILABLE_TOPIC = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.TopicAuthorizationFailedError)
 
 
 def group_of(worker: Mapping[str, str], connector: ConnectorName, config: Mapping[str, str]) -> str:
@@ -67,12 +67,12 @@ class KafkaGroupOffsets:
     ) -> Mapping[TopicPartition, int]:
         """Return all committed offsets. Raises StoreError."""
         group = group_of(self._worker, connector, config)
-        found = self._ask(
+        offsets_by_group = self._ask(
             connector, config, timeout_s, lambda client: client.list_group_offsets({group: None})
         )
         return {
             TopicPartition(each.topic, each.partition): committed.offset
-            for each, committed in found.get(group, {}).items()
+            for each, committed in offsets_by_group.get(group, {}).items()
             if committed.offset >= 0
         }
 
@@ -84,27 +84,27 @@ class KafkaGroupOffsets:
         *,
         timeout_s: float,
     ) -> Mapping[TopicPartition, int]:
-        """Return where committed records end; without partitions that do not exist or are hidden. Raises StoreError."""
-        named = {KafkaPartition(each.topic, each.partition): each for each in partitions}
-        found: dict[TopicPartition, int] = {}
+        """Return the last stable offsets, except of missing and unauthorized partitions. Raises StoreError."""
+        kafka_partitions = {KafkaPartition(each.topic, each.partition): each for each in partitions}
+        end_offsets: dict[TopicPartition, int] = {}
 
-        def ask(client: Any, wanted: Collection[KafkaPartition]) -> None:
-            answer = client.list_partition_offsets(
-                dict.fromkeys(wanted, OffsetSpec.LATEST), isolation_level=IsolationLevel.READ_COMMITTED
+        def request_ends(client: Any, partitions_: Collection[KafkaPartition]) -> None:
+            ends = client.list_partition_offsets(
+                dict.fromkeys(partitions_, OffsetSpec.LATEST), isolation_level=IsolationLevel.READ_COMMITTED
             )
-            found.update({named[partition]: end.offset for partition, end in answer.items()})
+            end_offsets.update({kafka_partitions[partition]: end.offset for partition, end in ends.items()})
 
-        def act(client: Any) -> None:
+        def request(client: Any) -> None:
             try:
-                ask(client, named)
-            except _HIDDEN:  # of at least one: ask for each topic
-                for topic in {partition.topic for partition in named}:
-                    with suppress(*_HIDDEN):
-                        ask(client, [each for each in named if each.topic == topic])
+                request_ends(client, kafka_partitions)
+            except _UNAVAILABLE_TOPIC:  # of at least one: ask for each topic
+                for topic in {partition.topic for partition in kafka_partitions}:
+                    with suppress(*_UNAVAILABLE_TOPIC):
+                        request_ends(client, [each for each in kafka_partitions if each.topic == topic])
 
-        if named:
-            self._ask(connector, config, timeout_s, act)
-        return found
+        if kafka_partitions:
+            self._ask(connector, config, timeout_s, request)
+        return end_offsets
 
     def alter(
         self,
@@ -116,26 +116,32 @@ class KafkaGroupOffsets:
     ) -> None:
         """Commit these offsets; None deletes one. Raises GroupInUse, StoreError."""
         group = group_of(self._worker, connector, config)
-        named = {KafkaPartition(each.topic, each.partition): offset for each, offset in offsets.items()}
-        kept = {p: OffsetAndMetadata(offset, "", None) for p, offset in named.items() if offset is not None}
-        gone = [p for p, offset in named.items() if offset is None]
+        kafka_offsets = {
+            KafkaPartition(each.topic, each.partition): offset for each, offset in offsets.items()
+        }
+        to_commit = {
+            p: OffsetAndMetadata(offset, "", None)
+            for p, offset in kafka_offsets.items()
+            if offset is not None
+        }
+        to_delete = [p for p, offset in kafka_offsets.items() if offset is None]
 
-        def act(client: Any) -> None:
-            _raise_first(client.alter_group_offsets(group, kept).items())
-            _raise_first(client.delete_group_offsets(group, gone).items())
+        def request(client: Any) -> None:
+            _raise_first(client.alter_group_offsets(group, to_commit).items())
+            _raise_first(client.delete_group_offsets(group, to_delete).items())
 
-        self._ask(connector, config, timeout_s, act)
+        self._ask(connector, config, timeout_s, request)
 
     def delete(self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float) -> None:
         """Delete the group, if it exists. Raises GroupInUse, StoreError."""
         group = group_of(self._worker, connector, config)
 
-        def act(client: Any) -> None:
+        def request(client: Any) -> None:
             name = client.delete_groups([group]).get(group, "OK")  # the name of an error class
             if name not in ("OK", kafka_errors.GroupIdNotFoundError.__name__):
                 raise getattr(kafka_errors, name, KafkaError)(group)
 
-        self._ask(connector, config, timeout_s, act)
+        self._ask(connector, config, timeout_s, request)
 
     def _ask(
         self,
@@ -153,16 +159,19 @@ class KafkaGroupOffsets:
             except _IN_USE as error:
                 raise GroupInUse(_text(error)) from error
             except (KafkaError, OSError) as error:
-                again = isinstance(error, _ON_ITS_WAY) and time.monotonic() + AGAIN_S < deadline
-                if not again:
+                retry = (
+                    isinstance(error, _COORDINATOR_UNAVAILABLE)
+                    and time.monotonic() + RETRY_DELAY_S < deadline
+                )
+                if not retry:
                     raise StoreError(_text(error)) from error
-            self._pause.wait(AGAIN_S)
+            self._pause.wait(RETRY_DELAY_S)
 
     @contextmanager
     def _client(self, connector: ConnectorName, config: Mapping[str, str], timeout_s: float) -> Iterator[Any]:
         settings = {
             "client.id": f"connector-worker-adminclient-{connector}",
-            "request.timeout.ms": str(round(min(timeout_s, ANSWER_S) * 1000)),
+            "request.timeout.ms": str(round(min(timeout_s, REQUEST_TIMEOUT_S) * 1000)),
             **layered(self._worker, config, "admin"),
             "bootstrap.servers": bootstrap(self._worker, config, "admin"),
         }
@@ -170,7 +179,7 @@ class KafkaGroupOffsets:
             options = kafka_python_options(settings, scratch=self._scratch, tokens=TokenProvider)
         except KraalError as error:
             raise StoreError(str(error)) from error
-        with admin_client(options, bootstrap_s=min(timeout_s, ANSWER_S)) as client:
+        with admin_client(options, bootstrap_s=min(timeout_s, REQUEST_TIMEOUT_S)) as client:
             yield client
 
 

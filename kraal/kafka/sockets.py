@@ -1,7 +1,7 @@
 """Sockets for kafka-python that are closed when a connection is refused.
 
 kafka-python 3.0.12 leaves such a socket to the garbage collector. A member that waits for its broker connects twice a
-second, so a process could run out of file descriptors during a long outage before a collection runs.
+second, so a process could run out of file descriptors in a long outage before the next collection.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class DirectSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python is pub
 
     def __init__(self, proxy_url: str | None = None) -> None:
         super().__init__(proxy_url)
-        self._made: Socket | None = None
+        self._socket: Socket | None = None
 
     @override
     def socket(self, *args: Any, **kwargs: Any) -> Socket:
-        made: Socket = super().socket(*args, **kwargs)
-        self._made = made
-        return made
+        socket_: Socket = super().socket(*args, **kwargs)
+        self._socket = socket_
+        return socket_
 
     @override
     async def connect(
@@ -38,9 +38,9 @@ class DirectSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python is pub
     ) -> Socket:
         connected = False
         try:
-            found: Socket = await super().connect(net, addrinfo, socket_options, timeout_at)
+            connected_socket: Socket = await super().connect(net, addrinfo, socket_options, timeout_at)
             connected = True
         finally:
-            if not connected and self._made is not None:
-                self._made.close()
-        return found
+            if not connected and self._socket is not None:
+                self._socket.close()
+        return connected_socket

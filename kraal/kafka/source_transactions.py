@@ -1,9 +1,9 @@
 """Offsets and transactional producers of source connectors on a worker with exactly-once support.
 
-A connector's offsets are in the worker's topic, unless its config names a topic or other brokers: then they are in the
-topic of that name there, which is created if missing, and the worker's topic gets a copy afterwards, on a best-effort
-basis. Deletions go to the worker's topic first, and fail if it cannot be written: an offset that remains there counts
-as soon as the connector's own topic has none.
+A connector's offsets are in the worker's topic, unless its config names another topic or other brokers: then they are
+in the topic of that name there, which is created if missing, and the worker's topic receives a copy afterwards, on a
+best-effort basis. Deletions go to the worker's topic first, and fail if it cannot be written, because an offset there
+is used when the connector's own topic has none.
 Source: Worker.offsetStoreForExactlyOnceSourceTask, ConnectorOffsetBackingStore.set (Kafka 4.3.0, KAFKA-15018).
 """
 
@@ -32,7 +32,7 @@ from kraal.kafka.transactions import OffsetTarget, TaskProducer
 
 log = logging.getLogger(__name__)
 
-CLAIM_S: Final = 15.0
+CLAIM_TIMEOUT_S: Final = 15.0
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 """Java's default."""
@@ -43,11 +43,11 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     MAX_REQUEST_SIZE: DEFAULT_BYTES,
 }
 """The defaults of sources without transactions, where they differ from Kafka's own."""
-_DECIDED: Final = frozenset({"transactional.id", "enable.idempotence", "group.id", "client.id"})
+_RESERVED_KEYS: Final = frozenset({"transactional.id", "enable.idempotence", "group.id", "client.id"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _OffsetTopic:
     """An offset topic other than the worker's own."""
 
     admin: TopicAdmin
@@ -77,12 +77,12 @@ class SourceTransactions:
         self._own = own
         self._base = client_id_base
         self._lock = threading.Lock()
-        self._places: dict[tuple[object, ...], _Place] = {}
+        self._offset_topics: dict[tuple[object, ...], _OffsetTopic] = {}
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> TaskProducer:
         """Return the only producer that may write for a task from now on. Raises StoreAway, StoreError, ConfigInvalid.
 
-        `config`: the connector's, resolved; `tracks`: whether it tells the offsets of records.
+        `config`: the connector's, resolved; `tracks`: whether the producer reports the offsets of records.
         """
         last_error = LastClientError()
         settings = producer_settings(self._worker, config, task, self._group_id, last_error)
@@ -96,14 +96,14 @@ class SourceTransactions:
             limit_of=partial(self._limit, config),
             why_not=partial(self._why_not, config),
         )
-        claimed.claim(CLAIM_S)
+        claimed.claim(CLAIM_TIMEOUT_S)
         return claimed
 
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
         """Return a connector's offsets, after all transactions that had started. Raises StoreAway, StoreError."""
-        place = self._place(config)
+        offset_topic = self._offset_topic(config)
         own = self._own.load(connector)
-        return own if place is None else {**own, **place.store.load(connector)}
+        return own if offset_topic is None else {**own, **offset_topic.store.load(connector)}
 
     def alter(
         self,
@@ -124,19 +124,19 @@ class SourceTransactions:
     def close(self) -> None:
         """Close the connections."""
         with self._lock:
-            places, self._places = list(self._places.values()), {}
-        for place in places:
-            place.close()
+            offset_topics, self._offset_topics = list(self._offset_topics.values()), {}
+        for offset_topic in offset_topics:
+            offset_topic.close()
 
     def _target(self, connector: ConnectorName, config: Mapping[str, str]) -> OffsetTarget:
-        place = self._place(config)
-        if place is None:
+        offset_topic = self._offset_topic(config)
+        if offset_topic is None:
             return OffsetTarget(topic=self._topic.name, pairs=partial(self._own.pairs, connector))
         return OffsetTarget(
             topic=config.get(OFFSETS_TOPIC) or self._topic.name,
-            pairs=partial(place.store.pairs, connector),
+            pairs=partial(offset_topic.store.pairs, connector),
             delete_copies=partial(self._delete_copies, connector),
-            stored=partial(self._also, connector),
+            stored=partial(self._store_copies, connector),
         )
 
     def _limit(self, config: Mapping[str, str], topic: str) -> int | None:
@@ -166,7 +166,9 @@ class SourceTransactions:
     def _topic_admin(self, config: Mapping[str, str]) -> TopicAdmin:
         return TopicAdmin(self._options(config, "admin"), client_id=f"{self._base}source-topics-admin")
 
-    def _also(self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]) -> None:
+    def _store_copies(
+        self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]
+    ) -> None:
         try:
             self._own.store({connector: offsets})
         except StoreError as exc:
@@ -181,8 +183,8 @@ class SourceTransactions:
         except StoreError as exc:
             raise StoreAway(str(exc)) from exc
 
-    def _place(self, config: Mapping[str, str]) -> _Place | None:
-        """Return the place of a connector's offsets, creating the topic if missing; None: the worker's topic.
+    def _offset_topic(self, config: Mapping[str, str]) -> _OffsetTopic | None:
+        """Return a connector's offset topic, creating it if missing; None: the worker's topic.
 
         Raises StoreAway, StoreError.
         """
@@ -194,9 +196,9 @@ class SourceTransactions:
         options = self._options(config, "consumer")
         key = (name, *sorted(options.items()))
         with self._lock:
-            found = self._places.get(key)
-        if found is not None:
-            return found
+            offset_topic = self._offset_topics.get(key)
+        if offset_topic is not None:
+            return offset_topic
         admin = TopicAdmin(self._options(config, "admin"), client_id=f"{self._base}source-offsets-admin")
         try:
             ensure_topics(admin, [replace(self._topic, name=name, property=OFFSETS_TOPIC)])
@@ -204,22 +206,22 @@ class SourceTransactions:
             raise
         except StoreError as exc:
             raise StoreAway(str(exc)) from exc
-        made = _Place(
+        new_topic = _OffsetTopic(
             admin,
             KafkaOffsets(
                 name, options, client_id=f"{self._base}source-offsets", admin=admin, read_committed=True
             ),
         )
         with self._lock:
-            found = self._places.setdefault(key, made)
-        if found is not made:
-            made.close()
-        return found
+            offset_topic = self._offset_topics.setdefault(key, new_topic)
+        if offset_topic is not new_topic:
+            new_topic.close()
+        return offset_topic
 
     def _options(self, config: Mapping[str, str], kind: Client) -> dict[str, str]:
-        given = layered(self._worker, config, kind)
-        given["bootstrap.servers"] = bootstrap(self._worker, config, kind)
-        options = librdkafka_options(given)
+        client_config = layered(self._worker, config, kind)
+        client_config["bootstrap.servers"] = bootstrap(self._worker, config, kind)
+        options = librdkafka_options(client_config)
         return {key: value for key, value in options.items() if key not in ("group.id", "isolation.level")}
 
 
@@ -234,14 +236,19 @@ def producer_settings(
 
     librdkafka requires all timeouts of the producer to be at most the transaction timeout.
     """
-    given = {k: v for k, v in layered(worker, connector, "producer").items() if k not in _DECIDED}
-    wanted = {**_DEFAULTS, **given, "bootstrap.servers": bootstrap(worker, connector, "producer")}
-    wanted.setdefault("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
-    options: Settings = dict(librdkafka_options(wanted))
-    most = int(options["transaction.timeout.ms"])
-    for wait, usual in (("delivery.timeout.ms", most), ("socket.timeout.ms", _SOCKET_TIMEOUT_MS)):
-        options[wait] = str(min(int(options.get(wait, usual)) or most, most))
-    options["linger.ms"] = str(min(int(options["linger.ms"]), most // 2))
+    overrides = {k: v for k, v in layered(worker, connector, "producer").items() if k not in _RESERVED_KEYS}
+    client_config = {**_DEFAULTS, **overrides, "bootstrap.servers": bootstrap(worker, connector, "producer")}
+    client_config.setdefault("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
+    options: Settings = dict(librdkafka_options(client_config))
+    transaction_timeout_ms = int(options["transaction.timeout.ms"])
+    for name, default in (
+        ("delivery.timeout.ms", transaction_timeout_ms),
+        ("socket.timeout.ms", _SOCKET_TIMEOUT_MS),
+    ):
+        options[name] = str(
+            min(int(options.get(name, default)) or transaction_timeout_ms, transaction_timeout_ms)
+        )
+    options["linger.ms"] = str(min(int(options["linger.ms"]), transaction_timeout_ms // 2))
     options["max.in.flight.requests.per.connection"] = str(
         min(int(options.get("max.in.flight.requests.per.connection", 5)), 5)
     )

@@ -24,12 +24,12 @@ from kraal.core.errors import StoreError
 
 log = logging.getLogger(__name__)
 
-_SHARE_OF_LIFE: Final = 0.8
+_REFRESH_FRACTION: Final = 0.8
 """Java's `sasl.login.refresh.window.factor`."""
-_LIFE_S: Final = 60.0
+_DEFAULT_LIFETIME_S: Final = 60.0
 """Lifetime of a token if the endpoint does not state it."""
-_MARGIN_S: Final = 5.0
-"""A token that expires this soon is no longer sent."""
+_EXPIRY_MARGIN_S: Final = 5.0
+"""Minimum remaining lifetime of a token that is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         now = self._clock()
         with self._lock:
             token = self._token
-            if token is None or token.age(now) >= token.life_s - min(_MARGIN_S, token.life_s / 2):
+            if token is None or token.age(now) >= token.life_s - min(_EXPIRY_MARGIN_S, token.life_s / 2):
                 token = self._token = self._fetch()
-            elif token.age(now) >= token.life_s * _SHARE_OF_LIFE and self._refreshing is None:
+            elif token.age(now) >= token.life_s * _REFRESH_FRACTION and self._refreshing is None:
                 self._refreshing = threading.Thread(target=self._refresh, name="kafka-token", daemon=True)
                 self._refreshing.start()
             return token.text
@@ -89,7 +89,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         if login.trusted is not None:
             trust = ssl.create_default_context(cadata=login.trusted)
         try:
-            answer = httpx2.post(
+            response = httpx2.post(
                 login.url,
                 data=form,
                 auth=(login.client_id, login.client_secret.value),
@@ -97,9 +97,9 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
                 timeout=httpx2.Timeout(login.read_timeout_s, connect=login.connect_timeout_s),
                 verify=trust,
             )
-            answer.raise_for_status()
-            content = answer.json()
-            text, life_s = content["access_token"], float(content.get("expires_in", _LIFE_S))
+            response.raise_for_status()
+            content = response.json()
+            text, life_s = content["access_token"], float(content.get("expires_in", _DEFAULT_LIFETIME_S))
         except httpx2.HTTPStatusError as exc:
             raise StoreError(
                 f"failed to get a token from {login.url}: status {exc.response.status_code}"

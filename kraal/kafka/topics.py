@@ -1,8 +1,8 @@
-"""Administration of the internal topics: create them compacted or check them, describe them, find their ends.
+"""Administration of the internal topics: create or check them, describe them, and list their offsets.
 
-There are two kinds of failure. A StoreError may be transient: no broker answers, or fewer than the replication factor.
-A TopicUnfit is permanent: brokers refuse the settings in the worker's file. One of its kinds, TopicMisconfigured, lasts
-until an administrator acts: the topic has another cleanup policy, or more than one partition where order matters.
+A StoreError may be transient: no broker responds, or fewer than the replication factor requires. A TopicUnfit is
+permanent: brokers reject the settings in the worker's config. Its subclass TopicMisconfigured lasts until an
+administrator changes the topic: it has another cleanup policy, or more than one partition where order matters.
 Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.3.0).
 """
 
@@ -30,16 +30,16 @@ from kraal.kafka.settings import LastClientError, client, code
 
 log = logging.getLogger(__name__)
 
-_FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_YOUNGEST: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_MAX_TIMESTAMP: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 BROKER_DEFAULT = -1
 """For partitions and replication factor: use the broker's default."""
 _POLICY = "cleanup.policy"
 _COMPACT = "compact"
-_FIRST_LOOK_S = 0.05
-_MAY_NOT = NOT_AUTHORIZED | {KafkaError.UNSUPPORTED_VERSION}
-_MOVING: Mapping[int | None, float] = {
+_FIRST_RETRY_DELAY_S = 0.05
+_NOT_ALLOWED_CODES = NOT_AUTHORIZED | {KafkaError.UNSUPPORTED_VERSION}
+_TRANSIENT_CODES: Mapping[int | None, float] = {
     KafkaError.NOT_LEADER_FOR_PARTITION: 1,
     KafkaError.LEADER_NOT_AVAILABLE: 1,
     KafkaError.OFFSET_NOT_AVAILABLE: 1,
@@ -48,16 +48,16 @@ _MOVING: Mapping[int | None, float] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: 0.2,
 }
 """Transient errors while a topic is created or moves, with the share of the timeout to spend on retries."""
-_OUTDATED = frozenset(
+_STALE_LEADER_CODES = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
-"""Errors of a client that knows an old leader: librdkafka's admin client keeps it for minutes."""
+"""Errors of a client with stale metadata: librdkafka's admin client keeps an old leader for minutes."""
 _FEWER_REPLICAS = "Start more brokers, or set {}replication.factor to at most the number of brokers."
-_REFUSED = frozenset(
+_PERMANENT_CODES = frozenset(
     {
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.INVALID_PARTITIONS,
@@ -65,7 +65,7 @@ _REFUSED = frozenset(
         KafkaError.INVALID_REQUEST,
     }
 )
-"""Errors of a creation that retries do not change."""
+"""Permanent errors of a topic's creation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +92,11 @@ class Described:
     id: str
     partitions: int
     replicas: int = 0
-    """Of the partition that has the fewest; 0: not known."""
+    """Minimum over all partitions; 0: unknown."""
     in_sync: int = 0
-    """In-sync replicas of the partition that has the fewest; 0 also if they are not known."""
+    """Minimum number of in-sync replicas over all partitions; 0 also if unknown."""
     operations: frozenset[str] = frozenset()
-    """What this client may do, as Kafka names it, such as `DESCRIBE_CONFIGS`; empty if brokers do not tell."""
+    """Authorized operations of this client, such as `DESCRIBE_CONFIGS`; empty if brokers do not return them."""
 
 
 class TopicAdmin:
@@ -109,16 +109,16 @@ class TopicAdmin:
         self._last_error = LastClientError()
         self._settings = client(options, client_id, self._last_error)
         self._lock = threading.Lock()
-        self._made: AdminClient | None = None
+        self._admin_client: AdminClient | None = None
 
     def describe(self, topic: str, *, with_operations: bool = False) -> Described:
         """Return the description of `topic`, without creating it. Raises StoreError.
 
-        `with_operations`: also ask what this client may do, which costs the brokers more.
+        `with_operations`: include the authorized operations, at some cost for the brokers.
         """
         options: dict[str, Any] = {"include_authorized_operations": True} if with_operations else {}
         try:
-            found = self._result(
+            description = self._result(
                 self._client().describe_topics(
                     TopicCollection([topic]), request_timeout=self.timeout_s, **options
                 )[topic]
@@ -126,17 +126,17 @@ class TopicAdmin:
         except (KafkaException, TimeoutError) as exc:
             raise self._not_found(f"cannot look up the topic {topic!r}", topic, exc) from exc
         return Described(
-            str(found.topic_id),
-            len(found.partitions),
-            replicas=min((len(each.replicas) for each in found.partitions), default=0),
-            in_sync=min((len(each.isr) for each in found.partitions), default=0),
-            operations=operation_names(found) if with_operations else frozenset(),
+            str(description.topic_id),
+            len(description.partitions),
+            replicas=min((len(each.replicas) for each in description.partitions), default=0),
+            in_sync=min((len(each.isr) for each in description.partitions), default=0),
+            operations=operation_names(description) if with_operations else frozenset(),
         )
 
     def ask(self, what: str, request: Callable[[AdminClient, float], Future[Any]]) -> Any:
-        """Return the answer to another request, given the client and its timeout in seconds.
+        """Return the response to another request, which receives the client and its timeout in seconds.
 
-        Raises StoreError, which names `what` was to be looked up and is caused by the client's error.
+        Raises StoreError, whose message names `what` and whose cause is the client's error.
         """
         try:
             return self._result(request(self._client(), self.timeout_s))
@@ -145,21 +145,21 @@ class TopicAdmin:
 
     def first_offsets(self, topic: str, partitions: int) -> list[int]:
         """Return the first available offset of each partition. Raises StoreError."""
-        return self._offsets(topic, partitions, _FIRST, committed=False)
+        return self._offsets(topic, partitions, _EARLIEST, committed=False)
 
     def end_offsets(self, topic: str, partitions: int, *, committed: bool = False) -> list[int]:
         """Return each partition's end; `committed`: the start of the first open transaction. Raises StoreError."""
-        return self._offsets(topic, partitions, _END, committed=committed)
+        return self._offsets(topic, partitions, _LATEST, committed=committed)
 
     def latest_time_ms(self, topic: str, partitions: int) -> int | None:
         """Return the latest time of a record, in milliseconds since the epoch; None without records.
 
         Raises StoreError.
         """
-        wanted = {TopicPartition(topic, number): _YOUNGEST for number in range(partitions)}
+        specs = {TopicPartition(topic, number): _MAX_TIMESTAMP for number in range(partitions)}
         try:
-            asked = self._client().list_offsets(wanted, request_timeout=self.timeout_s)
-            times = [int(self._result(future).timestamp) for future in asked.values()]
+            futures = self._client().list_offsets(specs, request_timeout=self.timeout_s)
+            times = [int(self._result(future).timestamp) for future in futures.values()]
         except (KafkaException, TimeoutError) as exc:
             raise self._not_found(f"cannot look up the records of the topic {topic!r}", topic, exc) from exc
         return max((each for each in times if each >= 0), default=None)
@@ -184,7 +184,7 @@ class TopicAdmin:
         except (KafkaException, TimeoutError) as exc:
             if code(exc) == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
-            if code(exc) in _MAY_NOT:
+            if code(exc) in _NOT_ALLOWED_CODES:
                 log.info(
                     "Not authorized to create the topic %r (%s); create it if it does not exist.",
                     topic.name,
@@ -203,73 +203,75 @@ class TopicAdmin:
         """Return the topic's settings; empty if this worker may not read them. Raises StoreError."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
-            found = self._result(
+            entries = self._result(
                 self._client().describe_configs([resource], request_timeout=self.timeout_s)[resource]
             )
         except (KafkaException, TimeoutError) as exc:
-            if code(exc) in _MAY_NOT or code(exc) in UNKNOWN_TOPIC:
+            if code(exc) in _NOT_ALLOWED_CODES or code(exc) in UNKNOWN_TOPIC:
                 return {}
-            what = "Timed out while waiting" if _late(exc) else "Error while attempting"
+            what = "Timed out while waiting" if _is_timeout(exc) else "Error while attempting"
             raise StoreError(
                 f"{what} to describe topic config for topic '{topic}' on brokers at {self.brokers}"
             ) from exc
-        return {name: str(entry.value) for name, entry in found.items() if entry.value is not None}
+        return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         with self._lock:
-            self._made = None
+            self._admin_client = None
 
     def _client(self) -> AdminClient:
         with self._lock:
-            if self._made is None:
-                self._made = AdminClient(self._settings)
-            return self._made
+            if self._admin_client is None:
+                self._admin_client = AdminClient(self._settings)
+            return self._admin_client
 
     def _result(self, future: Future[Any]) -> Any:
-        """Wait for a response; on a timeout, discard the client, because it may never find a broker again.
+        """Wait for a response; on a timeout, discard the client, because it may never reconnect.
 
         librdkafka drops brokers that a metadata response does not contain. A single broker that was suspended is fenced
-        for a moment and returns no broker; an admin client then waits forever for a controller.
+        briefly and its responses list no broker; an admin client then waits forever for a controller.
         """
         try:
             return future.result(self.timeout_s + 1)
         except (KafkaException, TimeoutError) as exc:
-            self._listen()
+            self._poll_errors()
             if isinstance(exc, TimeoutError) or code(exc) in UNREACHABLE:
                 self.close()
             raise
 
-    def _listen(self) -> None:
+    def _poll_errors(self) -> None:
         """Poll the client so that it reports connection errors.
 
         Not in `_result`: the error in a future would keep that frame alive, and with it the client and its threads.
         """
-        if (client := self._made) is not None:  # another thread may have discarded it
+        if (client := self._admin_client) is not None:  # another thread may have discarded it
             client.poll(0)
 
     def _offsets(self, topic: str, partitions: int, spec: OffsetSpec, *, committed: bool) -> list[int]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
-        begun_s = time.monotonic()
+        specs = {TopicPartition(topic, number): spec for number in range(partitions)}
+        start_s = time.monotonic()
         while True:
             try:
-                asked = self._client().list_offsets(
-                    wanted, isolation_level=level, request_timeout=self.timeout_s
+                futures = self._client().list_offsets(
+                    specs, isolation_level=level, request_timeout=self.timeout_s
                 )
-                found = {each.partition: self._result(future).offset for each, future in asked.items()}
-                if min(found.values(), default=0) < 0:  # librdkafka's result if no broker answered
+                offsets = {each.partition: self._result(future).offset for each, future in futures.items()}
+                if min(offsets.values(), default=0) < 0:  # librdkafka's result if no broker answered
                     raise TimeoutError("no broker answered in time")
-                return [found[number] for number in range(partitions)]
+                return [offsets[number] for number in range(partitions)]
             except (KafkaException, TimeoutError) as exc:
-                patience_s = self.timeout_s * _MOVING.get(code(exc), 0)
-                if time.monotonic() - begun_s >= patience_s:
-                    if code(exc) in _OUTDATED:  # not before: it would end the requests of other threads
+                retry_timeout_s = self.timeout_s * _TRANSIENT_CODES.get(code(exc), 0)
+                if time.monotonic() - start_s >= retry_timeout_s:
+                    if (
+                        code(exc) in _STALE_LEADER_CODES
+                    ):  # not before: it would end the requests of other threads
                         self.close()
                     raise self._not_found(
                         f"cannot look up the offsets of the topic {topic!r}", topic, exc
                     ) from exc
-            time.sleep(_FIRST_LOOK_S)
+            time.sleep(_FIRST_RETRY_DELAY_S)
 
     def _not_found(self, sentence: str, topic: str, exc: BaseException) -> StoreError:
         if code(exc) in UNKNOWN_TOPIC:
@@ -280,14 +282,14 @@ class TopicAdmin:
         reason = self._last_error.added_to(exc)
         if code(exc) == KafkaError.INVALID_CONFIG:
             raise TopicUnfit(f"Unable to create topic(s) '{topic.name}': {reason}") from exc
-        if _late(exc):
+        if _is_timeout(exc):
             log.warning("Failed to create the topic %r: %s", topic.name, reason)
             raise StoreError(
                 f"Timed out while checking for or creating topic(s) '{topic.name}'. This could indicate a connectivity "
                 "issue, unavailable topic partitions, or if this is your first use of the topic it may have taken "
                 "too long to create."
             ) from exc
-        kind = TopicUnfit if code(exc) in _REFUSED else StoreError
+        kind = TopicUnfit if code(exc) in _PERMANENT_CODES else StoreError
         hint = (
             _FEWER_REPLICAS.format(topic.property.removesuffix("topic"))
             if code(exc) == KafkaError.INVALID_REPLICATION_FACTOR
@@ -308,11 +310,11 @@ def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> None:
         if not admin.create(topic):
             _check_policy(admin, topic)
     for topic in topics:
-        found = _await(admin, topic.name)
-        if topic.single and found.partitions > 1:
+        description = _await(admin, topic.name)
+        if topic.single and description.partitions > 1:
             raise TopicMisconfigured(
                 f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have a single "
-                f"partition in order to guarantee consistency of {topic.purpose}, but found {found.partitions} "
+                f"partition in order to guarantee consistency of {topic.purpose}, but found {description.partitions} "
                 "partitions.",
                 hint=f"If it holds nothing that you need, delete it, and the worker creates it again: kafka-topics.sh "
                 f"--bootstrap-server {admin.brokers} --delete --topic {topic.name}",
@@ -320,8 +322,8 @@ def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> None:
 
 
 def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
-    found = admin.cleanup_policy(topic.name)
-    if not found:
+    actual = admin.cleanup_policy(topic.name)
+    if not actual:
         log.info(
             "Unable to use admin client to verify the cleanup policy of '%s' topic is '%s', either because the "
             "broker is an older version or because the Kafka principal used for Connect internal topics does not "
@@ -329,11 +331,11 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
             topic.name,
             _COMPACT,
         )
-    elif found != {_COMPACT}:
+    elif actual != {_COMPACT}:
         raise TopicMisconfigured(
             f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have "
             f"'{_POLICY}={_COMPACT}' to guarantee consistency and durability of {topic.purpose}, but found the topic "
-            f"currently has '{_POLICY}={','.join(sorted(found))}'. Continuing would likely result in eventually "
+            f"currently has '{_POLICY}={','.join(sorted(actual))}'. Continuing would likely result in eventually "
             f"losing {topic.purpose} and problems restarting this Connect cluster in the future. Change the "
             f"'{topic.property}' property in the Connect worker configurations to use a topic with "
             f"'{_POLICY}={_COMPACT}'.",
@@ -344,22 +346,22 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
 
 def _await(admin: TopicAdmin, topic: str) -> Described:
     """Wait until the brokers know a topic that was just created, at most for the admin's timeout."""
-    deadline_s, pause_s = time.monotonic() + admin.timeout_s, _FIRST_LOOK_S
+    deadline_s, delay_s = time.monotonic() + admin.timeout_s, _FIRST_RETRY_DELAY_S
     while True:
         try:
-            found = admin.describe(topic)
-            admin.end_offsets(topic, found.partitions)
+            description = admin.describe(topic)
+            admin.end_offsets(topic, description.partitions)
         except StoreError as exc:
-            if time.monotonic() + pause_s > deadline_s:
+            if time.monotonic() + delay_s > deadline_s:
                 raise StoreError(
                     f"Could not look up partition metadata for topic '{topic}' in the allotted period. This could "
                     "indicate a connectivity issue, unavailable topic partitions, or if this is your first use of "
                     "the topic it may have taken too long to create."
                 ) from exc
         else:
-            return found
-        time.sleep(pause_s)
-        pause_s *= 2
+            return description
+        time.sleep(delay_s)
+        delay_s *= 2
 
 
 def policies(settings: Mapping[str, str]) -> frozenset[str]:
@@ -368,9 +370,9 @@ def policies(settings: Mapping[str, str]) -> frozenset[str]:
 
 
 def operation_names(answer: Any) -> frozenset[str]:
-    """Return Kafka's names of the operations in an answer that was asked for them; empty if it has none."""
+    """Return the names of the authorized operations in a description; empty without any."""
     return frozenset(each.name for each in answer.authorized_operations or ())
 
 
-def _late(exc: BaseException) -> bool:
+def _is_timeout(exc: BaseException) -> bool:
     return isinstance(exc, TimeoutError) or code(exc) in TOO_LATE

@@ -1,9 +1,9 @@
 """A source task's transactional producer (KIP-618), which writes records and their source offsets atomically.
 
-A transaction starts with the first record, and ends with the offsets. After any error it is aborted: a reader of
-committed records never sees it. StoreAway then means that a retry may succeed, for example while a broker is away, and
-StoreError that it would fail again. Fenced means that a newer producer has the transactional id, which belongs to the
-same task wherever it runs; or that the transaction exceeded the brokers' timeout.
+A transaction starts with the first record, and ends with the offsets. After any error it is aborted, so that
+read-committed consumers never receive it. StoreAway means that a retry may succeed, for example when a broker returns;
+StoreError is permanent. Fenced means that a newer producer of the same task, on any worker, has the transactional id,
+or that the transaction exceeded its timeout.
 Source: ExactlyOnceWorkerSourceTask, Worker.exactlyOnceSourceTaskProducerConfigs (Kafka 4.3.0).
 """
 
@@ -40,17 +40,19 @@ FENCED: Final = "There is a newer producer with the same transactionalId which f
 OWN_OFFSETS: Final = (
     "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
 )
-_STEP_S: Final = 2.0
-"""One wait for brokers; between two waits, check whether the task was cancelled."""
-_ABORT_S: Final = 10.0
-_CLOSE_S: Final = 2.0
-_FULL_S: Final = 0.1
-_SERVED: Final = 10_000
+_POLL_INTERVAL_S: Final = 2.0
+"""Interval at which a blocking call checks whether the task was cancelled."""
+_ABORT_TIMEOUT_S: Final = 10.0
+_CLOSE_TIMEOUT_S: Final = 2.0
+_FULL_QUEUE_WAIT_S: Final = 0.1
+_RECORDS_PER_POLL: Final = 10_000
 """Number of records after which the producer is polled."""
 
-_NEWER: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-_TAKEN_BACK: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - as above
-_HOPELESS: Final = NOT_AUTHORIZED | {
+_FENCED_CODES: Final = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
+_PURGED_CODES: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - as above
+_PERMANENT_CODES: Final = NOT_AUTHORIZED | {
     KafkaError.INVALID_CONFIG,
     KafkaError.INVALID_MSG_SIZE,
     KafkaError.INVALID_RECORD,
@@ -67,7 +69,7 @@ _HOPELESS: Final = NOT_AUTHORIZED | {
 }
 """Permanent errors."""
 WhyNot = Callable[[str], str]
-"""Returns why brokers may accept no records for a topic, or an empty text. May block; raises nothing."""
+"""Returns the likely reason why brokers reject records for a topic, or an empty text. May block; raises nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,7 @@ class TaskProducer:
     ) -> None:
         """Create it without connecting; `settings`: librdkafka's, with transactional id.
 
-        `tracks`: whether `write` takes `placed`; the client then reports each record, some tenths of a microsecond.
+        `tracks`: whether `write` takes `placed`; the client then reports each delivery, at some 0.1 µs per record.
         """
         reports = {"delivery.report.only.error": not tracks, "on_delivery": self._delivered}
         self._settings = {**settings, **reports}
@@ -108,7 +110,7 @@ class TaskProducer:
         self._target = target
         self._timeout_s = int(settings["transaction.timeout.ms"]) / 1000
         self._producer: Producer | None = None
-        self._given_up = False
+        self._cancelled = False
         self._is_open = self._must_abort = False
         self._began_s = 0.0
         self._count = 0
@@ -130,7 +132,7 @@ class TaskProducer:
             producer.init_transactions(timeout_s)
         except KafkaException as exc:
             text = f"cannot begin to write in transactions for task {self._task}: {self._last_error.added_to(exc)}"
-            raise StoreError(text) if code(exc) in _HOPELESS else StoreAway(text) from exc
+            raise StoreError(text) if code(exc) in _PERMANENT_CODES else StoreAway(text) from exc
         self._producer = producer
 
     def write(
@@ -158,7 +160,7 @@ class TaskProducer:
                 self._reported(records, placed) if placed else records
             ):
                 self._send(producer, name, value, key, rest)
-                if not number % _SERVED:
+                if not number % _RECORDS_PER_POLL:
                     producer.poll(0)
         except (KafkaException, ValueError, TypeError) as exc:
             raise self._failed(exc) from exc
@@ -174,7 +176,7 @@ class TaskProducer:
                 self._send(producer, target.topic, value, key, {})
             if deleted and target.delete_copies is not None:
                 target.delete_copies(deleted)
-            self._patiently(producer.commit_transaction)
+            self._call_until_done(producer.commit_transaction)
         except (KafkaException, StoreError) as exc:
             raise self._failed(exc) from exc
         count, self._count, self._is_open = self._count, 0, False
@@ -183,10 +185,10 @@ class TaskProducer:
         return count
 
     def abort(self) -> None:
-        """Abort what is not committed. Raises StoreAway while that is not possible."""
+        """Abort the open transaction. Raises StoreAway if that fails."""
         producer = self._claimed()
         try:
-            self._patiently(producer.abort_transaction, _ABORT_S)
+            self._call_until_done(producer.abort_transaction, _ABORT_TIMEOUT_S)
         except KafkaException as exc:
             self._must_abort = True
             raise StoreAway(f"a transaction cannot be aborted: {self._last_error.added_to(exc)}") from exc
@@ -195,17 +197,17 @@ class TaskProducer:
         self._undelivered = None
 
     def give_up(self) -> None:
-        """Make blocking calls end soon. Any thread."""
-        self._given_up = True
+        """Cancel blocking calls. Any thread."""
+        self._cancelled = True
 
     def close(self) -> None:
-        """Abort what is not committed, and close the connection."""
+        """Abort the open transaction, and close the connection."""
         producer, self._producer = self._producer, None
         if producer is not None and (self._is_open or self._must_abort):
             with suppress(
                 KafkaException
             ):  # if it is fenced, it has nothing to abort; else the next claim aborts
-                producer.abort_transaction(_CLOSE_S)
+                producer.abort_transaction(_CLOSE_TIMEOUT_S)
 
     # -- one transaction -----------------------------------------------------------------------------------
 
@@ -235,8 +237,8 @@ class TaskProducer:
             try:
                 producer.produce(topic, value, key, **rest)
             except BufferError:  # its queue is full: it has to send first
-                producer.poll(_FULL_S)
-                if self._given_up:
+                producer.poll(_FULL_QUEUE_WAIT_S)
+                if self._cancelled:
                     raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None  # noqa: SLF001 - as above
             except KafkaException as exc:
                 if code(exc) == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -246,24 +248,24 @@ class TaskProducer:
                 return
 
     def _flush(self, producer: Producer) -> None:
-        """Wait until all queued records are sent. Raises KafkaException if one was not, or when it is given up."""
-        while producer.flush(_STEP_S) and not self._given_up:
+        """Wait until all queued records are sent. Raises KafkaException if one failed, or when cancelled."""
+        while producer.flush(_POLL_INTERVAL_S) and not self._cancelled:
             pass
-        if self._undelivered is not None or self._given_up:
+        if self._undelivered is not None or self._cancelled:
             raise KafkaException(self._undelivered or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - as above
 
-    def _patiently(self, call: Callable[[float], None], at_most_s: float | None = None) -> None:
-        """Call until brokers have answered; a call that timed out is repeated. Raises KafkaException."""
+    def _call_until_done(self, call: Callable[[float], None], at_most_s: float | None = None) -> None:
+        """Repeat a call that timed out until brokers respond. Raises KafkaException."""
         began_s = time.monotonic()
         while True:
             try:
-                call(_STEP_S)
+                call(_POLL_INTERVAL_S)
             except KafkaException as exc:
                 error = _error(exc)
-                over = at_most_s is not None and time.monotonic() - began_s >= at_most_s
+                timed_out = at_most_s is not None and time.monotonic() - began_s >= at_most_s
                 if error is None or not error.retriable() or error.txn_requires_abort():
                     raise
-                if over or self._given_up:
+                if timed_out or self._cancelled:
                     raise
             else:
                 return
@@ -272,7 +274,7 @@ class TaskProducer:
         """Abort if possible; return the exception to raise."""
         error = _error(exc)
         if self._producer is not None:
-            self._producer.poll(0)  # reports which record failed, and why
+            self._producer.poll(0)  # calls `_delivered` with the failed record and its error
         cause = self._undelivered or error
         expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
         reason = cause.str() if cause is not None else str(exc)
@@ -280,12 +282,12 @@ class TaskProducer:
         if cause is not None and cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             fits_smaller, reason = self._explain_too_large()
         elif self._undelivered is not None and self._undelivered.code() == KafkaError._MSG_TIMED_OUT:
-            why = self._why_not(self._failed_record[0])
-            reason = f"{reason}: {why}" if why else reason
+            explanation = self._why_not(self._failed_record[0])
+            reason = f"{reason}: {explanation}" if explanation else reason
         message = f"Failed to flush offsets and/or records for task {self._task}: {self._last_error.added_to(reason)}"
-        if error is not None and (error.fatal() or error.code() in _NEWER):
+        if error is not None and (error.fatal() or error.code() in _FENCED_CODES):
             self._is_open = self._must_abort = False
-            if error.code() not in _NEWER:
+            if error.code() not in _FENCED_CODES:
                 return StoreError(message)
             return Fenced(_expired(self._task) if expired else FENCED)
         if self._is_open or self._must_abort:
@@ -293,14 +295,14 @@ class TaskProducer:
                 self.abort()
             except StoreAway as away:
                 log.warning("%s: %s", self._task, away)
-                if away.__cause__ is not None and code(away.__cause__) in _NEWER:
+                if away.__cause__ is not None and code(away.__cause__) in _FENCED_CODES:
                     return Fenced(_expired(self._task) if expired else FENCED)
-        hopeless = (
+        is_permanent = (
             not isinstance(exc, StoreAway)
             if cause is None
-            else cause.code() in _HOPELESS and not fits_smaller
+            else cause.code() in _PERMANENT_CODES and not fits_smaller
         )
-        return StoreError(message) if hopeless else StoreAway(message)
+        return StoreError(message) if is_permanent else StoreAway(message)
 
     def _reported(
         self, records: Iterable[Record], placed: Mapping[int, Callable[[int], None]]
@@ -320,15 +322,15 @@ class TaskProducer:
             report(offset)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        """Store the first record that was not delivered: its error says more than the transaction's own."""
-        if error is None or error.code() in _TAKEN_BACK:
+        """Store the first failed delivery, whose error is more specific than the transaction's."""
+        if error is None or error.code() in _PURGED_CODES:
             return
         if self._undelivered is None:
             size = len(message.value() or b"") + len(message.key() or b"")
             self._undelivered, self._failed_record = error, (message.topic() or "", size)
 
     def _explain_too_large(self) -> tuple[bool, str]:
-        """Return whether smaller batches may be accepted, and why the latest record was not."""
+        """Return whether brokers may accept smaller batches, and why they rejected the last record."""
         topic, size = self._failed_record
         if self._undelivered is None:
             limit = self._settings.get(LIBRDKAFKA_NAME)
@@ -342,7 +344,7 @@ class TaskProducer:
 
 
 def _records(topic: str | None, columns: Mapping[str, Sequence[Any]]) -> Iterator[Record]:
-    """Yield topic, value, key and other fields of each record; builds nothing for records without them."""
+    """Yield topic, value, key and other fields of each record; records without other fields share one mapping."""
     values = columns["value"]
     topics = columns["topic"] if topic is None else repeat(topic, len(values))
     keys = columns.get("key") or repeat(None, len(values))
@@ -350,11 +352,11 @@ def _records(topic: str | None, columns: Mapping[str, Sequence[Any]]) -> Iterato
     if not names:
         yield from zip(topics, values, keys, repeat({}), strict=False)
         return
-    for name, value, key, *others in zip(
+    for name, value, key, *extra_values in zip(
         topics, values, keys, *(columns[each] for each in names), strict=False
     ):
-        rest = {each: other for each, other in zip(names, others, strict=True) if other is not None}
-        yield name, value, key, rest
+        extras = {each: extra for each, extra in zip(names, extra_values, strict=True) if extra is not None}
+        yield name, value, key, extras
 
 
 def _error(exc: BaseException) -> KafkaError | None:

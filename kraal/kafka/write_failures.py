@@ -22,8 +22,8 @@ from kraal.protocol.records import (
     decode,
 )
 
-_WEIGHT = (ConnectorConfigRecord, TaskConfigRecord, TaskCommitRecord)
-"""Record types by importance, for several records written together: a new connector comes with its state."""
+_TYPES_BY_IMPORTANCE = (ConnectorConfigRecord, TaskConfigRecord, TaskCommitRecord)
+"""Record types by importance, for several records written together, such as a new connector and its target state."""
 
 
 def config_failure(entries: Sequence[Entry]) -> str:
@@ -32,7 +32,7 @@ def config_failure(entries: Sequence[Entry]) -> str:
         records = [decode(entry.key, entry.value) for entry in entries]
     except ProtocolError:
         return "Error writing to the config topic"
-    for kind in _WEIGHT:
+    for kind in _TYPES_BY_IMPORTANCE:
         for record in records:
             if isinstance(record, kind):
                 return _sentence(record)
@@ -42,10 +42,10 @@ def config_failure(entries: Sequence[Entry]) -> str:
 def _sentence(record: ConfigRecord) -> str:
     if isinstance(record, ConnectorConfigRecord) and record.properties is None:
         return "Error removing connector configuration from Kafka"
-    return f"Error writing {_what(record)} to Kafka"
+    return f"Error writing {_record_description(record)} to Kafka"
 
 
-def _what(record: ConfigRecord) -> str:
+def _record_description(record: ConfigRecord) -> str:
     match record:
         case ConnectorConfigRecord():
             return "connector configuration"

@@ -1,11 +1,11 @@
 """Writes to one internal topic: in order, acknowledged by all replicas, or failed after a bounded time.
 
 The records that one call writes to a partition form one batch (up to the producer's `batch.size`), which a broker
-accepts or rejects as a whole. A failed call leaves nothing queued, so a record reported as not written is not written
-much later; whether a record in flight was written is unknown.
+accepts or rejects as a whole. A failed call leaves no records queued, so that none is written much later; a record in
+flight may or may not have been written.
 
-A producer makes brokers create a missing topic, with settings that lose records. So no producer is created before
-the topic was found, and after a failure the topic is looked up again.
+A producer makes brokers create a missing topic, with settings that lose records. So the topic is looked up before a
+producer is created, and again after a failure.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Pair = tuple[bytes, bytes | None]
 
 FENCED = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 _NOT_CLAIMED = "Failed to create and initialize fencable producer for config topic"
-_GRACE_S = 1.0
-_ABORT_S = 2.0
+_FLUSH_GRACE_S = 1.0
+_ABORT_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ class TopicWriter:
                     self._admin.describe(self._topic)
                     self._producer = Producer(self._settings)
                 delivery.send(self._producer, self._topic, pairs, self._timeout_s)
-                self._producer.flush(self._timeout_s + _GRACE_S)
+                self._producer.flush(self._timeout_s + _FLUSH_GRACE_S)
                 return delivery.result()
             except (KafkaException, BufferError) as exc:
-                self._give_up()
+                self._discard_producer()
                 raise StoreError(self._last_error.added_to(exc)) from exc
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class TopicWriter:
             self._closed = True
             self._producer = None
 
-    def _give_up(self) -> None:
+    def _discard_producer(self) -> None:
         failed, self._producer = self._producer, None
         if failed is not None:
             failed.purge()
@@ -142,15 +142,15 @@ class LeaderWriter:
         brokers' response to the commit was lost.
         """
         with self._lock:
-            claimed = self._producer
-            if claimed is None:
+            claimed_producer = self._producer
+            if claimed_producer is None:
                 log.warning("Refused to write to the topic %r: this worker has not claimed it", self._topic)
                 raise Fenced(FENCED)
             delivery = Delivery(len(pairs))
             try:
-                claimed.begin_transaction()
-                delivery.send(claimed, self._topic, pairs, self._timeout_s)
-                claimed.commit_transaction(self._timeout_s)
+                claimed_producer.begin_transaction()
+                delivery.send(claimed_producer, self._topic, pairs, self._timeout_s)
+                claimed_producer.commit_transaction(self._timeout_s)
                 return delivery.result()
             except (KafkaException, BufferError) as exc:
                 log.warning(
@@ -158,7 +158,7 @@ class LeaderWriter:
                 )
                 self._producer = None
                 with suppress(KafkaException):  # most often another worker has claimed the id
-                    claimed.abort_transaction(_ABORT_S)
+                    claimed_producer.abort_transaction(_ABORT_TIMEOUT_S)
                 raise Fenced(FENCED) from exc
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class Delivery:
             on_delivery = partial(self._delivered, number)
             try:
                 target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
-            except BufferError:  # more than its queue holds: queued records are sent first
+            except BufferError:  # the queue is full: send queued records first
                 target.flush(timeout_s)
                 target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
 
@@ -190,10 +190,10 @@ class Delivery:
         """Return the position of each record. Raises KafkaException if one was not written."""
         if self._error is not None:
             raise KafkaException(self._error)
-        found = [each for each in self._written if each is not None]
-        if len(found) < len(self._written):
+        written = [each for each in self._written if each is not None]
+        if len(written) < len(self._written):
             raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
-        return found
+        return written
 
     def _delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
         partition, offset = message.partition(), message.offset()

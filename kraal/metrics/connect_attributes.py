@@ -160,5 +160,5 @@ def shown() -> frozenset[tuple[str, str]]:
         REBALANCE: REBALANCE_TABLE,
         COORDINATOR: COORDINATOR_TABLE,
     }
-    numbers = {(group, name) for group, table in tables.items() for name in table}
-    return frozenset(numbers | {(group, name) for group, names in TEXTS.items() for name in names})
+    attributes = {(group, name) for group, table in tables.items() for name in table}
+    return frozenset(attributes | {(group, name) for group, names in TEXTS.items() for name in names})

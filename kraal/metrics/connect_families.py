@@ -24,10 +24,10 @@ from kraal.protocol.group import GroupProtocol
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
     from kraal.metrics.connect_attributes import Table
-    from kraal.metrics.group import GroupNumbers
+    from kraal.metrics.group import GroupMetrics
     from kraal.metrics.java_plugins import TaskValues
     from kraal.metrics.registry import CurrentMetrics, Startups
-    from kraal.metrics.task import TaskNumbers
+    from kraal.metrics.task import TaskMetrics
 
 _PROTOCOLS = {
     GroupProtocol.DEFAULT: "EAGER",
@@ -105,8 +105,8 @@ def families(
 
 def _app_info(identity: Identity) -> Iterator[Family]:
     values = (identity.version, identity.commit, str(identity.started_ms))
-    own = ("client_id", identity.client_id)
-    yield _texts(names.APP_INFO, zip(names.TEXTS[names.APP_INFO], values, strict=True), [own])
+    client_label = ("client_id", identity.client_id)
+    yield _texts(names.APP_INFO, zip(names.TEXTS[names.APP_INFO], values, strict=True), [client_label])
 
 
 def _worker(current: CurrentMetrics, connectors: int, tasks: int, now_s: float) -> Iterator[Family]:
@@ -185,122 +185,122 @@ def _tasks(
     for at, task in enumerate(tasks, 1):
         if at % _EACH == 0:
             yield _BREATH
-        numbers = current.tasks.get(task)
-        if numbers is None:  # its actor has not started yet
+        metrics = current.tasks.get(task)
+        if metrics is None:  # its actor has not started yet
             continue
         label = labels(("connector", task.connector), ("task", str(task.task)))
         if task in java:
-            found = _java(numbers, java[task], now_s)
+            values_by_group = _java(metrics, java[task], now_s)
         else:
-            found = _python(numbers, current.partitions.get(task, 0), now_s)
-        for group, values in found.items():
+            values_by_group = _python(metrics, current.partitions.get(task, 0), now_s)
+        for group, values in values_by_group.items():
             rows[group].append((label, values))
     for group, table in _TASK_TABLES.items():
         yield from _columns(group.removesuffix(_ACTIVE), table, rows[group])
 
 
-def _python(numbers: TaskNumbers, partitions: int, now_s: float) -> Mapping[str, Sequence[float]]:
+def _python(metrics: TaskMetrics, partitions: int, now_s: float) -> Mapping[str, Sequence[float]]:
     """Return the values of a task in Python, by group."""
-    own = (
-        {names.SOURCE: _source(numbers, now_s)}
-        if numbers.is_source
-        else {names.SINK: _sink(numbers, partitions, now_s)}
+    specific = (
+        {names.SOURCE: _source(metrics, now_s)}
+        if metrics.is_source
+        else {names.SINK: _sink(metrics, partitions, now_s)}
     )
-    return {names.TASK: _common(numbers, now_s), **own, names.ERRORS: _errors(numbers)}
+    return {names.TASK: _common(metrics, now_s), **specific, names.ERRORS: _errors(metrics)}
 
 
-def _java(numbers: TaskNumbers, measured: TaskValues | None, now_s: float) -> Mapping[str, Sequence[float]]:
+def _java(metrics: TaskMetrics, measured: TaskValues | None, now_s: float) -> Mapping[str, Sequence[float]]:
     """Return the values of a Java task, by group: those that Kafka's worker measures; its states are those of REST.
 
     Totals that are not known are absent: Kraal's own differ, and would look as if the task had been started again.
     """
-    known = {} if measured is None else measured
+    values = {} if measured is None else measured
     ratios = {
-        "running-ratio": numbers.states.ratio(State.RUNNING, now_s),
-        "pause-ratio": numbers.states.ratio(State.PAUSED, now_s),
+        "running-ratio": metrics.states.ratio(State.RUNNING, now_s),
+        "pause-ratio": metrics.states.ratio(State.PAUSED, now_s),
     }
-    found = {names.TASK: _values({**known, **ratios}, names.COMMON_TABLE)}
-    if not known:
-        return found
-    group = names.SOURCE if numbers.is_source else names.SINK
-    last_error_ms = max(numbers.last_error_ms, known.get("last-error-timestamp", 0))
+    values_by_group = {names.TASK: _values({**values, **ratios}, names.COMMON_TABLE)}
+    if not values:
+        return values_by_group
+    group = names.SOURCE if metrics.is_source else names.SINK
+    last_error_ms = max(metrics.last_error_ms, values.get("last-error-timestamp", 0))
     return {
-        **found,
-        group: _values(known, _TASK_TABLES[group]),
-        group + _ACTIVE: _values(known, _TASK_TABLES[group + _ACTIVE]),
-        names.ERRORS: _values({**known, "last-error-timestamp": last_error_ms}, names.ERRORS_TABLE),
+        **values_by_group,
+        group: _values(values, _TASK_TABLES[group]),
+        group + _ACTIVE: _values(values, _TASK_TABLES[group + _ACTIVE]),
+        names.ERRORS: _values({**values, "last-error-timestamp": last_error_ms}, names.ERRORS_TABLE),
     }
 
 
-def _values(known: TaskValues, table: Table) -> Sequence[float]:
-    return [known.get(attribute, math.nan) for attribute in table]
+def _values(values: TaskValues, table: Table) -> Sequence[float]:
+    return [values.get(attribute, math.nan) for attribute in table]
 
 
-def _common(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
-    bad, good = shares(numbers.commit_results, now_s)
+def _common(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
+    bad, good = shares(metrics.commit_results, now_s)
     return (
-        numbers.states.ratio(State.RUNNING, now_s),
-        numbers.states.ratio(State.PAUSED, now_s),
-        numbers.commit_ms.most(now_s),
-        numbers.commit_ms.average(now_s),
+        metrics.states.ratio(State.RUNNING, now_s),
+        metrics.states.ratio(State.PAUSED, now_s),
+        metrics.commit_ms.maximum(now_s),
+        metrics.commit_ms.average(now_s),
         bad,
         good,
-        numbers.batch_size.most(now_s),
-        numbers.batch_size.average(now_s),
+        metrics.batch_size.maximum(now_s),
+        metrics.batch_size.average(now_s),
     )
 
 
-def _errors(numbers: TaskNumbers) -> Sequence[float]:
+def _errors(metrics: TaskMetrics) -> Sequence[float]:
     """Return the error values; retries of batches count among the retries of records."""
-    counts = numbers.errors
+    counts = metrics.errors
     return (
         counts.failures,
         counts.errors,
         counts.skipped,
-        numbers.retries + counts.retries,
+        metrics.retries + counts.retries,
         counts.logged,
         counts.dead_letters,
         counts.dead_letters_failed,
-        numbers.last_error_ms,
+        metrics.last_error_ms,
     )
 
 
-def _source(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
+def _source(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
     """Return the values of a source task; a batch counts when it is written, including its skipped records."""
     return (
-        numbers.read.rate(now_s),
-        numbers.read_total,
-        numbers.records.rate(now_s),
-        numbers.records_total,
-        numbers.batch_ms.most(now_s),
-        numbers.batch_ms.average(now_s),
-        numbers.transaction_size.least(now_s),
-        numbers.transaction_size.most(now_s),
-        numbers.transaction_size.average(now_s),
+        metrics.read.rate(now_s),
+        metrics.read_total,
+        metrics.records.rate(now_s),
+        metrics.records_total,
+        metrics.batch_ms.maximum(now_s),
+        metrics.batch_ms.average(now_s),
+        metrics.transaction_size.minimum(now_s),
+        metrics.transaction_size.maximum(now_s),
+        metrics.transaction_size.average(now_s),
     )
 
 
-def _sink(numbers: TaskNumbers, partitions: int, now_s: float) -> Sequence[float]:
+def _sink(metrics: TaskMetrics, partitions: int, now_s: float) -> Sequence[float]:
     return (
-        numbers.read.rate(now_s),
-        numbers.read_total,
-        numbers.records.rate(now_s),
-        numbers.records_total,
+        metrics.read.rate(now_s),
+        metrics.read_total,
+        metrics.records.rate(now_s),
+        metrics.records_total,
         partitions,
-        numbers.commit_number,
-        numbers.commits.rate(now_s),
-        numbers.commits_total,
-        numbers.late_commits.rate(now_s),
-        numbers.late_commits_total,
-        numbers.batch_ms.most(now_s),
-        numbers.batch_ms.average(now_s),
+        metrics.commit_number,
+        metrics.commits.rate(now_s),
+        metrics.commits_total,
+        metrics.late_commits.rate(now_s),
+        metrics.late_commits_total,
+        metrics.batch_ms.maximum(now_s),
+        metrics.batch_ms.average(now_s),
     )
 
 
 # -- the group ---------------------------------------------------------------------------------------------
 
 
-def _group(snapshot: Snapshot, group: GroupNumbers, identity: Identity, now_s: float) -> Iterator[Family]:
+def _group(snapshot: Snapshot, group: GroupMetrics, identity: Identity, now_s: float) -> Iterator[Family]:
     protocol = None if snapshot.protocol is None else _PROTOCOLS[snapshot.protocol]
     pairs = zip(names.TEXTS[names.REBALANCE], (protocol, snapshot.leader_url), strict=True)
     yield _texts(names.REBALANCE, pairs, [])
@@ -309,7 +309,7 @@ def _group(snapshot: Snapshot, group: GroupNumbers, identity: Identity, now_s: f
         snapshot.generation,
         group.completed,
         int(group.began_s is not None),
-        group.rebalance_ms.most(now_s),
+        group.rebalance_ms.maximum(now_s),
         group.rebalance_ms.average(now_s),
         since_ms,
     )
@@ -322,9 +322,13 @@ def _group(snapshot: Snapshot, group: GroupNumbers, identity: Identity, now_s: f
 # -- tables to families ------------------------------------------------------------------------------------
 
 
-def _texts(group: str, values: Iterable[tuple[str, str | None]], own: Sequence[tuple[str, str]]) -> Family:
+def _texts(
+    group: str, values: Iterable[tuple[str, str | None]], extra_labels: Sequence[tuple[str, str]]
+) -> Family:
     """Create the family of a group's text attributes: one series for each known value."""
-    rows = [(labels(*own, (names.label(name), text)), 1) for name, text in values if text is not None]
+    rows = [
+        (labels(*extra_labels, (names.label(name), text)), 1) for name, text in values if text is not None
+    ]
     return Family(names.metric(group), "gauge", names.TEXT_HELP[group], rows)
 
 

@@ -11,7 +11,7 @@ from kraal.metrics.windows import Sampled, Windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupNumbers:
+class GroupMetrics:
     """The metrics of a membership at one moment. Times are monotonic seconds."""
 
     rebalance_ms: Sampled
@@ -23,13 +23,13 @@ class GroupNumbers:
     """The end of the last rebalance."""
     connectors: int = 0
     tasks: int = 0
-    """The numbers of connectors and tasks assigned to this worker."""
+    """Numbers of connectors and tasks assigned to this worker."""
 
-    def rebalance_began(self, now_s: float) -> GroupNumbers:
+    def rebalance_began(self, now_s: float) -> GroupMetrics:
         """Record the start of a rebalance; a rebalance in progress counts as abandoned."""
         return replace(self, began_s=now_s)
 
-    def rebalance_ended(self, now_s: float) -> GroupNumbers:
+    def rebalance_ended(self, now_s: float) -> GroupMetrics:
         """Record the end of a rebalance, when the assignment can be applied. No effect without a rebalance."""
         if self.began_s is None:
             return self
@@ -42,6 +42,6 @@ class GroupNumbers:
         )
 
 
-def no_rebalance(windows: Windows) -> GroupNumbers:
+def no_rebalance(windows: Windows) -> GroupMetrics:
     """Return the metrics of a member that has not joined yet."""
-    return GroupNumbers(rebalance_ms=Sampled(windows))
+    return GroupMetrics(rebalance_ms=Sampled(windows))

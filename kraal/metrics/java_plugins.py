@@ -1,7 +1,7 @@
-"""Metric families of the plugins' JVMs: state, memory, and the metrics that Java plugins keep themselves. Pure.
+"""Metric families of the plugins' JVMs: state, memory, and the Java plugins' own metrics. Pure.
 
-Plugins' own metrics have the names that the JMX exporter gives to `kafka.connect:type=plugins,connector=X,task=N,…`;
-Debezium's those of the rules that its documentation and dashboards use.
+Plugins' metrics have the names that the JMX exporter produces for `kafka.connect:type=plugins,connector=X,task=N,…`;
+Debezium's metrics follow the exporter rules of its documentation and dashboards.
 Source: KIP-877, PluginMetricsImpl (Kafka 4.3.0).
 """
 
@@ -45,48 +45,52 @@ HELP: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JvmState:
-    """Whether a JVM works."""
+    """State of one JVM."""
 
     connector: str = ""
-    """The connector that has the JVM for itself; empty for the shared one."""
+    """The connector with a JVM of its own; empty for the shared JVM."""
     up: bool
     """Whether it answered this scrape."""
     starts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JavaNumbers:
-    """What is known of the plugins' JVMs at one moment."""
+class JvmMetrics:
+    """The latest metrics of the plugins' JVMs."""
 
     tasks: Mapping[TaskId, TaskValues | None] = field(default_factory=dict)
-    """The tasks that run in them; None while nothing is known of one."""
+    """The tasks that run in them; None for a task without metrics yet."""
     jvms: Sequence[JvmState] = ()
     text: str = ""
     """Other families, rendered: those of the JVMs' last answers."""
 
 
-def state_families(numbers: JavaNumbers) -> Iterator[Family]:
+def state_families(metrics: JvmMetrics) -> Iterator[Family]:
     """Yield whether each JVM is up, and how often it was started."""
-    of = [(_of(jvm.connector), jvm) for jvm in numbers.jvms]
-    yield _family("kraal_jvm_up", [(labels, int(jvm.up)) for labels, jvm in of])
-    yield _family("kraal_jvm_starts_total", [(labels, jvm.starts) for labels, jvm in of])
+    labeled = [(_of(jvm.connector), jvm) for jvm in metrics.jvms]
+    yield _family("kraal_jvm_up", [(labels, int(jvm.up)) for labels, jvm in labeled])
+    yield _family("kraal_jvm_starts_total", [(labels, jvm.starts) for labels, jvm in labeled])
 
 
 def jvm_families(jvm: Mapping[str, Any], connector: str = "") -> Iterator[Family]:
     """Yield a JVM's memory, threads, collections and files.
 
     Args:
-        jvm: what `Measurements.ofJvm` returns.
-        connector: the connector that has the JVM for itself.
+        jvm: the result of `Measurements.ofJvm`.
+        connector: the connector with a JVM of its own.
     """
-    own = _of(connector)
-    areas = [((*own, ("area", area)), jvm[area]) for area in ("heap", "nonheap")]
+    connector_label = _of(connector)
+    areas = [((*connector_label, ("area", area)), jvm[area]) for area in ("heap", "nonheap")]
     for what in ("used", "committed", "max"):
-        rows = [(label, found[what]) for label, found in areas if what in found]
+        rows = [(label, values[what]) for label, values in areas if what in values]
         yield _family(f"kraal_jvm_memory_{what}_bytes", rows)
-    collectors = [((*own, ("gc", name)), found) for name, found in jvm["collectors"].items()]
-    yield _family("kraal_jvm_gc_collections_total", [(label, found["count"]) for label, found in collectors])
-    yield _family("kraal_jvm_gc_seconds_total", [(label, found["ms"] / 1000) for label, found in collectors])
+    collectors = [((*connector_label, ("gc", name)), values) for name, values in jvm["collectors"].items()]
+    yield _family(
+        "kraal_jvm_gc_collections_total", [(label, values["count"]) for label, values in collectors]
+    )
+    yield _family(
+        "kraal_jvm_gc_seconds_total", [(label, values["ms"] / 1000) for label, values in collectors]
+    )
     for name, key, unit in (
         ("kraal_jvm_threads", "threads", 1),
         ("kraal_jvm_uptime_seconds", "uptime_ms", 1000),
@@ -94,28 +98,31 @@ def jvm_families(jvm: Mapping[str, Any], connector: str = "") -> Iterator[Family
         ("kraal_jvm_open_files", "open_files", 1),
         ("kraal_jvm_max_files", "max_files", 1),
     ):
-        yield _family(name, [(own, jvm[key] / unit)] if key in jvm else [])
+        yield _family(name, [(connector_label, jvm[key] / unit)] if key in jvm else [])
 
 
-def plugin_families(own: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
-    """Yield what plugins measure; `own` is what `PluginNumbers.take` returns."""
+def plugin_families(measured: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
+    """Yield the plugins' metrics; `measured` is the result of `PluginNumbers.take`."""
     merged: dict[str, tuple[str, dict[str, float]]] = {}
-    for name, found in own["plugins"].items():
-        _merge(merged, names.metric(_GROUP, _cleaned(name)), found, lower=True)
-    for name, found in own["debezium"].items():
-        _merge(merged, _DEBEZIUM + _cleaned(name), found, lower=False)
+    for name, metric in measured["plugins"].items():
+        _merge(merged, names.metric(_GROUP, _cleaned(name)), metric, lower=True)
+    for name, metric in measured["debezium"].items():
+        _merge(merged, _DEBEZIUM + _cleaned(name), metric, lower=False)
     for name, (text, rows) in merged.items():
         yield Family(name, _kind(name), text, list(rows.items()))
 
 
 def rendered(families: Iterable[Family]) -> Rendered:
-    """Render the families of one JVM, to be merged with those of others."""
-    found: dict[str, tuple[str, Mapping[str, str]]] = {}
+    """Render the families of one JVM, for `merged`."""
+    lines_by_family: dict[str, tuple[str, Mapping[str, str]]] = {}
     for family in families:
-        about, kind, *rows = render(family).split("\n")[:-1] or ("", "")
+        help_line, kind, *rows = render(family).split("\n")[:-1] or ("", "")
         if rows:
-            found[family.name] = f"{about}\n{kind}\n", {row.rpartition(" ")[0]: f"{row}\n" for row in rows}
-    return found
+            lines_by_family[family.name] = (
+                f"{help_line}\n{kind}\n",
+                {row.rpartition(" ")[0]: f"{row}\n" for row in rows},
+            )
+    return lines_by_family
 
 
 def merged(jvms: Iterable[Rendered]) -> str:
@@ -136,11 +143,11 @@ def _of(connector: str) -> tuple[tuple[str, str], ...]:
 
 
 def _merge(
-    into: dict[str, tuple[str, dict[str, float]]], name: str, found: Mapping[str, Any], *, lower: bool
+    into: dict[str, tuple[str, dict[str, float]]], name: str, metric: Mapping[str, Any], *, lower: bool
 ) -> None:
-    """Add rows to the family of a name, which other names may share in Prometheus; of equal series the first stays."""
-    _, rows = into.setdefault(name, (found["help"] or "A metric of a plugin.", {}))
-    for tags, value in found["rows"]:
+    """Add rows to a family; several plugin metrics may map to one name, and the first of equal series is kept."""
+    _, rows = into.setdefault(name, (metric["help"] or "A metric of a plugin.", {}))
+    for tags, value in metric["rows"]:
         pairs: dict[str, str] = {}
         for tag, text in tags.items():
             label = _label(tag)
@@ -153,7 +160,7 @@ def _cleaned(name: str) -> str:
 
 
 def _label(tag: str) -> str:
-    """Return a name of a label: no digit begins it, and no underscore, because Prometheus keeps `__` for itself."""
+    """Return a valid label name: it starts with a letter, because Prometheus reserves names with `__`."""
     label = _cleaned(tag).lstrip("_")
     return label if label[:1].isalpha() else f"tag_{label}"
 

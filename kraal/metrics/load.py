@@ -26,7 +26,7 @@ _KINDS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadNumbers:
+class LoadMetrics:
     """The load of a worker at one moment."""
 
     mailboxes: Mapping[str, int]
@@ -41,10 +41,10 @@ class LoadNumbers:
     down: Sequence[DownPart] = ()
 
 
-def load_families(numbers: LoadNumbers) -> Iterator[Family]:
+def load_families(metrics: LoadMetrics) -> Iterator[Family]:
     """Yield the families; connectors, tasks and actors of single requests are each aggregated."""
     depths: Counter[str] = Counter()
-    for name, depth in numbers.mailboxes.items():
+    for name, depth in metrics.mailboxes.items():
         depths[_shown(name)] += depth
     yield Family(
         "kraal_mailbox_messages",
@@ -56,37 +56,37 @@ def load_families(numbers: LoadNumbers) -> Iterator[Family]:
         "kraal_rest_waiting_requests",
         "gauge",
         "Requests over REST that wait, by what they wait for.",
-        [(labels(("for", what)), count) for what, count in numbers.waiting.items()],
+        [(labels(("for", what)), count) for what, count in metrics.waiting.items()],
     )
     yield Family(
         "kraal_rest_refused_requests_total",
         "counter",
         "Requests over REST that were answered 503 because the worker was too busy, by what was scarce.",
-        [(labels(("for", what)), count) for what, count in numbers.refused.items()],
+        [(labels(("for", what)), count) for what, count in metrics.refused.items()],
     )
     yield Family(
         "kraal_rest_body_bytes",
         "gauge",
         "Bytes of the bodies of all requests that are not answered yet.",
-        [("", numbers.body_bytes)],
+        [("", metrics.body_bytes)],
     )
     yield Family(
         "kraal_rest_open_streams",
         "gauge",
         "Open streams of changes, which count as no waiting requests.",
-        [("", numbers.open_streams)],
+        [("", metrics.open_streams)],
     )
     yield Family(
         "kraal_pool_stuck_threads",
         "gauge",
         "Threads of a pool that are held by calls that do not return.",
-        [(labels(("pool", pool.name)), len(pool.stuck)) for pool in numbers.pools],
+        [(labels(("pool", pool.name)), len(pool.stuck)) for pool in metrics.pools],
     )
     yield Family(
         "kraal_part_down",
         "gauge",
         "1 for a part of the worker that tasks need and that is down: spark, lane, plugins-jvm.",
-        [(labels(("part", part.name)), 1) for part in numbers.down],
+        [(labels(("part", part.name)), 1) for part in metrics.down],
     )
 
 

@@ -1,6 +1,6 @@
-"""What the tasks of this worker do now, as JSON for `expand=progress`: rates, totals, times, backlogs. Pure.
+"""Progress of this worker's tasks as JSON for `expand=progress`: rates, totals, times, backlogs. Pure.
 
-Only the worker that runs a task has its numbers. A Java task's are those that Kafka's runtime measures in its JVM.
+Only the worker that runs a task has its metrics. A Java task's metrics come from Kafka's runtime in its JVM.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kraal.metrics.stall_detection import connector_stalls, progress_of, task_tr
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
-    from kraal.metrics.java_plugins import JavaNumbers, TaskValues
+    from kraal.metrics.java_plugins import JvmMetrics, TaskValues
     from kraal.metrics.registry import CurrentMetrics, MetricsRegistry
     from kraal.metrics.series import Series
-    from kraal.metrics.task import TaskNumbers
+    from kraal.metrics.task import TaskMetrics
 
 NO_RATES: Values = (None,) * RECENT
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorProgress:
-    """What one worker knows of a connector."""
+    """A connector's progress on one worker."""
 
     tasks: Sequence[Mapping[str, Any]] = ()
     """The tasks that run here or have failed here, by number."""
@@ -59,11 +59,11 @@ def merged(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> di
 class JavaMetrics(Protocol):
     """Measures the tasks in the plugins' JVMs."""
 
-    def numbers(self, living: Container[Instance]) -> JavaNumbers:
-        """Return what is known of the instances that run or failed here."""
+    def metrics(self, living: Container[Instance]) -> JvmMetrics:
+        """Return the latest metrics of the instances that run or failed here."""
 
     def gather(self) -> Sequence[Future[bool]]:
-        """Ask the JVMs for their numbers; return what to wait for, at most `GATHER_S`."""
+        """Request the JVMs' metrics; return futures to wait for, at most `GATHER_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +77,17 @@ class ProgressReports:
 
     def of(self, snapshot: Snapshot, name: ConnectorName) -> ConnectorProgress:
         """Return a connector's progress on this worker."""
-        return next((found for _, found in self._each(snapshot, name)), ConnectorProgress())
+        return next((progress for _, progress in self._each(snapshot, name)), ConnectorProgress())
 
     def of_each(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
-        """Yield the progress of each connector of which this worker knows something; all at one moment."""
+        """Yield the progress of each connector with metrics on this worker; all at one moment."""
         return self._each(snapshot, None)
 
     def _each(
         self, snapshot: Snapshot, only: ConnectorName | None
     ) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
         current, now_s = self.metrics.current(), self.metrics.time.now()
-        java = {} if self.java is None else self.java.numbers(current.living).tasks
+        java = {} if self.java is None else self.java.current(current.living).tasks
         recent = self.series.recent()
         tasks: dict[ConnectorName, list[TaskId]] = {name: [] for name in recent}
         for task in sorted(current.tasks):
@@ -99,26 +99,26 @@ class ProgressReports:
         }
         names = [*tasks, *(stalls.keys() - tasks.keys())]
         for name in names if only is None else {only}.intersection(names):
-            told: list[dict[str, Json]] = []
+            task_reports: list[dict[str, Json]] = []
             for task in tasks.get(name, ()):
-                measured = _java(java[task]) if task in java else _python(current.tasks[task], now_s)
+                values = _java(java[task]) if task in java else _python(current.tasks[task], now_s)
                 state = _state(self.metrics, snapshot, current, task, now_s)
-                told.append({"id": task.task, "worker_id": snapshot.worker_id, **measured, **state})
+                task_reports.append({"id": task.task, "worker_id": snapshot.worker_id, **values, **state})
             cause = stalls.get(name)
             cause = None if cause is None else secrets.scrub(cause)
-            yield name, ConnectorProgress(told, recent.get(name, NO_RATES), cause)
+            yield name, ConnectorProgress(task_reports, recent.get(name, NO_RATES), cause)
 
 
-def _python(numbers: TaskNumbers, now_s: float) -> dict[str, Json]:
-    errors = numbers.errors
+def _python(metrics: TaskMetrics, now_s: float) -> dict[str, Json]:
+    errors = metrics.errors
     return {
-        "records_per_second": _number(numbers.records.rate(now_s)),
-        "records_total": numbers.records_total,
-        "read_total": numbers.read_total,
-        "poll_ms": _number(numbers.poll.latest_ms),
-        "write_ms": _number(numbers.write.latest_ms),
-        "commit_ms": _number(numbers.commit.latest_ms),
-        "commits_total": numbers.commits_total,
+        "records_per_second": _number(metrics.records.rate(now_s)),
+        "records_total": metrics.records_total,
+        "read_total": metrics.read_total,
+        "poll_ms": _number(metrics.poll.latest_ms),
+        "write_ms": _number(metrics.write.latest_ms),
+        "commit_ms": _number(metrics.commit.latest_ms),
+        "commits_total": metrics.commits_total,
         "errors": {
             "failed": errors.errors,
             "skipped": errors.skipped,
@@ -129,7 +129,7 @@ def _python(numbers: TaskNumbers, now_s: float) -> dict[str, Json]:
 
 
 def _java(values: TaskValues | None) -> dict[str, Json]:
-    """Return the same of a Java task; its times are means of recent batches, and what its JVM has not told is null."""
+    """Return the same for a Java task; times are means of recent batches, and values missing in its JVM are null."""
 
     def first(*attributes: str) -> float | None:
         known = {} if values is None else values
@@ -157,13 +157,13 @@ def _state(
 ) -> dict[str, Json]:
     state = task_state(snapshot, task)
     backlog = current.backlogs.get(task) if state is State.RUNNING else None
-    found = progress_of(current, task, state, now_s, metrics.stall_s, task_trace(snapshot, task))
+    progress = progress_of(current, task, state, now_s, metrics.stall_s, task_trace(snapshot, task))
     return {
         "backlog_records": None if backlog is None else backlog.records,
-        "stalled": found.stalled,
-        "stall_cause": found.cause,
-        "step_ms": _ms(found.step_s),
-        "last_batch_age_ms": _ms(found.batch_age_s),
+        "stalled": progress.stalled,
+        "stall_cause": progress.cause,
+        "step_ms": _ms(progress.step_s),
+        "last_batch_age_ms": _ms(progress.batch_age_s),
     }
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kraal.core.ids import ConnectorName, Instance, State, TaskId
-from kraal.metrics.group import GroupNumbers, no_rebalance
+from kraal.metrics.group import GroupMetrics, no_rebalance
 from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog
-from kraal.metrics.task import TaskNumbers, Time
+from kraal.metrics.task import TaskMetrics, Time
 from kraal.metrics.windows import Sampled, Windows
 
 
@@ -37,7 +37,7 @@ class Startups:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The present life of an instance. Times are monotonic seconds."""
+    """The current incarnation of an instance. Times are monotonic seconds."""
 
     started_s: float
     state: State | None = None
@@ -56,7 +56,7 @@ class CurrentMetrics:
 
     living: Mapping[Instance, str | None]
     """The instances that run in this process, or failed and were not removed, with their plugins' versions."""
-    tasks: Mapping[TaskId, TaskNumbers]
+    tasks: Mapping[TaskId, TaskMetrics]
     partitions: Mapping[TaskId, int]
     backlogs: Mapping[TaskId, Backlog]
     """The backlogs of sink tasks, where known."""
@@ -70,7 +70,7 @@ class CurrentMetrics:
     """Why sink tasks without partitions have none, where there is a reason."""
     connector_startups: Startups
     task_startups: Startups
-    group: GroupNumbers | None
+    group: GroupMetrics | None
     """None in standalone mode."""
 
 
@@ -89,7 +89,7 @@ class MetricsRegistry:
         """Those of the living instances; all that are RUNNING are also in `_up`."""
         self._up: set[Instance] = set()
         """The instances that started successfully."""
-        self._tasks: dict[TaskId, TaskNumbers] = {}
+        self._tasks: dict[TaskId, TaskMetrics] = {}
         self._partitions: dict[TaskId, int] = {}
         self._no_partitions_s: dict[TaskId, float] = {}
         self._backlogs: dict[TaskId, Backlog] = {}
@@ -116,9 +116,9 @@ class MetricsRegistry:
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
-    def publish(self, task: TaskId, numbers: TaskNumbers) -> None:
+    def publish(self, task: TaskId, task_metrics: TaskMetrics) -> None:
         """Publish a task's metrics. Called by the task's actor."""
-        self._tasks[task] = numbers
+        self._tasks[task] = task_metrics
 
     def has_partitions(self, task: TaskId, count: int) -> None:
         """Publish the number of a sink task's partitions. Called by one thread of the engine at a time."""
@@ -131,8 +131,8 @@ class MetricsRegistry:
 
     def has_backlog(self, task: TaskId, records: int) -> None:
         """Publish how many records a sink task is behind. Called by one thread of the engine at a time."""
-        numbers = self._tasks.get(task)
-        read_total = 0 if numbers is None else numbers.read_total
+        task_metrics = self._tasks.get(task)
+        read_total = 0 if task_metrics is None else task_metrics.read_total
         before = self._backlogs.get(task)
         self._backlogs[task] = next_backlog(before, records, read_total, self.time.now())
 

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from kraal.metrics.connect_families import Identity, families
-from kraal.metrics.java_plugins import JavaNumbers, state_families
-from kraal.metrics.load import LoadNumbers, load_families
+from kraal.metrics.java_plugins import JvmMetrics, state_families
+from kraal.metrics.load import LoadMetrics, load_families
 from kraal.metrics.text import render
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraal.metrics.registry import MetricsRegistry
 
 GATHER_S: Final = 1.0
-"""How long a scrape waits for numbers of another process, in seconds."""
+"""How long a scrape waits for metrics of another process, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class Scrape:
     identity: Identity
     class_of: Callable[[str], str]
     """Returns the full name of a connector's class for the name in its config."""
-    load: Callable[[], LoadNumbers] | None = None
+    load: Callable[[], LoadMetrics] | None = None
     """Returns the worker's load; None if it is not measured."""
-    java: Callable[[Container[Instance]], JavaNumbers] | None = None
-    """Returns the numbers of the plugins' JVMs for these instances; None if the worker has no Java plugins."""
+    java: Callable[[Container[Instance]], JvmMetrics] | None = None
+    """Returns the metrics of the plugins' JVMs for these instances; None if the worker has no Java plugins."""
 
     def __call__(self) -> Iterator[str]:
         """Yield the text in pieces that describe one moment, each rendered in a few milliseconds; some are empty."""
         metrics, current = self.metrics, self.metrics.current()
         java = None if self.java is None else self.java(current.living)
-        found = families(
+        metric_families = families(
             self.published.latest,
             current,
             self.identity,
@@ -48,8 +48,8 @@ class Scrape:
             metrics.stall_s,
             java={} if java is None else java.tasks,
         )
-        busy = () if self.load is None else load_families(self.load())
-        pieces = map(render, chain(found, busy))
+        load_families_ = () if self.load is None else load_families(self.load())
+        pieces = map(render, chain(metric_families, load_families_))
         if java is None:
             return pieces
         return chain(pieces, map(render, state_families(java)), (java.text,))

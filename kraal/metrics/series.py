@@ -1,8 +1,8 @@
-"""The recent numbers of each task for charts: a sample each five seconds, for ten minutes.
+"""Recent metrics of each task for charts: a sample each five seconds, for ten minutes.
 
-One thread samples the registry, so tasks report nothing for it, and what was sampled survives the death of any actor.
-Each task has one array of a fixed size; the sum of all arrays is bounded. A sample that was not taken is a gap. A task
-that has left this worker keeps its samples until the last of them is ten minutes old.
+One thread samples the registry, so tasks send no messages for it, and samples survive the death of any actor. Each
+task has one array of a fixed size; the sum of all arrays is bounded. A missing sample is a gap. The samples of a task
+that has left this worker are kept until the last of them is ten minutes old.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kraal.metrics.task import NO_PHASE, Phase
 
 if TYPE_CHECKING:
     from kraal.metrics.registry import MetricsRegistry
-    from kraal.metrics.task import TaskNumbers
+    from kraal.metrics.task import TaskMetrics
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +32,12 @@ RECENT: Final = 24
 """Number of samples in a connector's recent rate: two minutes."""
 MAX_BYTES: Final = 16 * 1024 * 1024
 TASK_BYTES: Final = 3400
-"""Memory of one task: its samples, with seven digits each, and what is needed to take the next one."""
+"""Memory of one task: its samples, with seven digits each, and the state for the next sample."""
 COLUMNS: Final = ("records_per_second", "poll_ms", "write_ms", "commit_ms", "backlog_records")
 
 Values = Sequence[float | None]
-"""One value for each sample, oldest first; None: a gap, or nothing to measure."""
-_QUIET: Final[Values] = (0,) * RECENT
+"""One value for each sample, oldest first; None: a gap, or no value."""
+_ZERO_RATES: Final[Values] = (0,) * RECENT
 Changed = Callable[[frozenset[ConnectorName]], None]
 
 
@@ -53,56 +53,57 @@ class Samples:
     """The columns of each task, by its number."""
 
     @staticmethod
-    def merged(own: Samples, others: Iterable[Samples]) -> Samples:
-        """Merge the samples of several workers, at the times of `own`; the first known value counts. Pure."""
+    def merged(base: Samples, remaining: Iterable[Samples]) -> Samples:
+        """Merge the samples of several workers, at the times of `base`; the first known value counts. Pure."""
         tasks = {
-            task: {name: [*values] for name, values in columns.items()} for task, columns in own.tasks.items()
+            task: {name: [*values] for name, values in columns.items()}
+            for task, columns in base.tasks.items()
         }
-        for other in others:
-            later = (other.start_ms - own.start_ms) // STEP_MS
+        for other in remaining:
+            later = (other.start_ms - base.start_ms) // STEP_MS
             for task, columns in other.tasks.items():
-                into = tasks.setdefault(task, {name: [None] * own.count for name in COLUMNS})
+                into = tasks.setdefault(task, {name: [None] * base.count for name in COLUMNS})
                 for name in COLUMNS:
                     _fill(into[name], columns[name], later)
-        return Samples(start_ms=own.start_ms, count=own.count, tasks=dict(sorted(tasks.items())))
+        return Samples(start_ms=base.start_ms, count=base.count, tasks=dict(sorted(tasks.items())))
 
 
-def _fill(into: list[float | None], values: Values, later: int) -> None:
-    """Fill gaps with the values of another worker; `later`: how many samples after `into` they begin."""
-    for at in range(max(later, 0), min(len(into), len(values) + later)):
-        if into[at] is None:
-            into[at] = values[at - later]
+def _fill(column: list[float | None], values: Values, later: int) -> None:
+    """Fill gaps in `column` with the values of another worker, which begin `later` samples after it."""
+    for at in range(max(later, 0), min(len(column), len(values) + later)):
+        if column[at] is None:
+            column[at] = values[at - later]
 
 
 class _Ring:
-    """The samples of one task, and its numbers at the latest one."""
+    """The samples of one task, and its metrics at the latest one."""
 
     __slots__ = (
-        "_commit", "_numbers", "_poll", "_records", "_stalled", "_write", "active", "gap", "seen", "values"
+        "_commit", "_poll", "_records", "_stalled", "_task_metrics", "_write", "active", "gap", "seen", "values"
     )  # fmt: skip
 
     def __init__(self, number: int) -> None:
         self.values = array("f", [math.nan]) * (SAMPLES * len(COLUMNS))
         """The columns one after the other."""
         self.seen = self.active = self.gap = number
-        """The latest samples: of the task, with other numbers than before, and without the task."""
+        """Numbers of the latest samples: with the task, with changed metrics, and without the task."""
         self._stalled = False
-        self._numbers: TaskNumbers | None = None
+        self._task_metrics: TaskMetrics | None = None
         self._records = 0
         self._poll = self._write = self._commit = NO_PHASE
 
     def take(
-        self, number: int, numbers: TaskNumbers, backlog: int | None, elapsed_s: float, *, stalled: bool
+        self, number: int, task_metrics: TaskMetrics, backlog: int | None, elapsed_s: float, *, stalled: bool
     ) -> None:
         """Take one sample."""
-        if numbers is not self._numbers:  # the task has started again, and counts from zero
-            self._numbers = numbers
+        if task_metrics is not self._task_metrics:  # the task has started again, and counts from zero
+            self._task_metrics = task_metrics
             self._records = 0
             self._poll = self._write = self._commit = NO_PHASE
         values, at = self.values, number % SAMPLES
-        total, records = numbers.records_total, self._records
+        total, records = task_metrics.records_total, self._records
         values[at] = (total - records) / elapsed_s
-        poll, write, commit = numbers.poll, numbers.write, numbers.commit
+        poll, write, commit = task_metrics.poll, task_metrics.write, task_metrics.commit
         values[at + SAMPLES] = math.nan if poll is self._poll else _mean(poll, self._poll)
         values[at + 2 * SAMPLES] = math.nan if write is self._write else _mean(write, self._write)
         values[at + 3 * SAMPLES] = math.nan if commit is self._commit else _mean(commit, self._commit)
@@ -121,31 +122,31 @@ class _Ring:
         self.seen = number
 
     def skip(self, number: int) -> None:
-        """Have a gap for this sample."""
+        """Record a gap for this sample."""
         self.gap, at = number, number % SAMPLES
         for column in range(len(COLUMNS)):
             self.values[at + column * SAMPLES] = math.nan
 
     def leave(self) -> None:
-        """The task is no longer here."""
-        self._numbers = None
+        """Record that the task has left this worker."""
+        self._task_metrics = None
 
     def column(self, column: int, first: int, count: int) -> list[float]:
         """Return values of a column from sample `first` on; NaN for gaps."""
         begin = column * SAMPLES
         at = first % SAMPLES
         until = at + count
-        found = self.values[begin + at : begin + min(until, SAMPLES)].tolist()
-        return found + self.values[begin : begin + until - SAMPLES].tolist() if until > SAMPLES else found
+        values = self.values[begin + at : begin + min(until, SAMPLES)].tolist()
+        return values + self.values[begin : begin + until - SAMPLES].tolist() if until > SAMPLES else values
 
 
 class Series:
     """The samples of this worker's tasks. `sample` is called by one thread; all else by any."""
 
     def __init__(self, metrics: MetricsRegistry, max_bytes: int = MAX_BYTES) -> None:
-        """`max_bytes`: of all tasks; tasks that find no room are left out."""
+        """`max_bytes`: memory limit for all tasks; tasks beyond it have no samples."""
         self._metrics = metrics
-        self._most = max_bytes // TASK_BYTES
+        self._max_tasks = max_bytes // TASK_BYTES
         self._lock = threading.Lock()
         self._rings: dict[TaskId, _Ring] = {}
         self._first = self._number = self._number_now()
@@ -165,7 +166,7 @@ class Series:
         return max(0.0, (self._number + 1) * STEP_S - self._metrics.time.now())
 
     def sample(self) -> None:
-        """Take one sample of each task, unless the next one is not due yet, and tell the listeners."""
+        """Take one sample of each task, unless the next one is not due yet, and notify the listeners."""
         current = self._metrics.current()
         with self._lock:
             number, now_s = self._number_now(), self._metrics.time.now()
@@ -176,23 +177,23 @@ class Series:
             self._number = number
             for each in skipped:
                 self._skip(each)
-            self._keep_time()
-            gone = self._leave_out(current.tasks, number)
-            for task, numbers in current.tasks.items():
-                ring = self._rings.get(task) or self._made(task, number, gone)
+            self._follow_wall_clock()
+            removed = self._skip_removed(current.tasks, number)
+            for task, task_metrics in current.tasks.items():
+                ring = self._rings.get(task) or self._new_ring(task, number, removed)
                 if ring is not None:
-                    runs = numbers.states.state is State.RUNNING
+                    runs = task_metrics.states.state is State.RUNNING
                     backlog = current.backlogs.get(task) if runs else None
-                    state = numbers.states.state or State.UNASSIGNED
+                    state = task_metrics.states.state or State.UNASSIGNED
                     stalled = progress_of(current, task, state, now_s, self._metrics.stall_s).stalled
                     records = None if backlog is None else backlog.records
-                    ring.take(number, numbers, records, elapsed_s, stalled=stalled)
+                    ring.take(number, task_metrics, records, elapsed_s, stalled=stalled)
             changed = self._changed() if self._listeners else frozenset()
         for listener in self._listeners if changed else ():
             listener(changed)
 
     def listen(self, changed: Changed) -> Callable[[], None]:
-        """Call `changed` after each sample with the connectors whose recent numbers differ; return what ends that.
+        """Call `changed` after each sample with the connectors whose recent metrics changed; return a function to stop.
 
         Called on the sampler's thread, only if there are such connectors; it must return at once.
         """
@@ -237,7 +238,7 @@ class Series:
 
     @property
     def bytes_used(self) -> int:
-        """Return the memory that the samples take, at most."""
+        """Return the maximum memory use of the samples."""
         return len(self._rings) * TASK_BYTES
 
     # -- inside the lock -----------------------------------------------------------------------------------
@@ -249,8 +250,8 @@ class Series:
         time = self._metrics.time
         return int(time.wall_ms() - time.now() * 1000) // STEP_MS * STEP_MS
 
-    def _keep_time(self) -> None:
-        """Follow the wall clock if it was set; small corrections move no sample."""
+    def _follow_wall_clock(self) -> None:
+        """Adjust to the wall clock if it was set; ignore small corrections."""
         zero_ms = self._zero_now()
         if abs(zero_ms - self._zero_ms) > STEP_MS:
             self._zero_ms = zero_ms
@@ -259,12 +260,12 @@ class Series:
         for ring in self._rings.values():
             ring.skip(number)
 
-    def _leave_out(self, living: Collection[TaskId], number: int) -> list[TaskId]:
-        """Have a gap for each task that has left, and forget those of which only gaps remain.
+    def _skip_removed(self, living: Collection[TaskId], number: int) -> list[TaskId]:
+        """Record a gap for each task that has left, and drop tasks of which only gaps remain.
 
-        Return the others, the one that left first as the last.
+        Return the remaining ones, the one that left first as the last.
         """
-        gone: list[TaskId] = []
+        removed: list[TaskId] = []
         for task in [task for task in self._rings if task not in living]:
             ring = self._rings[task]
             if number - ring.seen >= SAMPLES:
@@ -272,23 +273,26 @@ class Series:
             else:
                 ring.leave()
                 ring.skip(number)
-                gone.append(task)
-        return sorted(gone, key=lambda task: self._rings[task].seen, reverse=True)
+                removed.append(task)
+        return sorted(removed, key=lambda task: self._rings[task].seen, reverse=True)
 
-    def _made(self, task: TaskId, number: int, gone: list[TaskId]) -> _Ring | None:
-        """Make room for a task, if need be in place of the one that left first, the last of `gone`."""
-        if len(self._rings) >= self._most:
-            if not gone:
+    def _new_ring(self, task: TaskId, number: int, removed: list[TaskId]) -> _Ring | None:
+        """Make room for a task, if need be in place of the one that left first, the last of `removed`."""
+        if len(self._rings) >= self._max_tasks:
+            if not removed:
                 self._warn()
                 return None
-            del self._rings[gone.pop()]
+            del self._rings[removed.pop()]
         ring = self._rings[task] = _Ring(number)
         return ring
 
     def _warn(self) -> None:
         if not self._warned:
             self._warned = True
-            log.warning("Keeping recent numbers of %d tasks only; other tasks have no charts", self._most)
+            log.warning(
+                "Keeping recent metrics for only %d tasks; charts are unavailable for the rest",
+                self._max_tasks,
+            )
 
     def _changed(self) -> frozenset[ConnectorName]:
         oldest = self._number - RECENT
@@ -296,20 +300,20 @@ class Series:
 
     def _recent_rates(self) -> dict[ConnectorName, Values]:
         first = self._number - RECENT + 1
-        found: dict[ConnectorName, Values] = {}
+        rates: dict[ConnectorName, Values] = {}
         for task, ring in self._rings.items():
             is_quiet = max(ring.active, ring.gap) < first
-            values = _QUIET if is_quiet else _rounded(ring.column(0, first, RECENT))
-            known = found.get(task.connector)
-            found[task.connector] = values if known is None else summed(known, values)
-        return found
+            values = _ZERO_RATES if is_quiet else _rounded(ring.column(0, first, RECENT))
+            total = rates.get(task.connector)
+            rates[task.connector] = values if total is None else summed(total, values)
+        return rates
 
 
 class Sampler:
-    """The thread that has a series take its samples, inside a `with` statement."""
+    """The thread that takes the samples of a series, inside a `with` statement."""
 
     def __init__(self, series: Series, pause_s: float = STEP_S) -> None:
-        """`pause_s`: for how long to wait after an error."""
+        """`pause_s`: delay after an error."""
         self._series = series
         self._pause_s = pause_s
         self._closed = threading.Event()
@@ -321,7 +325,7 @@ class Sampler:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it; waits for the sample that is being taken."""
+        """Stop the thread; waits for a sample in progress."""
         self._closed.set()
         self._thread.join()
 
@@ -330,12 +334,12 @@ class Sampler:
             try:
                 self._series.sample()
             except Exception:
-                log.warning("Failed to sample the numbers of tasks", exc_info=True)
+                log.warning("Failed to sample the metrics of tasks", exc_info=True)
                 self._closed.wait(self._pause_s)
 
 
 def summed(one: Values, other: Values) -> list[float | None]:
-    """Add values of the same samples; a gap counts as nothing unless both have it. Pure."""
+    """Add values of the same samples; a gap in one of them counts as 0. Pure."""
     return [b if a is None else a if b is None else round(a + b, 2) for a, b in zip(one, other, strict=True)]
 
 

@@ -1,7 +1,7 @@
 """Status information in addition to Connect's states: automatic restarts, and instances without progress. Pure.
 
-Only the worker that runs an instance knows both: they are not in the topics that workers share because Java workers
-read these too. `kraal.metrics.stalls.causes` decides what is stalled.
+Only the worker that runs an instance has both: they are not in the internal topics, which Java workers read too.
+`kraal.metrics.stalls.causes` decides which instances are stalled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Progress:
     batch_age_s: float | None = None
     """Time since the latest batch was written."""
     way: str | None = None
-    """How the latest batch was carried out, and why."""
+    """The execution mode of the latest batch, with the reason."""
     stall: Stall | None = None
 
     @property
@@ -57,21 +57,24 @@ def progress_of(
     trace: str | None = None,
 ) -> Progress:
     """Return the progress of a task of this worker; `state` and `trace` are those of the REST API."""
-    numbers, step = current.tasks.get(task), current.steps.get(task)
-    begins = (None if step is None else step.since_s, None if numbers is None else numbers.committing_s)
+    task_metrics, step = current.tasks.get(task), current.steps.get(task)
+    begins = (
+        None if step is None else step.since_s,
+        None if task_metrics is None else task_metrics.committing_s,
+    )
     since_s = min((each for each in begins if each is not None), default=None)
-    batch_s = None if numbers is None else numbers.batch_s
+    batch_s = None if task_metrics is None else task_metrics.batch_s
     return Progress(
         step_s=None if since_s is None else max(now_s - since_s, 0.0),
         batch_age_s=None if batch_s is None else max(now_s - batch_s, 0.0),
-        way=None if numbers is None else numbers.way or None,
+        way=None if task_metrics is None else task_metrics.way or None,
         stall=task_stall(_task_facts(current, task, state, trace), now_s, stall_s),
     )
 
 
 def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str | None) -> TaskFacts:
-    life, numbers = current.lives.get(task), current.tasks.get(task)
-    is_sink = numbers is not None and not numbers.is_source
+    life, task_metrics = current.lives.get(task), current.tasks.get(task)
+    is_sink = task_metrics is not None and not task_metrics.is_source
     return TaskFacts(
         state=state,
         trace=trace,
@@ -79,9 +82,9 @@ def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str 
         reported=None if life is None else life.state,
         reported_s=None if life is None else life.state_s,
         step=current.steps.get(task),
-        committing_s=None if numbers is None else numbers.committing_s,
-        commit_failure="" if numbers is None else numbers.commit_failure,
-        read_total=0 if numbers is None else numbers.read_total,
+        committing_s=None if task_metrics is None else task_metrics.committing_s,
+        commit_failure="" if task_metrics is None else task_metrics.commit_failure,
+        read_total=0 if task_metrics is None else task_metrics.read_total,
         backlog=current.backlogs.get(task),
         partitions=current.partitions.get(task, 0),
         unassigned=current.unassigned.get(task, ""),
@@ -152,7 +155,7 @@ class StallDetection:
     pools: Callable[[], Sequence[PoolState]] = tuple
     """Returns the states of thread pools, including threads held by stuck calls."""
     down_parts: Callable[[], Sequence[DownPart]] = tuple
-    """Returns the parts that are down, however short."""
+    """Returns the parts that are down, for any time."""
 
     def why_unhealthy(self) -> str | None:
         """Return why `GET /health` fails although the herder responds; None if it does not fail."""
@@ -167,12 +170,12 @@ class StallDetection:
         current = self.metrics.current()
         entry = snapshot.config.connectors.get(name)
         policy = self.policy if entry is None else policy_of(entry.config, self.policy)
-        found: dict[str, Json] = {"policy": _policy(policy)}
+        response: dict[str, Json] = {"policy": _policy(policy)}
         here: dict[str, Json] = {"worker_id": snapshot.worker_id}
         if name in current.living:
             [(_, stall)] = connector_stalls(snapshot, current, now_s, self.metrics.stall_s, name)
             restarts = _restarts(policy, name, snapshot.watched.get(name), now_s)
-            found["connector"] = here | restarts | _stall(stall)
+            response["connector"] = here | restarts | _stall(stall)
         tasks: list[Json] = []
         for task in sorted(
             each for each in current.living if isinstance(each, TaskId) and each.connector == name
@@ -190,24 +193,24 @@ class StallDetection:
                     "last_batch_way": state_of_task.way,
                 }
             )
-        found["tasks"] = tasks
-        return found
+        response["tasks"] = tasks
+        return response
 
     def stalled(self, snapshot: Snapshot) -> list[Json]:
         """Return the stalled tasks of this worker, which `GET /health` adds if there are any."""
         now_s = self.metrics.time.now()
-        each = progress(snapshot, self.metrics.current(), now_s, self.metrics.stall_s)
+        all_progress = progress(snapshot, self.metrics.current(), now_s, self.metrics.stall_s)
         return [
             {
                 "connector": task.connector,
                 "task": task.task,
-                "cause": found.cause,
-                "stalled_ms": _ms(now_s - found.stall.since_s),
-                "step_ms": _ms(found.step_s),
-                "last_batch_age_ms": _ms(found.batch_age_s),
+                "cause": progress_.cause,
+                "stalled_ms": _ms(now_s - progress_.stall.since_s),
+                "step_ms": _ms(progress_.step_s),
+                "last_batch_age_ms": _ms(progress_.batch_age_s),
             }
-            for task, found in each
-            if found.stall is not None
+            for task, progress_ in all_progress
+            if progress_.stall is not None
         ]
 
     def stalled_connectors(self, snapshot: Snapshot) -> list[Json]:
@@ -233,12 +236,12 @@ class StallDetection:
             ),
             ((f"task {task}", each.stall) for task, each in progress(snapshot, current, now_s, stall_s)),
         )
-        found = {
+        causes = {
             subject: (stall.kind.value, secrets.scrub(stall.cause))
             for subject, stall in stalls
             if stall is not None
         }
-        return found | {f"worker's {part['part']}": ("down", str(part["why"])) for part in self.down()}
+        return causes | {f"worker's {part['part']}": ("down", str(part["why"])) for part in self.down()}
 
     def down(self) -> list[dict[str, Json]]:
         """Return the parts of this worker that have been down for longer than a step may take, likewise."""
@@ -253,7 +256,7 @@ class StallDetection:
 def _policy(policy: AutoRestart) -> dict[str, Json]:
     return {
         "restart": policy.restarted.value,
-        "max": policy.most,
+        "max": policy.max_restarts,
         "window_ms": round(policy.window_s * 1000),
         "backoff_ms": round(policy.backoff_s * 1000),
     }

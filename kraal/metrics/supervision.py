@@ -33,7 +33,7 @@ HELP: Final[Mapping[str, str]] = {
 }
 
 _EACH: Final = 100
-_BREATH: Final = Family("", "gauge", "", ())
+_PAUSE: Final = Family("", "gauge", "", ())
 Rows = list[tuple[str, float]]
 
 
@@ -51,15 +51,15 @@ def supervision(
     backlogs: Rows = []
     for at, (task, state) in enumerate(states.items(), 1):
         if at % _EACH == 0:
-            yield _BREATH
+            yield _PAUSE
         label = _labels(task)
         watched = snapshot.watched.get(task)
         if watched is not None and watched.due_ms is not None:
             due.append((label, watched.due_ms))
-        found = progress_of(current, task, state, now_s, stall_s)
-        stalls.append((task, found.stall))
-        if found.batch_age_s is not None:
-            ages.append((label, round(found.batch_age_s * 1000)))
+        progress = progress_of(current, task, state, now_s, stall_s)
+        stalls.append((task, progress.stall))
+        if progress.batch_age_s is not None:
+            ages.append((label, round(progress.batch_age_s * 1000)))
         if state is State.RUNNING and (backlog := current.backlogs.get(task)) is not None:
             backlogs.append((label, backlog.records))
     yield _family("kraal_task_next_restart_timestamp_ms", due)
@@ -74,15 +74,15 @@ def _restarts(
     totals: Rows = []
     given_up: Rows = []
     for each in instances:
-        known, label = watched.get(each), _labels(each)
-        totals.append((label, 0 if known is None else known.total))
-        given_up.append((label, int(known is not None and known.given_up is not None)))
+        history, label = watched.get(each), _labels(each)
+        totals.append((label, 0 if history is None else history.total))
+        given_up.append((label, int(history is not None and history.given_up is not None)))
     yield _family(f"kraal_{kind}_auto_restarts_total", totals)
     yield _family(f"kraal_{kind}_auto_restart_given_up", given_up)
 
 
 def _stalls(kind: str, stalls: Iterable[tuple[Instance, Stall | None]]) -> Iterator[Family]:
-    """Yield whether each instance is stalled, and the kinds of causes; a kind is no label of the first, for alerts."""
+    """Yield the stall flag of each instance, and the kinds of stalls in a separate family, for simple alerts."""
     flags: Rows = []
     kinds: Rows = []
     for instance, stall in stalls:

@@ -1,6 +1,6 @@
 """Metrics of a task since its last start.
 
-`TaskNumbers` are the published values; `TaskMeter` belongs to the task's actor, which reports events to it.
+`TaskMetrics` are the published values; `TaskMeter` belongs to the task's actor, which reports events to it.
 Source: WorkerTask.TaskMetricsGroup, AbstractWorkerSourceTask.SourceTaskMetricsGroup,
 WorkerSinkTask.SinkTaskMetricsGroup, ErrorHandlingMetrics, StateTracker (Kafka 4.3.0).
 """
@@ -56,15 +56,15 @@ class StateTimes:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """How long one phase of a task's batches has taken in this run: polls, writes, or commits."""
+    """Durations of one phase of a task's batches in this run: polls, writes or commits."""
 
     latest_ms: float | None = None
-    """Milliseconds of the latest one; None: there was none, or it cannot be measured."""
+    """Milliseconds of the latest occurrence; None: it did not run, or cannot be measured."""
     total_ms: float = 0.0
     count: int = 0
 
     def took(self, seconds: float) -> Phase:
-        """Return a copy with one more."""
+        """Return a copy with one more occurrence."""
         return self.more(seconds * 1000, 1)
 
     def more(self, total_ms: float, count: int) -> Phase:
@@ -83,7 +83,7 @@ NO_PHASE: Final = Phase()
 
 
 @dataclass(slots=True, kw_only=True)
-class TaskNumbers:
+class TaskMetrics:
     """The current metrics of a task. Times in samples are milliseconds, as exported.
 
     Its meter sets the fields, whose values are immutable, on the thread of the task's actor; any thread may read them.
@@ -98,11 +98,11 @@ class TaskNumbers:
     batch_ms: Sampled
     """Duration of polls of a source's plugin, or of writing a sink's batch, as Connect's attributes have it."""
     poll: Phase = NO_PHASE
-    """Polls that found something; of sources only."""
+    """Polls that returned records; of sources only."""
     write: Phase = NO_PHASE
     """From the poll of a source, or the read of a sink, until the batch is written."""
     commit: Phase = NO_PHASE
-    """Commits of offsets that succeeded; those of transactions are part of the writes."""
+    """Successful offset commits; transactions commit as part of the writes."""
     commit_ms: Sampled
     """Durations of successful commits."""
     commit_results: Sampled
@@ -125,19 +125,19 @@ class TaskNumbers:
     transaction_size: Sampled
     """Records by transaction of an exactly-once source."""
     batch_s: float | None = None
-    """The time when the latest batch was written, in monotonic seconds; None if there was none in this run."""
+    """The time when the latest batch was written, in monotonic seconds; None if this run has written none."""
     way: str = ""
-    """How the latest batch was carried out, and why, for people."""
+    """The execution mode of the latest batch, with the reason, as text."""
     committing_s: float | None = None
-    """Since when offsets have been on their way to be stored, however often that was tried; None: they are not."""
+    """The start of the current offset commit, including retries; None: no commit is in progress."""
     commit_failure: str = ""
-    """Why the latest attempt to store them failed; empty if it did not."""
+    """Why the latest commit attempt failed; empty if it did not."""
 
 
-def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
-    """Return the numbers of a task that has done nothing yet."""
+def empty_metrics(windows: Windows, *, is_source: bool) -> TaskMetrics:
+    """Return the metrics of a task that has not written a batch yet."""
     empty = Sampled(windows)
-    return TaskNumbers(
+    return TaskMetrics(
         is_source=is_source,
         batch_size=empty,
         records=empty,
@@ -152,7 +152,7 @@ def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
 
 
 class TaskMeter:
-    """Counts what one life of a task does, and publishes it. Thread: the task's actor."""
+    """Measures one incarnation of a task, and publishes its metrics. Thread: the task's actor."""
 
     def __init__(
         self,
@@ -161,18 +161,18 @@ class TaskMeter:
         is_source: bool,
         time: Time,
         windows: Windows,
-        publish: Callable[[TaskId, TaskNumbers], None],
+        publish: Callable[[TaskId, TaskMetrics], None],
     ) -> None:
-        """`publish` is given the numbers after each change, always the same object."""
+        """`publish` receives the metrics after each change, always the same object."""
         self._task = task
         self._time = time
         self._publish = publish
-        self._numbers = no_numbers(windows, is_source=is_source)
+        self._metrics = empty_metrics(windows, is_source=is_source)
         self._commit_began_s: float | None = None
 
     def state(self, state: State) -> None:
-        """The task says that it is in this state."""
-        self._set(states=self._numbers.states.changed(state, self._time.now()))
+        """Record a state that the task reports."""
+        self._set(states=self._metrics.states.changed(state, self._time.now()))
 
     def batch(
         self,
@@ -185,90 +185,90 @@ class TaskMeter:
         way: str = "",
         continuous: bool = False,
     ) -> None:
-        """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's; `way`: how.
+        """Record a written batch. `duration_s`: of the job; `poll_s`: of a source's poll; `way`: the execution mode.
 
-        `read` records (None: as many) became `records`, which were written; `errors` says what became of others.
-        `continuous`: the times are those since the last report, so they say nothing about the phases.
+        `read` records (None: as many) became `records`, which were written; `errors` counts the failed ones.
+        `continuous`: the times are those since the last report, so they are not durations of phases.
         """
-        taken = records if read is None else read
-        numbers, now_s = self._numbers, self._time.now()
-        took_s = poll_s if numbers.is_source else duration_s
+        records_read = records if read is None else read
+        metrics, now_s = self._metrics, self._time.now()
+        took_s = poll_s if metrics.is_source else duration_s
         self._set(
-            batch_size=numbers.batch_size.record(taken, now_s),
-            read=numbers.read.record(taken, now_s),
-            read_total=numbers.read_total + taken,
-            errors=numbers.errors if errors is NO_ERRORS else numbers.errors + errors,
-            last_error_ms=max(numbers.last_error_ms, errors.last_error_ms),
-            records=numbers.records.record(records, now_s),
-            records_total=numbers.records_total + records,
-            batch_ms=numbers.batch_ms.record(took_s * 1000, now_s),
-            poll=numbers.poll.took(poll_s) if numbers.is_source and not continuous else numbers.poll,
-            write=numbers.write if continuous else numbers.write.took(duration_s),
+            batch_size=metrics.batch_size.record(records_read, now_s),
+            read=metrics.read.record(records_read, now_s),
+            read_total=metrics.read_total + records_read,
+            errors=metrics.errors if errors is NO_ERRORS else metrics.errors + errors,
+            last_error_ms=max(metrics.last_error_ms, errors.last_error_ms),
+            records=metrics.records.record(records, now_s),
+            records_total=metrics.records_total + records,
+            batch_ms=metrics.batch_ms.record(took_s * 1000, now_s),
+            poll=metrics.poll.took(poll_s) if metrics.is_source and not continuous else metrics.poll,
+            write=metrics.write if continuous else metrics.write.took(duration_s),
             batch_s=now_s,
             way=way,
         )
 
     def committing(self) -> None:
-        """Offsets are on their way to be stored."""
+        """Record the start of an offset commit."""
         self._commit_began_s = now_s = self._time.now()
-        since_s = self._numbers.committing_s
+        since_s = self._metrics.committing_s
         self._set(
-            commit_number=self._numbers.commit_number + 1, committing_s=now_s if since_s is None else since_s
+            commit_number=self._metrics.commit_number + 1, committing_s=now_s if since_s is None else since_s
         )
 
     def committed(self) -> None:
-        """They are stored. Of no effect when none were on their way."""
+        """Record a successful commit. No effect unless a commit is in progress."""
         if self._commit_began_s is None:
             return
         took_s = self._time.now() - self._commit_began_s
-        self._set(commit=self._numbers.commit.took(took_s))
+        self._set(commit=self._metrics.commit.took(took_s))
         self._count_commit(took_s)
 
     def timed(self, *, poll: Phase, write: Phase, commit: Phase) -> None:
-        """Add the phases of a run that writes and commits by itself, since its last report."""
-        numbers = self._numbers
+        """Add the phases of a continuous run since its last report."""
+        metrics = self._metrics
         self._set(
-            poll=numbers.poll.more(poll.total_ms, poll.count),
-            write=numbers.write.more(write.total_ms, write.count),
-            commit=numbers.commit.more(commit.total_ms, commit.count),
+            poll=metrics.poll.more(poll.total_ms, poll.count),
+            write=metrics.write.more(write.total_ms, write.count),
+            commit=metrics.commit.more(commit.total_ms, commit.count),
         )
 
     def _count_commit(self, took_s: float) -> None:
-        numbers, now_s = self._numbers, self._time.now()
+        metrics, now_s = self._metrics, self._time.now()
         self._commit_began_s = None
         self._set(
-            commit_ms=numbers.commit_ms.record(took_s * 1000, now_s),
-            commit_results=numbers.commit_results.record(1, now_s),
-            commits=numbers.commits.record(1, now_s),
-            commits_total=numbers.commits_total + 1,
+            commit_ms=metrics.commit_ms.record(took_s * 1000, now_s),
+            commit_results=metrics.commit_results.record(1, now_s),
+            commits=metrics.commits.record(1, now_s),
+            commits_total=metrics.commits_total + 1,
             committing_s=None,
             commit_failure="",
         )
 
     def transaction(self, records: int) -> None:
-        """A transaction of so many records is committed, and their offsets with them."""
+        """Record a committed transaction, which includes the offsets."""
         self.committing()
         self._count_commit(0.0)
-        self._set(transaction_size=self._numbers.transaction_size.record(records, self._time.now()))
+        self._set(transaction_size=self._metrics.transaction_size.record(records, self._time.now()))
 
     def commit_refused(self, why: str = "") -> None:
-        """They could not be stored, and it is tried again."""
+        """Record a failed commit that is retried."""
         self._commit_failed()
         self._set(commit_failure=why)
         self.committing()
         self.retried()
 
     def commit_was_late(self) -> None:
-        """A commit was answered when nobody waited for it any more."""
-        numbers = self._numbers
+        """Record the response to a commit that had already timed out."""
+        metrics = self._metrics
         self._set(
-            late_commits=numbers.late_commits.record(1, self._time.now()),
-            late_commits_total=numbers.late_commits_total + 1,
+            late_commits=metrics.late_commits.record(1, self._time.now()),
+            late_commits_total=metrics.late_commits_total + 1,
         )
 
     def retried(self) -> None:
         """Record a failure that is retried."""
-        self._set(retries=self._numbers.retries + 1, last_error_ms=self._time.wall_ms())
+        self._set(retries=self._metrics.retries + 1, last_error_ms=self._time.wall_ms())
 
     def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
         """Record the failure of the task; `errors` are those of its last batch."""
@@ -277,15 +277,15 @@ class TaskMeter:
             last_error_ms=self._time.wall_ms(),
             committing_s=None,
             commit_failure="",
-            errors=self._numbers.errors + errors,
+            errors=self._metrics.errors + errors,
         )
 
     def _commit_failed(self) -> None:
         if self._commit_began_s is not None:
             self._commit_began_s = None
-            self._set(commit_results=self._numbers.commit_results.record(0, self._time.now()))
+            self._set(commit_results=self._metrics.commit_results.record(0, self._time.now()))
 
     def _set(self, **parts: Any) -> None:
         for name, value in parts.items():
-            setattr(self._numbers, name, value)
-        self._publish(self._task, self._numbers)
+            setattr(self._metrics, name, value)
+        self._publish(self._task, self._metrics)

@@ -1,4 +1,4 @@
-"""Stuck calls in thread pools: their number, owners and start times, and when they make a worker unhealthy. Pure."""
+"""Stuck calls in thread pools: count, owners and start times, and whether they make a worker unhealthy. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from kraal.core.printable import first_of
 
-_MOST: Final = 10
+_MAX_OWNERS: Final = 10
 """Maximum number of owners of stuck calls in a message."""
 
 
@@ -34,7 +34,7 @@ class PoolState:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether stuck calls hold all threads of the pool, so that nothing else can run on it."""
+        """Whether stuck calls occupy all threads of the pool, so that no other call can run on it."""
         return len(self.stuck) >= self.most
 
 
@@ -46,7 +46,7 @@ def why_unhealthy(pools: Sequence[PoolState]) -> str | None:
             names = sorted({call.owner for call in pool.stuck})
             return (
                 f"All {len(pool.stuck)} threads of the pool {pool.name} are held by calls that do not return, the "
-                f"first since {since.isoformat(timespec='seconds')}, by: {first_of(names, _MOST)}. "
+                f"first since {since.isoformat(timespec='seconds')}, by: {first_of(names, _MAX_OWNERS)}. "
                 "Restart the worker."
             )
     return None

@@ -21,7 +21,7 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.core.ids import TaskId
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
-from kraal.metrics.task import TaskMeter, TaskNumbers, Time
+from kraal.metrics.task import TaskMeter, TaskMetrics, Time
 from kraal.metrics.windows import Windows
 
 FLUSH_S: Final = 3.0
@@ -92,7 +92,7 @@ class TracedMeter(TaskMeter):
 
     @override
     def committed(self) -> None:
-        since_s = self._numbers.committing_s  # of all tries
+        since_s = self._metrics.committing_s  # of all tries
         took_s = 0.0 if since_s is None else self._time.now() - since_s
         super().committed()
         if self._written is not None and took_s:
@@ -136,7 +136,7 @@ class Traces:
         is_source: bool,
         time: Time,
         windows: Windows,
-        publish: Callable[[TaskId, TaskNumbers], None],
+        publish: Callable[[TaskId, TaskMetrics], None],
     ) -> TaskMeter:
         """Return the meter of a task."""
         return TracedMeter(

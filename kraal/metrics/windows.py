@@ -32,8 +32,8 @@ class _Sample(NamedTuple):
     last_s: float
     events: int
     total: float
-    most: float
-    least: float
+    maximum: float
+    minimum: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,44 +49,44 @@ class Sampled:
         samples, windows = self.samples, self.windows
         if samples and now_s - samples[-1].began_s < windows.length_s:
             last = samples[-1]
-            grown = _Sample(
+            updated = _Sample(
                 last.began_s,
                 now_s,
                 last.events + 1,
                 last.total + value,
-                max(last.most, value),
-                min(last.least, value),
+                max(last.maximum, value),
+                min(last.minimum, value),
             )
-            return Sampled(windows, (*samples[:-1], grown))
-        fresh = _Sample(now_s, now_s, 1, value, value, value)
-        return Sampled(windows, (*samples[-windows.count :], fresh))
+            return Sampled(windows, (*samples[:-1], updated))
+        new_sample = _Sample(now_s, now_s, 1, value, value, value)
+        return Sampled(windows, (*samples[-windows.count :], new_sample))
 
     def average(self, now_s: float) -> float:
         """Return the mean of the unexpired values; NaN if there are none."""
-        kept = self._unexpired(now_s)
-        return sum(s.total for s in kept) / sum(s.events for s in kept) if kept else math.nan
+        samples = self._unexpired(now_s)
+        return sum(s.total for s in samples) / sum(s.events for s in samples) if samples else math.nan
 
-    def most(self, now_s: float) -> float:
+    def maximum(self, now_s: float) -> float:
         """Return the largest unexpired value; NaN if there is none."""
-        kept = self._unexpired(now_s)
-        return max(s.most for s in kept) if kept else math.nan
+        samples = self._unexpired(now_s)
+        return max(s.maximum for s in samples) if samples else math.nan
 
-    def least(self, now_s: float) -> float:
+    def minimum(self, now_s: float) -> float:
         """Return the smallest unexpired value; NaN if there is none."""
-        kept = self._unexpired(now_s)
-        return min(s.least for s in kept) if kept else math.nan
+        samples = self._unexpired(now_s)
+        return min(s.minimum for s in samples) if samples else math.nan
 
     def rate(self, now_s: float) -> float:
         """Return the sum per second. Windows that have not elapsed yet count as elapsed, as in Kafka."""
-        kept = self._unexpired(now_s)
-        if not kept:
+        samples = self._unexpired(now_s)
+        if not samples:
             return 0.0
         length_s = self.windows.length_s
-        elapsed_s = now_s - kept[0].began_s
+        elapsed_s = now_s - samples[0].began_s
         if length_s > 0:
             full = int(elapsed_s / length_s)
             elapsed_s += max(0, self.windows.count - 1 - full) * length_s
-        return sum(s.total for s in kept) / max(elapsed_s, 0.001)
+        return sum(s.total for s in samples) / max(elapsed_s, 0.001)
 
     def share(self, now_s: float) -> float | None:
         """Return the mean of events that are 0 or 1; None if all have expired."""

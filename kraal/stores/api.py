@@ -2,7 +2,7 @@
 
 A `Log` is one internal topic: an ordered log of keyed records, compacted by key. An `OffsetStore` is Connect's
 offset map. Both block; only the actor that owns one calls it (`actors.logs.writer`, `actors.logs.reader`,
-`actors.offsets.store`), so nothing else ever waits for a disk or a broker. `GroupOffsets` are the offsets of sinks,
+`actors.offsets.store`), so no other thread waits for a disk or a broker. `GroupOffsets` are the offsets of sinks,
 which Kafka stores; a separate actor waits for each request (`actors.offsets.request`).
 """
 
@@ -30,7 +30,7 @@ class Log(Protocol):
         """Write `entries` in order, atomically and durably. Return the last one's offset. Raises StoreError.
 
         In Kafka the write is atomic in a transaction, or if one batch holds all entries (`kraal.kafka.writer`).
-        Raises Fenced if another worker has claimed what was to be written.
+        Raises Fenced if another worker has claimed the log.
         """
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
@@ -86,7 +86,7 @@ class GroupOffsets(Protocol):
         *,
         timeout_s: float,
     ) -> Mapping[TopicPartition, int]:
-        """Return where committed records end; without partitions that do not exist or are hidden. Raises StoreError."""
+        """Return the last stable offsets, except of missing and unauthorized partitions. Raises StoreError."""
 
     def alter(
         self,

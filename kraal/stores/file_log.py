@@ -109,24 +109,24 @@ class FileLog:
         self._check()
         with self._lock:
             position, size, following = self._position(start), self._size, self._next
-        found: list[Record] = []
+        records: list[Record] = []
         if limit <= 0 or start >= following:
-            return found
+            return records
         try:
-            while position < size and len(found) < limit:
+            while position < size and len(records) < limit:
                 read = self._frames(position, size)
                 for each in read:
-                    found.extend(r for r in each.records if r.offset >= start)
-                    if len(found) >= limit:
+                    records.extend(r for r in each.records if r.offset >= start)
+                    if len(records) >= limit:
                         break
                     position = each.end
         except (OSError, Damaged) as exc:
             raise StoreError(f"cannot read the log {self._name!r} at {self._path}: {exc}") from exc
-        found = found[:limit]
-        if found:
+        records = records[:limit]
+        if records:
             with self._lock:
-                self._tail = (found[-1].offset + 1, position)
-        return found
+                self._tail = (records[-1].offset + 1, position)
+        return records
 
     def end(self) -> int:
         """Return the offset that the next record will get."""
@@ -194,8 +194,8 @@ class FileLog:
     ) -> tuple[list[Frame], int]:
         if end < compact_from:
             return whole, end
-        kept = compaction([r for each in whole for r in each.records])
-        data = b"".join(frame(kept[i : i + _BATCH]) for i in range(0, len(kept), _BATCH))
+        records = compaction([r for each in whole for r in each.records])
+        data = b"".join(frame(records[i : i + _BATCH]) for i in range(0, len(records), _BATCH))
         if HEADER_SIZE + len(data) > end // 2:
             return whole, end
         replace_file(self._path, header(self._next) + data)
@@ -217,9 +217,9 @@ class FileLog:
         length = _INDEX_EVERY
         while True:
             data = os.pread(self._file, min(length, size - position), position)
-            found = list(frames(data, position))
-            if found:
-                return found
+            frames_ = list(frames(data, position))
+            if frames_:
+                return frames_
             if len(data) == size - position or not data:
                 raise Damaged(f"no valid frame at byte {position}")
             length *= 4

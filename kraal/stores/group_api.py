@@ -21,7 +21,7 @@ class GroupOptions:
 
     group_id: str
     session_timeout_s: float = 10.0
-    """`session.timeout.ms`: a member that is silent for longer is expelled."""
+    """`session.timeout.ms`: the group expels a member without heartbeats for longer."""
     rebalance_timeout_s: float = 60.0
     """`rebalance.timeout.ms`: how long the others wait for this member in a rebalance."""
     heartbeat_interval_s: float = 3.0
@@ -35,7 +35,7 @@ class GroupHooks(Protocol):
         """Prepare for a join, which waits for the future.
 
         Args:
-            expelled: the group has expelled this member, whose work others may run already.
+            expelled: the group has expelled this member and may have reassigned its work.
             away_s: seconds since the group last confirmed the membership; infinite before the first time.
         """
 

@@ -35,12 +35,12 @@ _FIRST_HANDLE = 0x7E0000
 _BYTES_HANDLE = _FIRST_HANDLE + 2
 """The number after HashMap's descriptor and the map itself."""
 _LOAD_FACTOR = 0.75
-_LEAST_CAPACITY = 16
+_MIN_CAPACITY = 16
 
 
 def dump(pairs: Sequence[Pair]) -> bytes:
     """Serialize a map; keeps the order of `pairs`."""
-    capacity = _LEAST_CAPACITY
+    capacity = _MIN_CAPACITY
     while len(pairs) > capacity * _LOAD_FACTOR:
         capacity *= 2
     threshold = int(capacity * _LOAD_FACTOR) if pairs else 0

@@ -100,12 +100,12 @@ class MemoryOffsets:
         self._check("store")
         with self._lock:
             for connector, partitions in changes.items():
-                known = self._offsets.setdefault(connector, {})
+                stored = self._offsets.setdefault(connector, {})
                 for partition, offset in partitions.items():
                     if offset is None:
-                        known.pop(partition, None)
+                        stored.pop(partition, None)
                     else:
-                        known[partition] = dict(offset)
+                        stored[partition] = dict(offset)
 
     def close(self) -> None:
         """Refuse all later calls."""

@@ -20,7 +20,7 @@ from actors.herding.state import HerderSettings
 from actors.membership.cluster_id import ClusterIdFinder
 from actors.messages.herder import ShutDown
 from actors.messages.supervisor import Supervise
-from actors.offsets.store import SPACING_S
+from actors.offsets.store import MIN_WRITE_INTERVAL_S
 from actors.parts import Parts
 from actors.runtime.clock import ThreadClock
 from actors.runtime.mailbox import Address, ask
@@ -135,7 +135,7 @@ class Process(ABC, Generic[C]):
             settings=self._herder_settings(),
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,
-            offset_spacing_s=SPACING_S,
+            offset_spacing_s=MIN_WRITE_INTERVAL_S,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
             meter=TaskMeter if self._traces is None else self._traces.meter,
             stall_s=config.stall_timeout_s,
@@ -304,9 +304,9 @@ class Process(ABC, Generic[C]):
             identity,
             lambda name: registry.resolve(name) or name,
             lambda: replace(
-                admission.numbers(self._system.mailboxes()), pools=engine.pools(), down=engine.down()
+                admission.load_metrics(self._system.mailboxes()), pools=engine.pools(), down=engine.down()
             ),
-            None if java is None else java.numbers,
+            None if java is None else java.current,
         )
 
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:

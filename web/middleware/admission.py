@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kraal.core.errors import Unavailable
-from kraal.metrics.load import LoadNumbers
+from kraal.metrics.load import LoadMetrics
 
 RETRY_AFTER_S: Final = 1
 _BODY: Final = "kraal.body"
@@ -119,9 +119,9 @@ class Admission:
             self._refused[what] += 1
             raise Unavailable(why, retry_after_s=RETRY_AFTER_S)
 
-    def numbers(self, mailboxes: Mapping[str, int]) -> LoadNumbers:
+    def load_metrics(self, mailboxes: Mapping[str, int]) -> LoadMetrics:
         """Return the worker's load; `mailboxes` are the mailbox sizes by actor name. Any thread."""
-        return LoadNumbers(
+        return LoadMetrics(
             mailboxes=mailboxes,
             waiting={
                 what.value: gauge() for what, gauge in self._gauges.items() if what is not Scarce.STREAMS

@@ -1,8 +1,8 @@
 """Delayed rebalance: wait for a member that left, then reassign its work. Pure.
 
-A worker that restarts is away for seconds. If its work were spread over the others at once, all of them would be
-disturbed twice. The leader therefore waits up to `scheduled.rebalance.max.delay.ms` and remembers which members are
-idle meanwhile: the worker that returned, under a new member id, is one of those, and gets all of the lost work.
+A worker restarts within seconds. Reassigning its work to the other workers at once would rebalance all of them twice.
+The leader therefore waits up to `scheduled.rebalance.max.delay.ms` and records which members are idle meanwhile: the
+worker that returned, under a new member id, is among these candidates, and receives all of the lost work.
 Source: IncrementalCooperativeAssignor.handleLostAssignments (Kafka 4.3.0), KIP-415.
 """
 
@@ -19,50 +19,52 @@ _BACKOFF_BASE = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LostPlan:
+class LostAssignmentsPlan:
     """Decision about lost work in this round."""
 
     state: AssignorState
     """Includes the new pause."""
     reassign: frozenset[Job] = frozenset()
     """Jobs to assign like new work in this round."""
-    given: Mapping[str, Sequence[Job]] = field(default_factory=dict)
+    to_candidates: Mapping[str, Sequence[Job]] = field(default_factory=dict)
     """Jobs to assign to these members, the candidates, in this round."""
 
 
-def settle_lost(
+def handle_lost_assignments(
     lost: frozenset[Job],
-    held: Mapping[str, Sequence[Job]],
+    current: Mapping[str, Sequence[Job]],
     state: AssignorState,
     *,
     now_ms: int,
     max_delay_ms: int,
-) -> LostPlan:
-    """Decide whether lost work waits, and where it goes; `held` is what every member keeps in this round.
+) -> LostAssignmentsPlan:
+    """Decide whether lost work waits, and which members receive it.
 
-    Known quirk, kept: a round after a revocation counts as if work were lost, so that a member that leaves just then
-    without any work starts a full wait.
+    `current` has the jobs that each member keeps in this round. As in Connect, a round after a revocation counts as if
+    work were lost: a member that leaves in that round without any work starts a full delay.
     """
     pause = state.pause
     if not lost and not state.rebalancing:
-        return LostPlan(state=replace(state, pause=Pause()))
-    everybody_stayed = state.members <= held.keys()
-    if (pause.until_ms is None and everybody_stayed) or max_delay_ms == 0:
-        return LostPlan(state=state, reassign=lost)  # it never reached its member, or waiting is disabled
+        return LostAssignmentsPlan(state=replace(state, pause=Pause()))
+    no_member_left = state.members <= current.keys()
+    if (pause.until_ms is None and no_member_left) or max_delay_ms == 0:
+        return LostAssignmentsPlan(
+            state=state, reassign=lost
+        )  # it never reached its member, or waiting is disabled
     if pause.until_ms is not None and now_ms >= pause.until_ms:
         after = replace(state, pause=Pause(), rebalancing=False)
-        candidates = [member for member in pause.candidates if member in held]
+        candidates = [member for member in pause.candidates if member in current]
         if not candidates:
-            return LostPlan(state=after, reassign=lost)
-        return LostPlan(state=after, given=_distribute(candidates, lost))
+            return LostAssignmentsPlan(state=after, reassign=lost)
+        return LostAssignmentsPlan(state=after, to_candidates=_distribute(candidates, lost))
     delay_ms = max_delay_ms if pause.until_ms is None else min(pause.until_ms - now_ms, max_delay_ms)
-    idle = [member for member in sorted(held) if not held[member] and member not in pause.candidates]
-    waiting = Pause(candidates=(*pause.candidates, *idle), until_ms=now_ms + delay_ms, delay_ms=delay_ms)
-    return LostPlan(state=replace(state, pause=waiting))
+    idle = [member for member in sorted(current) if not current[member] and member not in pause.candidates]
+    new_pause = Pause(candidates=(*pause.candidates, *idle), until_ms=now_ms + delay_ms, delay_ms=delay_ms)
+    return LostAssignmentsPlan(state=replace(state, pause=new_pause))
 
 
 def _distribute(candidates: Sequence[str], lost: frozenset[Job]) -> dict[str, list[Job]]:
-    """Deal connectors, then tasks; both start with the first candidate."""
+    """Assign connectors, then tasks, round-robin; both start with the first candidate."""
     order = sorted(lost)
     connectors = deal(candidates, [job for job in order if job.task == CONNECTOR])
     tasks = deal(candidates, [job for job in order if job.task != CONNECTOR])

@@ -14,25 +14,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from kraal.cluster.assignment.delayed_rebalance import backoff_ms, settle_lost
+from kraal.cluster.assignment.delayed_rebalance import backoff_ms, handle_lost_assignments
 from kraal.cluster.assignment.fair_share import spread, surplus
 from kraal.cluster.assignment.rebalance import AssignorState, Jobs, Outcome, Pause, Round
 from kraal.protocol.group import CONNECTOR, Job
 
-Held = Mapping[str, Sequence[Job]]
+JobsByMember = Mapping[str, Sequence[Job]]
 
 
 def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
     """Decide one round. O(n log n) in the number of jobs, from sorting the jobs to assign."""
-    reported = reports(round_)
-    stock = take_stock(reported, round_, state)
-    taken = stock.deleted | stock.duplicated
-    held = {member: without(jobs, taken) for member, jobs in reported.items()}
-    shares = share_out(held, stock.lost, stock.created, round_, state)
+    reported = reported_jobs(round_)
+    diff = diff_assignments(reported, round_, state)
+    to_revoke = diff.deleted | diff.duplicated
+    current = {member: without(jobs, to_revoke) for member, jobs in reported.items()}
+    shares = allocate(current, diff.lost, diff.created, round_, state)
     revoked = {
-        member: (*within(jobs, taken), *shares.revoked.get(member, ())) for member, jobs in reported.items()
+        member: (*within(jobs, to_revoke), *shares.revoked.get(member, ()))
+        for member, jobs in reported.items()
     }
-    return conclude(round_, shares, revoked, waiting=stock.lost, lists={})
+    return build_outcome(round_, shares, revoked, waiting=diff.lost, lists={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,40 +41,40 @@ class Shares:
     """Shares of work that any of these members may run. `assigned` and `owned` hold every member."""
 
     assigned: Mapping[str, Jobs]
-    revoked: Held
+    revoked: JobsByMember
     """Revoked to balance load; members without revocations are missing."""
     owned: Mapping[str, Jobs]
     state: AssignorState
 
 
-def share_out(
-    kept: Held, lost: frozenset[Job], created: frozenset[Job], round_: Round, state: AssignorState
+def allocate(
+    current: JobsByMember, lost: frozenset[Job], created: frozenset[Job], round_: Round, state: AssignorState
 ) -> Shares:
-    """Place lost and new work, and balance load.
+    """Assign lost and new work, and balance load.
 
-    `kept` is what these members run and may keep; `round_.configured` is all work for them. A caller that passes only
-    some members and jobs (KIP-987) gets shares for those only.
+    `current` has the jobs that these members run and may keep; `round_.configured` all work for them. A caller that
+    passes only some members and jobs (KIP-987) gets shares for those only.
     """
-    held = dict(kept)
-    plan = settle_lost(lost, held, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms)
-    for member, jobs in plan.given.items():
-        held[member] = (*held[member], *jobs)
-    balanced = balance_load(held, round_, plan.state)
+    kept = dict(current)
+    plan = handle_lost_assignments(lost, kept, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms)
+    for member, jobs in plan.to_candidates.items():
+        kept[member] = (*kept[member], *jobs)
+    balanced = balance_load(kept, round_, plan.state)
     for member, jobs in balanced.revoked.items():
-        held[member] = without(held[member], frozenset(jobs))
-    new = spread_evenly(held, created | plan.reassign)
+        kept[member] = without(kept[member], frozenset(jobs))
+    new = spread_evenly(kept, created | plan.reassign)
     return Shares(
         assigned={
-            member: (*within(jobs, frozenset(plan.given.get(member, ()))), *new[member])
-            for member, jobs in held.items()
+            member: (*within(jobs, frozenset(plan.to_candidates.get(member, ()))), *new[member])
+            for member, jobs in kept.items()
         },
         revoked=balanced.revoked,
-        owned={member: (*jobs, *new[member]) for member, jobs in held.items()},
+        owned={member: (*jobs, *new[member]) for member, jobs in kept.items()},
         state=balanced.state,
     )
 
 
-def conclude(
+def build_outcome(
     round_: Round,
     shares: Shares,
     revoked: Mapping[str, Jobs],
@@ -98,13 +99,13 @@ def conclude(
     )
 
 
-def reports(round_: Round) -> dict[str, Jobs]:
+def reported_jobs(round_: Round) -> dict[str, Jobs]:
     """Return the jobs that members report, without duplicates, members by id."""
     return {member: tuple(dict.fromkeys(round_.members[member])) for member in sorted(round_.members)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stock:
+class AssignmentDiff:
     """Differences between running and configured work."""
 
     deleted: frozenset[Job]
@@ -114,7 +115,7 @@ class Stock:
     created: frozenset[Job]
 
 
-def take_stock(reported: Held, round_: Round, state: AssignorState) -> Stock:
+def diff_assignments(reported: JobsByMember, round_: Round, state: AssignorState) -> AssignmentDiff:
     """Compare the reported jobs with the last round's assignment and with the configured jobs (1 to 4)."""
     runs = Counter(chain.from_iterable(reported.values()))
     active = frozenset(runs)
@@ -123,10 +124,12 @@ def take_stock(reported: Held, round_: Round, state: AssignorState) -> Stock:
         expected = active  # members did not get or did not follow the last round's assignment
     # Java checks only expected jobs: a job deleted during a change of leader would be kept forever.
     deleted = (expected | active) - round_.configured
-    many = len(active) < sum(map(len, reported.values()))
-    return Stock(
+    has_duplicates = len(active) < sum(map(len, reported.values()))
+    return AssignmentDiff(
         deleted=deleted,
-        duplicated=frozenset(job for job, count in runs.items() if count > 1) if many else frozenset(),
+        duplicated=frozenset(job for job, count in runs.items() if count > 1)
+        if has_duplicates
+        else frozenset(),
         lost=expected - active - deleted,
         created=round_.configured - expected - active,
     )
@@ -136,15 +139,15 @@ def take_stock(reported: Held, round_: Round, state: AssignorState) -> Stock:
 class Balance:
     """Revocations to balance load; `state` with the consequences for the next rounds."""
 
-    revoked: Held
+    revoked: JobsByMember
     state: AssignorState
 
 
-def balance_load(held: Held, round_: Round, state: AssignorState) -> Balance:
-    """Revoke what members hold beyond their share, except during a delay or when such rounds follow too closely."""
+def balance_load(current: JobsByMember, round_: Round, state: AssignorState) -> Balance:
+    """Revoke jobs beyond a member's share, except during a delay or when such rounds follow too closely."""
     if state.pause.delay_ms != 0:
         return Balance(revoked={}, state=replace(state, rebalancing=False))
-    revoked = _surplus(held, round_.configured)
+    revoked = _surplus(current, round_.configured)
     if not revoked:
         quiet = replace(state, rebalancing=False, revocations=0) if state.rebalancing else state
         return Balance(revoked={}, state=quiet)
@@ -158,27 +161,27 @@ def balance_load(held: Held, round_: Round, state: AssignorState) -> Balance:
     return Balance(revoked={}, state=replace(state, revocations=count, pause=pause))
 
 
-def spread_evenly(held: Held, jobs: Iterable[Job]) -> dict[str, Jobs]:
+def spread_evenly(current: JobsByMember, jobs: Iterable[Job]) -> dict[str, Jobs]:
     """Give new and lost work to the least loaded members: connectors first, then tasks, each kind separately."""
     connectors, tasks = _split_by_kind(sorted(jobs))
     if not connectors and not tasks:
-        return dict.fromkeys(held, ())
-    sizes = {member: _sizes(kept) for member, kept in held.items()}
+        return dict.fromkeys(current, ())
+    sizes = {member: _sizes(each) for member, each in current.items()}
     new_connectors = spread({member: size[0] for member, size in sizes.items()}, connectors)
     new_tasks = spread({member: size[1] for member, size in sizes.items()}, tasks)
-    return {member: (*new_connectors[member], *new_tasks[member]) for member in held}
+    return {member: (*new_connectors[member], *new_tasks[member]) for member in current}
 
 
-def _surplus(held: Held, configured: frozenset[Job]) -> dict[str, Jobs]:
-    if not configured or not any(held.values()):
+def _surplus(current: JobsByMember, configured: frozenset[Job]) -> dict[str, Jobs]:
+    if not configured or not any(current.values()):
         return {}
     connectors: dict[str, Sequence[Job]] = {}
     tasks: dict[str, Sequence[Job]] = {}
-    for member, jobs in held.items():
+    for member, jobs in current.items():
         connectors[member], tasks[member] = _split_by_kind(jobs)
     total = _sizes(configured)
     over = [surplus(connectors, total[0]), surplus(tasks, total[1])]
-    members = [member for member in held if any(member in kind for kind in over)]
+    members = [member for member in current if any(member in kind for kind in over)]
     return {member: tuple(chain.from_iterable(kind.get(member, ()) for kind in over)) for member in members}
 
 
@@ -202,11 +205,11 @@ def _sizes(jobs: Iterable[Job]) -> tuple[int, int]:
     return connectors, tasks
 
 
-def within(jobs: Sequence[Job], chosen: frozenset[Job]) -> Jobs:
-    """Return the jobs that are in `chosen`, in order."""
-    return tuple(job for job in jobs if job in chosen) if chosen else ()
+def within(jobs: Sequence[Job], selection: frozenset[Job]) -> Jobs:
+    """Return the jobs that are in `selection`, in order."""
+    return tuple(job for job in jobs if job in selection) if selection else ()
 
 
-def without(jobs: Sequence[Job], taken: frozenset[Job]) -> Jobs:
-    """Return the jobs that are not in `taken`, in order."""
-    return tuple(job for job in jobs if job not in taken) if taken else tuple(jobs)
+def without(jobs: Sequence[Job], excluded: frozenset[Job]) -> Jobs:
+    """Return the jobs that are not in `excluded`, in order."""
+    return tuple(job for job in jobs if job not in excluded) if excluded else tuple(jobs)

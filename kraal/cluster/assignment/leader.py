@@ -1,8 +1,8 @@
 """Assignments of all members, computed by the group's leader when the broker asks for them. Pure.
 
-The leader may assign only from a config topic read at least as far as any member has read it: from an older state it
-would start work that others know is deleted. The caller compares `latest_offset` with its own snapshot first and
-takes a fresh one where needed; if that is still too old, all members are told to read on and to rejoin.
+The leader may assign only if it has read the config topic at least as far as every member: from an older state it
+would start work that has been deleted. The caller compares `latest_offset` with its own snapshot first and takes a
+fresh one where needed; if that is still too old, the assignment tells all members to catch up and rejoin.
 Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderState (Kafka 4.3.0).
 """
 
@@ -29,8 +29,8 @@ from kraal.protocol.group import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """The broker's message to the leader at the end of a join."""
+class JoinResult:
+    """The broker's JoinGroup response to the leader."""
 
     protocol: GroupProtocol
     """Protocol that the broker elected."""
@@ -45,7 +45,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """The leader's answers, and what it keeps."""
+    """The leader's assignments, and its state for the next round."""
 
     assignments: Mapping[str, GroupAssignment]
     """By member id, in the version of the elected protocol."""
@@ -81,17 +81,17 @@ def latest_offset(members: Mapping[str, WorkerMetadata]) -> int:
 
 
 def plan_group(
-    joined: Joined,
+    joined: JoinResult,
     cluster: ClusterState,
     state: AssignorState,
     *,
     now_ms: int,
     max_delay_ms: int,
-    former: GroupPlan | None = None,
+    previous: GroupPlan | None = None,
 ) -> GroupPlan:
     """Assign all work to the members, by the algorithm of the elected protocol.
 
-    `now_ms` is monotonic. `former` is this leader's previous plan, for the URLs of members that left and the jobs
+    `now_ms` is monotonic. `previous` is this leader's previous plan, for the URLs of members that left and the jobs
     that waited. A failed assignment leaves `state` unchanged: the next round sees that it was not received.
     """
     needed = latest_offset(joined.members)
@@ -101,22 +101,22 @@ def plan_group(
         why = f"the leader has read the config up to offset {cluster.offset}, another worker up to {needed}"
         return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined), why=why)
     if not joined.protocol.cooperative:
-        dealt = assign_eagerly(joined.members, jobs_of(cluster))
-        assignments = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in dealt.items()}
+        owned = assign_eagerly(joined.members, jobs_of(cluster))
+        assignments = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in owned.items()}
         why = "the eager protocol reassigns all work in each rebalance"
         return GroupPlan(
-            assignments=assignments, state=state, owners=_owners(dealt), urls=_urls(joined), why=why
+            assignments=assignments, state=state, owners=_owners(owned), urls=_urls(joined), why=why
         )
-    return _plan_incrementally(joined, cluster, state, now_ms, max_delay_ms, former)
+    return _plan_incrementally(joined, cluster, state, now_ms, max_delay_ms, previous)
 
 
 def _plan_incrementally(
-    joined: Joined,
+    joined: JoinResult,
     cluster: ClusterState,
     state: AssignorState,
     now_ms: int,
     max_delay_ms: int,
-    former: GroupPlan | None,
+    previous: GroupPlan | None,
 ) -> GroupPlan:
     members = joined.members
     statics = {m: frozenset(metadata.static) for m, metadata in members.items() if metadata.static}
@@ -152,8 +152,8 @@ def _plan_incrementally(
         why=why_rebalanced(
             round_,
             state,
-            urls if former is None else {**former.urls, **urls},
-            () if former is None else former.waiting.keys(),
+            urls if previous is None else {**previous.urls, **urls},
+            () if previous is None else previous.waiting.keys(),
         ),
     )
 
@@ -168,23 +168,23 @@ def jobs_of(cluster: ClusterState) -> frozenset[Job]:
 
 
 def applied(current: GroupAssignment | None, received: GroupAssignment) -> GroupAssignment:
-    """Return a member's next allocation: what it runs after it has applied `received`.
+    """Return a member's next allocation: the work it runs after it has applied `received`.
 
-    From version 1 on a member keeps what is not revoked, even when the round failed; an eager member stopped all work
-    before it joined. New jobs come first, as in Java, so that they are the first to go if a member has too much.
-    Revocations and delay are kept for the caller to act on.
+    From version 1 on a member keeps all work that is not revoked, even when the round failed; an eager member stopped
+    all work before it joined. New jobs come first, as in Java, so that they are the first to be revoked if a member
+    has too many. Revocations and delay stay in the result, for the caller.
     """
     if current is None or received.version < GroupProtocol.COMPATIBLE.version:
         return received
     stopped = frozenset(received.revoked)
-    kept = [job for job in current.assigned if job not in stopped]
+    remaining = [job for job in current.assigned if job not in stopped]
     return GroupAssignment(
         version=received.version,
         error=received.error,
         leader=received.leader,
         leader_url=received.leader_url,
         config_offset=received.config_offset,
-        assigned=tuple(dict.fromkeys([*received.assigned, *kept])),
+        assigned=tuple(dict.fromkeys([*received.assigned, *remaining])),
         revoked=received.revoked,
         delay_ms=received.delay_ms,
     )
@@ -202,7 +202,7 @@ def _running(metadata: WorkerMetadata) -> Jobs:
 
 
 def _assignment(
-    joined: Joined,
+    joined: JoinResult,
     config_offset: int,
     *,
     error: AssignmentError = AssignmentError.NO_ERROR,
@@ -226,5 +226,5 @@ def _owners(owned: Mapping[str, Jobs]) -> dict[Job, str]:
     return {job: member for member, jobs in owned.items() for job in jobs}
 
 
-def _urls(joined: Joined) -> dict[str, str]:
+def _urls(joined: JoinResult) -> dict[str, str]:
     return {member: metadata.url for member, metadata in joined.members.items()}

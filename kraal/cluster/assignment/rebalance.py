@@ -1,8 +1,8 @@
 """Input and outcome of one rebalance.
 
-A decision is a function of the round (the members' reports, the configured work, the time) and of what the leader
-remembers of earlier rounds. That memory is `AssignorState`, an input and output value: a leader that loses its role
-drops it, and a new leader starts with an empty one.
+A decision is a function of the round (the members' reports, the configured work, the time) and of the leader's state
+after earlier rounds. That state is `AssignorState`, an input and output value: a leader that loses its role drops it,
+and a new leader starts with an empty one.
 Source: IncrementalCooperativeAssignor (Kafka 4.3.0), KIP-415.
 """
 
@@ -51,7 +51,7 @@ class AssignorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The leader's knowledge when it has to assign."""
+    """Input of one assignment by the leader."""
 
     members: Mapping[str, Sequence[Job]]
     """Jobs that each member reports, by member id; at least the leader."""
@@ -66,19 +66,19 @@ class Round:
     max_delay_ms: int
     """`scheduled.rebalance.max.delay.ms`."""
     lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
-    """Static assignments of members that have any (KIP-987): all jobs that each may run, known or not."""
+    """Static assignments of members that have any (KIP-987): all jobs that each may run, configured or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Answers to all members; every mapping holds every member."""
+    """Assignments of all members; every mapping contains every member."""
 
     assigned: Mapping[str, Jobs]
     """Jobs to start; connectors first."""
     revoked: Mapping[str, Jobs]
     """Jobs to stop; a member with any rejoins at once."""
     owned: Mapping[str, Jobs]
-    """Jobs that it runs after both."""
+    """Jobs that the member runs afterwards."""
     delay_ms: int
     """Delay before the next rejoin, the same for all members; 0: none needed."""
     state: AssignorState

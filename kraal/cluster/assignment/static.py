@@ -22,11 +22,11 @@ from itertools import chain
 
 from kraal.cluster.assignment.incremental import (
     Shares,
+    allocate,
     assign_incrementally,
-    conclude,
-    reports,
-    share_out,
-    take_stock,
+    build_outcome,
+    diff_assignments,
+    reported_jobs,
     within,
     without,
 )
@@ -38,25 +38,25 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     """Decide one round in which every member supports static assignments."""
     if not round_.lists:
         return assign_incrementally(round_, state)
-    reported = reports(round_)
+    reported = reported_jobs(round_)
     wildcard_runs = frozenset(
         chain.from_iterable(jobs for member, jobs in reported.items() if member not in round_.lists)
     )
     # A static worker that missed a revocation does not mean that wildcard workers missed their assignments.
-    stock = take_stock(reported, round_, replace(state, revoked=state.revoked & wildcard_runs))
+    diff = diff_assignments(reported, round_, replace(state, revoked=state.revoked & wildcard_runs))
     static = static_jobs(round_)  # steps 1 and 2 of the KIP
-    misplaced = stock.deleted | stock.duplicated | misplaced_jobs(reported, static, round_.lists)  # 3 to 5
+    misplaced = diff.deleted | diff.duplicated | misplaced_jobs(reported, static, round_.lists)  # 3 to 5
     revoked = {member: within(jobs, misplaced) for member, jobs in reported.items()}
-    held = {member: without(jobs, misplaced) for member, jobs in reported.items()}
-    listers = {member: jobs for member, jobs in held.items() if member in round_.lists}
-    given = give_listed((stock.lost | stock.created) & static, listers, round_.lists)  # 6
-    wildcard = {member: jobs for member, jobs in held.items() if member not in round_.lists}
-    lost = stock.lost - static if wildcard else frozenset[Job]()
+    current = {member: without(jobs, misplaced) for member, jobs in reported.items()}
+    listers = {member: jobs for member, jobs in current.items() if member in round_.lists}
+    listed_jobs = give_listed((diff.lost | diff.created) & static, listers, round_.lists)  # 6
+    wildcard = {member: jobs for member, jobs in current.items() if member not in round_.lists}
+    lost = diff.lost - static if wildcard else frozenset[Job]()
     if wildcard:  # 7 and 8
-        shares = share_out(
+        shares = allocate(
             wildcard,
             lost,
-            stock.created - static,
+            diff.created - static,
             replace(round_, configured=round_.configured - static),
             replace(state, members=expected_members(lost, round_, state)),
         )
@@ -65,14 +65,16 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
         shares = Shares(assigned={}, revoked={}, owned={}, state=quiet)
     placed = replace(
         shares,
-        assigned={member: (*shares.assigned.get(member, ()), *given.get(member, ())) for member in reported},
+        assigned={
+            member: (*shares.assigned.get(member, ()), *listed_jobs.get(member, ())) for member in reported
+        },
         owned={
-            member: shares.owned[member] if member in wildcard else (*listers[member], *given[member])
+            member: shares.owned[member] if member in wildcard else (*listers[member], *listed_jobs[member])
             for member in reported
         },
     )
     revoked = {member: (*jobs, *shares.revoked.get(member, ())) for member, jobs in revoked.items()}
-    return conclude(round_, placed, revoked, waiting=lost, lists=round_.lists)
+    return build_outcome(round_, placed, revoked, waiting=lost, lists=round_.lists)
 
 
 def static_jobs(round_: Round) -> frozenset[Job]:
@@ -83,37 +85,37 @@ def static_jobs(round_: Round) -> frozenset[Job]:
 def misplaced_jobs(
     reported: Mapping[str, Sequence[Job]], static: frozenset[Job], lists: Mapping[str, frozenset[Job]]
 ) -> frozenset[Job]:
-    """Return jobs that must leave a worker: listed ones elsewhere than listed, others on static workers (3 to 5)."""
-    found: set[Job] = set()
+    """Return the jobs to revoke: static jobs on unlisted workers, and wildcard jobs on static workers (3 to 5)."""
+    misplaced: set[Job] = set()
     for member, jobs in reported.items():
         listed = lists.get(member)
-        found.update(static.intersection(jobs) if listed is None else frozenset(jobs) - listed)
-    return frozenset(found)
+        misplaced.update(static.intersection(jobs) if listed is None else frozenset(jobs) - listed)
+    return frozenset(misplaced)
 
 
 def give_listed(
-    jobs: Iterable[Job], held: Mapping[str, Sequence[Job]], lists: Mapping[str, frozenset[Job]]
+    jobs: Iterable[Job], current: Mapping[str, Sequence[Job]], lists: Mapping[str, frozenset[Job]]
 ) -> dict[str, Jobs]:
     """Give each of `jobs` to the least loaded member that lists it, by id among equals (step 6).
 
-    `held` is what every static member keeps. Connectors and tasks count alike, because total load decides among
-    static workers. Connectors first, each kind by name.
+    `current` has the jobs that every static member keeps. Connectors and tasks count alike, because the total load of
+    static workers decides. Connectors first, each kind by name.
     """
-    sizes = {member: len(kept) for member, kept in held.items()}
-    given: dict[str, list[Job]] = {member: [] for member in held}
+    sizes = {member: len(each) for member, each in current.items()}
+    assigned: dict[str, list[Job]] = {member: [] for member in current}
     for job in sorted(jobs, key=lambda each: (each.task != CONNECTOR, each)):
         member = min((m for m in sizes if job in lists[m]), key=lambda each: (sizes[each], each))
-        given[member].append(job)
+        assigned[member].append(job)
         sizes[member] += 1
-    return {member: tuple(each) for member, each in given.items()}
+    return {member: tuple(each) for member, each in assigned.items()}
 
 
 def expected_members(lost: frozenset[Job], round_: Round, state: AssignorState) -> frozenset[str]:
-    """Return the members of the last round whose absence means that they took `lost` with them.
+    """Return the members of the last round that may have run `lost`.
 
-    The leader waits for lost work only if its worker is gone; otherwise the work never arrived. A wildcard job may have
-    been on any wildcard worker of the last round; a listed job on one that listed it. Members that are present, but do
-    not share wildcard work, are not missing.
+    The leader waits for lost work only if its worker has left; otherwise no member received the work. A wildcard job
+    may have run on any wildcard worker of the last round, a listed job on a worker that listed it. Members that are
+    present, but have no wildcard work, are not expected.
     """
     listers = {member for member, listed in state.lists.items() if not listed.isdisjoint(lost)}
     wildcard = state.members - state.lists.keys()

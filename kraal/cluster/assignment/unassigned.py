@@ -1,6 +1,6 @@
 """Unassigned jobs after a rebalance, with the reasons, and the reasons for the rebalance itself. Pure.
 
-Source: none; KIP-987 leaves both open, and Connect reports neither.
+Specific to Kraal: KIP-987 leaves both open, and Connect reports neither.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kraal.cluster.assignment.rebalance import AssignorState, Round
 from kraal.core.printable import first_of
 from kraal.protocol.group import CONNECTOR, Job
 
-_SHOWN = 5
+_MAX_JOBS_IN_TEXT = 5
 
 
 class Wait(StrEnum):
@@ -21,7 +21,7 @@ class Wait(StrEnum):
     UNLISTED = "unlisted"
     """Every worker has static assignments, and none lists the job: it waits for another worker."""
     MOVING = "moving"
-    """It is being stopped where it ran, or ran twice; the next rebalance assigns it at once."""
+    """Its previous worker is stopping it, or two workers ran it; the next rebalance assigns it at once."""
     LOST = "lost"
     """Its worker is gone and may return."""
 
@@ -62,28 +62,28 @@ def job_text(job: Job) -> str:
 
 
 def why_rebalanced(
-    round_: Round, before: AssignorState, urls: Mapping[str, str], waited: Collection[Job] = ()
+    round_: Round, before: AssignorState, urls: Mapping[str, str], unassigned: Collection[Job] = ()
 ) -> str:
     """Return all changes that the leader saw since the last round, in one line.
 
-    `urls` has the members of both rounds; `waited` is what ran nowhere after the last round.
+    `urls` has the members of both rounds; `unassigned` has the jobs that ran nowhere after the last round.
     """
     if before.generation == -1 or before.generation != round_.last_generation:
         return "unknown: this is the leader's first rebalance, or the previous one failed"
     names = {member: urls.get(member, member) for member in before.members | round_.members.keys()}
-    came = sorted(names[member] for member in round_.members.keys() - before.members)
+    joined = sorted(names[member] for member in round_.members.keys() - before.members)
     left = sorted(names[member] for member in before.members - round_.members.keys())
-    runs = frozenset[Job]().union(*round_.members.values())
-    new = round_.configured.difference(before.assigned, runs, before.revoked, waited)
-    gone = (before.assigned | runs) - round_.configured
+    running = frozenset[Job]().union(*round_.members.values())
+    new = round_.configured.difference(before.assigned, running, before.revoked, unassigned)
+    deleted = (before.assigned | running) - round_.configured
     stopped = before.revoked & round_.configured
-    over = before.pause.until_ms is not None and round_.now_ms >= before.pause.until_ms
+    delay_expired = before.pause.until_ms is not None and round_.now_ms >= before.pause.until_ms
     parts = [
-        f"joined: {', '.join(came)}" if came else "",
+        f"joined: {', '.join(joined)}" if joined else "",
         f"left: {', '.join(left)}" if left else "",
         f"new: {some_jobs(new)}" if new else "",
-        f"deleted: {some_jobs(gone)}" if gone else "",
-        "the delay of the previous rebalance has expired" if over else "",
+        f"deleted: {some_jobs(deleted)}" if deleted else "",
+        "the delay of the previous rebalance has expired" if delay_expired else "",
         f"assigning work that has stopped elsewhere: {some_jobs(stopped)}" if stopped else "",
     ]
     return (
@@ -93,5 +93,5 @@ def why_rebalanced(
 
 
 def some_jobs(jobs: Iterable[Job]) -> str:
-    """Return the first few jobs as text, with the number of the others."""
-    return first_of([job_text(job) for job in sorted(jobs)], _SHOWN)
+    """Format the first few jobs, with the number of the remaining ones."""
+    return first_of([job_text(job) for job in sorted(jobs)], _MAX_JOBS_IN_TEXT)

@@ -1,9 +1,9 @@
 """Automatic restarts: whether and when a failed instance is restarted. Pure.
 
-The herder keeps a `Watched` for each instance that failed on this worker, and calls `look` for the next one after
-every event; all decisions are made here. A restart is due at a time, not after a pause, so that the successor of a
-herder that died continues with the same plan. A life started by others (a restart over REST, another config) cancels
-the plan and resets the count, because somebody has intervened.
+The herder keeps a `Watched` for each instance that failed on this worker, and calls `next_watched` after every event;
+all decisions are made here. A restart has an absolute due time, so that a restarted herder continues with the same
+plan. An incarnation started by a restart over REST or by a new config cancels the plan and resets the count, because
+an operator has intervened.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kraal.cluster.state.wanted_work import Incarnation
 from kraal.config.connector.auto_restart import AutoRestart, Restarted
 from kraal.core.ids import Instance, TaskId
 
-LONGEST_BACKOFF_S = 300.0
-"""Maximum back-off, unless the configured first one is longer."""
-_EARLY_S = 0.001
-"""Tolerance for timers that fire early, because clocks count from different moments."""
-_DOUBLINGS = 30
+MAX_BACKOFF_S = 300.0
+"""Maximum back-off, unless the configured initial back-off is longer."""
+_TIMER_TOLERANCE_S = 0.001
+"""Tolerance for timers that fire early because clocks differ slightly."""
+_MAX_DOUBLINGS = 30
 """Every back-off reaches its maximum before this many doublings."""
 
 
@@ -40,11 +40,11 @@ class Watched:
     """Failure history of one instance. Times are monotonic seconds, `…_ms` wall-clock milliseconds."""
 
     life: Incarnation
-    """The life that these fields describe: it failed, or an automatic restart started it."""
+    """The incarnation that these fields describe: it failed, or an automatic restart started it."""
     config_version: int
     """Version of the connector config at that time."""
     trace: str | None = None
-    """Trace of the failure; None: this life has not failed."""
+    """Trace of the failure; None: this incarnation has not failed."""
     restarts: tuple[float, ...] = ()
     """Times of the restarts that may still count."""
     total: int = 0
@@ -65,7 +65,7 @@ class Situation:
 
     policy: AutoRestart
     life: Incarnation | None
-    """The life wanted on this worker; None: none."""
+    """The incarnation wanted on this worker, if any."""
     config_version: int
     started: bool
     """Its connector is started: neither paused nor stopped."""
@@ -76,7 +76,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RestartAfter:
     """Restart the instance after `delay_s` seconds."""
 
     delay_s: float
@@ -91,7 +91,7 @@ def applies(policy: AutoRestart, instance: Instance) -> bool:
 
 def decide(
     policy: AutoRestart, watched: Watched, trace: str, *, now_s: float, chance: float
-) -> Again | GivenUp:
+) -> RestartAfter | GivenUp:
     """Decide whether, and after which pause, to restart an instance that failed with `trace`."""
     failure = classify(trace)
     if failure is Failure.LASTING:
@@ -99,9 +99,9 @@ def decide(
     if failure is Failure.RECORD and watched.cured == first_line(trace):
         return GivenUp.SAME_RECORD
     count = len(recent(policy, watched.restarts, now_s))
-    if count >= policy.most:
+    if count >= policy.max_restarts:
         return GivenUp.TOO_OFTEN
-    return Again(backoff_s(policy, count, chance))
+    return RestartAfter(backoff_s(policy, count, chance))
 
 
 def recent(policy: AutoRestart, restarts: tuple[float, ...], now_s: float) -> tuple[float, ...]:
@@ -110,13 +110,13 @@ def recent(policy: AutoRestart, restarts: tuple[float, ...], now_s: float) -> tu
 
 
 def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
-    """Return the pause after `count` earlier restarts: doubled by each, less up to half of it."""
-    longest = max(policy.backoff_s, LONGEST_BACKOFF_S)
-    return min(policy.backoff_s * 2.0 ** min(count, _DOUBLINGS), longest) * (1 - chance / 2)
+    """Return the pause after `count` earlier restarts: exponential, minus up to half as jitter."""
+    max_backoff_s = max(policy.backoff_s, MAX_BACKOFF_S)
+    return min(policy.backoff_s * 2.0 ** min(count, _MAX_DOUBLINGS), max_backoff_s) * (1 - chance / 2)
 
 
 def failed(watched: Watched | None, life: Incarnation, trace: str, now: Situation) -> Watched:
-    """Record a failure; repeated failures and those of older lives change nothing. Call `look` afterwards."""
+    """Record a failure, unless it is repeated or of an older incarnation. Call `next_watched` afterwards."""
     if watched is not None and life < watched.life:
         return watched
     if watched is not None and watched.life == life:
@@ -131,7 +131,7 @@ def failed(watched: Watched | None, life: Incarnation, trace: str, now: Situatio
 
 
 def works(watched: Watched) -> Watched:
-    """Clear the failure and the planned restart, because the instance works."""
+    """Clear the failure and the planned restart, because the instance runs again."""
     return replace(watched, trace=None, due_s=None, due_ms=None, given_up=None)
 
 
@@ -165,7 +165,7 @@ def next_watched(instance: Instance, watched: Watched, now: Situation) -> Watche
 
 def is_due(watched: Watched, now: Situation) -> bool:
     """Return whether the instance has to be restarted now."""
-    if watched.due_s is None or watched.due_s > now.now_s + _EARLY_S:
+    if watched.due_s is None or watched.due_s > now.now_s + _TIMER_TOLERANCE_S:
         return False
     return watched.life == now.life and now.started
 
@@ -189,6 +189,6 @@ def why_given_up(policy: AutoRestart, given_up: GivenUp) -> str:
     if given_up is GivenUp.SAME_RECORD:
         return "The same record failed again after a restart: fix the cause that its trace names, then restart it."
     return (
-        f"It was restarted {policy.most} times within {policy.window_s:g} s, and errors.auto.restart.max allows no "
-        "more: see its trace, then restart it."
+        f"It was restarted {policy.max_restarts} times within {policy.window_s:g} s, and errors.auto.restart.max "
+        "allows no more: see its trace, then restart it."
     )

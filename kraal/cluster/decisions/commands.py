@@ -24,8 +24,8 @@ from kraal.protocol.records import (
     encode,
 )
 
-LARGEST = 990_000
-"""Maximum bytes of a config record with its key. Kafka's clients send 1,000,000 by default; tasks add some."""
+MAX_RECORD_BYTES = 990_000
+"""Maximum size of a config record with its key, below the producers' default of 1,000,000: task configs are larger."""
 
 
 def named(name: ConnectorName, config: Config) -> dict[str, str | None]:
@@ -57,7 +57,7 @@ def create(
     complete = named(name, config)
     check_absent(state, name)
     target: list[ConfigRecord] = [] if initial_state is None else [TargetStateRecord(name, initial_state)]
-    return _fitting(_entries(*target, ConnectorConfigRecord(name, complete)))
+    return _within_limit(_entries(*target, ConnectorConfigRecord(name, complete)))
 
 
 def put(name: ConnectorName, config: Config) -> list[Entry]:
@@ -65,7 +65,7 @@ def put(name: ConnectorName, config: Config) -> list[Entry]:
 
     Raises BadRequest if the name differs or the config is too large.
     """
-    return _fitting(_entries(ConnectorConfigRecord(name, named(name, config))))
+    return _within_limit(_entries(ConnectorConfigRecord(name, named(name, config))))
 
 
 def patched(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
@@ -136,14 +136,11 @@ def _entries(*records: ConfigRecord) -> list[Entry]:
     return [Entry(*encode(record)) for record in records]
 
 
-def _fitting(entries: list[Entry]) -> list[Entry]:
-    """Return the entries if brokers accept each: configs can grow in processing and with patches.
-
-    Raises BadRequest.
-    """
+def _within_limit(entries: list[Entry]) -> list[Entry]:
+    """Return the entries. Raises BadRequest if a record is too large for the broker."""
     largest = max(len(entry.key.encode()) + len(entry.value or b"") for entry in entries)
-    if largest > LARGEST:
+    if largest > MAX_RECORD_BYTES:
         raise BadRequest(
-            f"The connector's config is too large: its record has {largest} bytes, the maximum is {LARGEST}"
+            f"The connector's config is too large: its record has {largest} bytes, the maximum is {MAX_RECORD_BYTES}"
         )
     return entries

@@ -19,10 +19,10 @@ class Failure(Enum):
     RECORD = auto()
     """Caused by one record. The record itself or its processing may be at fault: a restart shows which."""
     LASTING = auto()
-    """Persists until an operator changes a config, installs something, or grants a permission."""
+    """Persists until an operator changes a config, installs a package or grants a permission."""
 
 
-_LASTING: Final = frozenset(
+_PERMANENT_EXCEPTIONS: Final = frozenset(
     {
         # configs
         "BadRequest", "BadRequestException", "ConfigException", "ConfigInvalid", "InvalidConfigurationException",
@@ -36,9 +36,9 @@ _LASTING: Final = frozenset(
         "AccessDeniedException", "PermissionError",
     }
 )  # fmt: skip
-_REFUSAL: Final = re.compile("Authori[sz]ation|Authentication")
+_SECURITY_EXCEPTION: Final = re.compile("Authori[sz]ation|Authentication")
 """Part of class names: TopicAuthorizationException, SaslAuthenticationFailedError."""
-_REFUSED: Final = re.compile(
+_SECURITY_MESSAGE: Final = re.compile(
     r"(?:authori[sz]ation|authentication)[ _]failed|not authori[sz]ed|access denied", re.IGNORECASE
 )
 """In librdkafka's messages and Kafka's error codes."""
@@ -46,17 +46,17 @@ _TOO_MANY_TASKS: Final = re.compile(
     r"The connector .* has generated \d+ tasks, which is greater than ", re.DOTALL
 )
 
-_OF_RECORDS: Final = frozenset(
+_RECORD_EXCEPTIONS: Final = frozenset(
     {
         "DataException", "LineTooLongError", "RecordTooLargeException", "SchemaException",
         "SerializationException", "UnicodeDecodeError",
     }
 )  # fmt: skip
-_UNREADABLE: Final = re.compile(
+_CONVERSION_FAILED: Final = re.compile(
     r"The (?:key|value) of \S+-\d+@\d+ cannot be converted|: record \S+-\d+@\d+ failed at \w+_CONVERTER: "
 )
-_PLACE: Final = re.compile(r": record \S+-\d+@\d+ failed at ")
-"""Place of a sink's record, whose topic may have any name."""
+_RECORD_POSITION: Final = re.compile(r": record \S+-\d+@\d+ failed at ")
+"""Position of a sink's record; removed, because the topic name may contain any words."""
 
 _TYPE: Final = re.compile(r"(?:[A-Za-z_$][\w$]*\.)*(?P<name>[A-Za-z_$][\w$]*)(?::|$)")
 
@@ -69,11 +69,16 @@ def first_line(trace: str) -> str:
 def classify(trace: str) -> Failure:
     """Return the expected effect of a restart after a failure with this trace."""
     line = first_line(trace)
-    found = _TYPE.match(line)
-    name = "" if found is None else found["name"]
-    said = _PLACE.sub(": ", line, count=1)
-    if name in _LASTING or _REFUSAL.search(name) or _REFUSED.search(said) or _TOO_MANY_TASKS.match(line):
+    exception = _TYPE.match(line)
+    name = "" if exception is None else exception["name"]
+    message = _RECORD_POSITION.sub(": ", line, count=1)
+    if (
+        name in _PERMANENT_EXCEPTIONS
+        or _SECURITY_EXCEPTION.search(name)
+        or _SECURITY_MESSAGE.search(message)
+        or _TOO_MANY_TASKS.match(line)
+    ):
         return Failure.LASTING
-    if name in _OF_RECORDS or _UNREADABLE.search(line):
+    if name in _RECORD_EXCEPTIONS or _CONVERSION_FAILED.search(line):
         return Failure.RECORD
     return Failure.PASSING

@@ -1,8 +1,8 @@
 """Fencing plans: which older producers to fence before newer tasks may write exactly once (KIP-618). Pure.
 
-A task's producer has its own transactional id, so a new task of the same number fences the old one by itself. But
-producers of a connector that had more tasks before would stay unfenced: the leader fences them, once for each new set
-of task configs, and records the number of tasks it has handled.
+A task's transactional id contains its number, so a new task of the same number fences the old producer by itself. If
+the connector had more tasks before, their producers would stay unfenced: the leader fences them once for each new set
+of task configs, and records the number of tasks that it has handled.
 Source: DistributedHerder.doFenceZombieSourceTasks, ConfigBackingStore (Kafka 4.3.0).
 """
 
@@ -51,10 +51,11 @@ def plan_fencing(state: ClusterState, name: ConnectorName, group_id: str) -> Fen
     )
 
 
-def former_producers(state: ClusterState, name: ConnectorName, group_id: str) -> tuple[str, ...]:
-    """Return the producers that tasks of a deleted connector of this name may still have.
+def previous_producers(state: ClusterState, name: ConnectorName, group_id: str) -> tuple[str, ...]:
+    """Return the transactional ids that tasks of a deleted connector of this name may still use.
 
-    The task-count record outlives the connector. Without one, no task of that name has ever written exactly once.
+    The task-count record outlives the connector. Without such a record, no connector of that name had exactly-once
+    tasks.
     """
     return _transactional_ids(group_id, name, state.fenced_counts.get(name, 0))
 

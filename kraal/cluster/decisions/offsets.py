@@ -27,8 +27,8 @@ OFFSET: Final = "kafka_offset"
 CONFIG_UNREAD: Final = "Failed to read to end of config topic before modifying connector offsets"
 NOT_FENCED: Final = "Failed to perform zombie fencing for source connector prior to modifying offsets"
 
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
-_LONGEST = 40
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_MAX_DIGITS = 40
 """Maximum digits: 64-bit numbers are shorter, except with many leading zeros."""
 
 
@@ -64,22 +64,22 @@ def source_changes(pairs: Sequence[Pair]) -> dict[SourcePartition, Offset | None
 
 def _primitive(fields: Fields) -> dict[str, Primitive]:
     """Return the fields if all are primitive. Raises BadRequest with Java's type names."""
-    found: dict[str, Primitive] = {}
+    primitives: dict[str, Primitive] = {}
     for name, value in fields.items():
         match value:
             case list():
-                unfit = "ARRAY"
+                java_type = "ARRAY"
             case dict():
-                unfit = "MAP"
+                java_type = "MAP"
             case int() if not _fits(value, bits=64):
-                unfit = "class java.math.BigInteger"
+                java_type = "class java.math.BigInteger"
             case _:
-                found[name] = value
+                primitives[name] = value
                 continue
         raise BadRequest(
-            f"Offsets may only contain primitive types as values, but field {name} contains {unfit}"
+            f"Offsets may only contain primitive types as values, but field {name} contains {java_type}"
         )
-    return found
+    return primitives
 
 
 def sink_changes(pairs: Sequence[Pair]) -> dict[TopicPartition, int | None]:
@@ -130,7 +130,7 @@ def _position(offset: Fields | None) -> int | None:
 def _number(value: Json, *, bits: int) -> int | None:
     """Parse a number or its text like Java's `parseInt` and `parseLong`; None if invalid."""
     text = java_text(value)
-    if not _WHOLE_NUMBER.fullmatch(text) or len(text) > _LONGEST:
+    if not _INTEGER.fullmatch(text) or len(text) > _MAX_DIGITS:
         return None
     number = int(text)
     return number if _fits(number, bits=bits) else None
@@ -157,7 +157,7 @@ def sink_pairs(offsets: Mapping[TopicPartition, int]) -> Shown:
 
 
 def sink_lags(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[int | None]:
-    """Return how far each offset of `sink_pairs` is behind the end of its partition; None if that is unknown."""
+    """Return the lag of each offset of `sink_pairs`; None for a partition without a known end offset."""
     return [max(ends[each] - offsets[each], 0) if each in ends else None for each in sorted(offsets)]
 
 

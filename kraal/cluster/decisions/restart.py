@@ -35,7 +35,7 @@ class RestartRequest:
         return 2 * (not self.only_failed) + self.include_tasks
 
 
-def widest(pending: RestartRequest, new: RestartRequest) -> RestartRequest:
+def higher_impact(pending: RestartRequest, new: RestartRequest) -> RestartRequest:
     """Return the request that stays pending for a connector: the new one only if its scope is larger (E2)."""
     return new if new.impact > pending.impact else pending
 

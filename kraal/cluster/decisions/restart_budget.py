@@ -19,7 +19,7 @@ class RestartBudget:
         return tuple(t for t in deaths if t > now_s - self.window_s)
 
     def delay_s(self, deaths: tuple[float, ...], now_s: float) -> float | None:
-        """Return the seconds to wait after the death at `now_s` (the last of `deaths`); None: give up."""
+        """Return the delay after the death at `now_s` (the last of `deaths`); None: do not restart the actor."""
         count = len(self.recent(deaths, now_s))
         if count > self.restarts:
             return None

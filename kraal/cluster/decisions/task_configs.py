@@ -14,12 +14,12 @@ from kraal.core.records import Entry
 from kraal.protocol.records import ConfigRecord, TaskCommitRecord, TaskConfigRecord, encode
 
 TASK_CLASS = "task.class"
-_COPIED = ("topics", "topics.regex")
+_INHERITED_KEYS = ("topics", "topics.regex")
 """Keys that a sink's tasks inherit from the connector config."""
 
 PUBLISH_RETRY_FIRST_S = 0.25
 PUBLISH_RETRY_MAX_S = 60.0
-_DOUBLINGS = 8
+_MAX_DOUBLINGS = 8
 """The pause reaches its maximum before this many doublings."""
 
 KEY_LAG_S = 60.0
@@ -51,7 +51,7 @@ def publish_retry_s(attempt: int) -> float:
 
     Source: DistributedHerder.RECONFIGURE_CONNECTOR_TASKS_BACKOFF_INITIAL_MS, ..._MAX_MS.
     """
-    pause: float = PUBLISH_RETRY_FIRST_S * 2 ** min(attempt, _DOUBLINGS)
+    pause: float = PUBLISH_RETRY_FIRST_S * 2 ** min(attempt, _MAX_DOUBLINGS)
     return min(pause, PUBLISH_RETRY_MAX_S)
 
 
@@ -68,7 +68,7 @@ def with_task_class(
     configs: Sequence[Mapping[str, str]], task_class: str, connector_config: Config
 ) -> list[dict[str, str | None]]:
     """Complete a connector's task configs: add the task class, and a sink's topics (Worker.connectorTaskConfigs)."""
-    topics = {key: connector_config[key] for key in _COPIED if key in connector_config}
+    topics = {key: connector_config[key] for key in _INHERITED_KEYS if key in connector_config}
     return [{**config, TASK_CLASS: task_class, **topics} for config in configs]
 
 

@@ -1,18 +1,18 @@
 """Rebalance flow of one cluster member, as in DistributedHerder.tick and WorkerCoordinator. Pure.
 
-Four rules keep an instance from running twice; each is a place in this module where something waits.
+Four rules keep an instance from running twice; each makes a step of this module wait.
 
-1. A join waits until certain work has stopped (`Proceed`): all work under the eager protocol, the work revoked in
-   the last round under the cooperative ones. Work is therefore never assigned while its old owner still runs it.
+1. A join waits until certain work has stopped (`AllowJoin`): all work under the eager protocol, the work revoked in
+   the last round under the cooperative ones. Work is therefore never assigned while its previous owner runs it.
 2. Work starts (`Deliver`) only when this worker has read the config exactly as far as the leader had at the time of
-   the assignment. A worker that has read less keeps reading for a while; one that has read more requests another round.
-3. A worker that cannot read the config leaves the group instead of delaying it, and returns when it can.
-4. A worker that was out of the group for so long that its work may be elsewhere stops it before it rejoins: its lease
-   is valid as soon as it is a member, and the answer that takes the work away arrives only later. It still reports
-   that work if no other member can have received it yet; the leader then leaves it in place.
+   the assignment. A worker that has read less keeps reading for a while; a worker that has read more rejoins.
+3. A worker that cannot read the config leaves the group instead of delaying it, and returns once it has caught up.
+4. A worker that was out of the group for so long that its work may have been reassigned stops it before it rejoins: its
+   lease is valid as soon as it is a member, but the assignment that revokes the work arrives later. It still reports
+   the work if no other member can have received it yet; the leader then leaves the assignment unchanged.
 
-Java has the same flow spread over WorkerCoordinator and DistributedHerder and blocks one thread in it; rule 4 is
-Kraal's. Source: WorkerCoordinator, DistributedHerder.handleRebalanceCompleted, backoff (Kafka 4.3.0).
+Java spreads the same flow over WorkerCoordinator and DistributedHerder, on one blocking thread; rule 4 is specific to
+Kraal. Source: WorkerCoordinator, DistributedHerder.handleRebalanceCompleted, backoff (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from typing import Any, assert_never
 
 from kraal.cluster.assignment.leader import applied, work_of
 from kraal.cluster.membership.member_state import (
-    REPEAT_S,
-    RETRIES,
-    Alive,
-    AskAlive,
+    REJOIN_DELAY_S,
+    MAX_BACKOFFS,
+    HerderAlive,
+    PingHerder,
     Changed,
     Decision,
     Deliver,
-    Done,
+    RevocationDone,
     Event,
     HerderLive,
     Join,
     Leave,
-    Lost,
+    CoordinatorLost,
     MemberSettings,
     MemberState,
     Prepare,
-    Proceed,
-    Read,
-    Reborn,
+    AllowJoin,
+    ConfigRead,
+    MembershipRestarted,
     Rejoin,
     Revoke,
-    TellLost,
+    NotifyLost,
     Tick,
-    Told,
+    AssignmentReceived,
 )
 from kraal.cluster.state.wanted_work import Assignment
 
@@ -79,29 +79,29 @@ class _Turn:
                 self._herder_live()
             case Changed():
                 self._rejoin("connectors or tasks have changed")
-            case Read():
+            case ConfigRead():
                 pass
-            case Done():
+            case RevocationDone():
                 if event.number == self.state.revoking:
                     self._set(revoking=None)
-            case Alive():
-                self._set(asked_s=None)
-                if self.state.hung:
-                    self._set(hung=False)
-                    self._come_back()
+            case HerderAlive():
+                self._set(unanswered_since_s=None)
+                if self.state.herder_hung:
+                    self._set(herder_hung=False)
+                    self._return_to_group()
             case Prepare():
                 self._prepare(event)
-            case Told():
+            case AssignmentReceived():
                 self._on_assignment(event)
-            case Lost():
+            case CoordinatorLost():
                 self._on_lost(event.reason)
-            case Reborn():
+            case MembershipRestarted():
                 self._reborn()
             case Tick():
                 self._watch_herder()
             case _:
                 assert_never(event)
-        self._go_on()
+        self._take_unblocked_steps()
 
     def _set(self, **parts: Any) -> None:
         self.state = replace(self.state, **parts)
@@ -115,7 +115,7 @@ class _Turn:
         away = event.expelled or event.away_s >= settings.session_timeout_s
         self._set(
             joining=True,
-            held=True,
+            join_pending=True,
             plan=None,
             rejoin_at_s=None,
             # Keep catching up: a leader that joins before it can assign would only fail all members again.
@@ -126,11 +126,11 @@ class _Turn:
         if eager or away:
             self._revoke(Assignment())
 
-    def _on_assignment(self, event: Told) -> None:
+    def _on_assignment(self, event: AssignmentReceived) -> None:
         """Record the new assignment. Revoked work stops before anything else happens."""
         owned = applied(self.state.assignment, event.assignment)
         delay_s = owned.delay_ms / 1000
-        out = self.state.out  # the answer arrived while this worker was leaving
+        staying_out = self.state.staying_out  # the assignment arrived while this worker was leaving
         self._set(
             assignment=owned,
             protocol=event.protocol,
@@ -138,11 +138,13 @@ class _Turn:
             repeated=event.generation == self.state.generation,
             member_id=event.member_id,
             plan=event.plan,
-            needed_offset=max(self.state.needed_offset, owned.config_offset) if out else owned.config_offset,
-            unresolved=not out,
+            needed_offset=max(self.state.needed_offset, owned.config_offset)
+            if staying_out
+            else owned.config_offset,
+            unresolved=not staying_out,
             joining=False,
-            held=False,
-            catch_up_by_s=self.state.catch_up_by_s if out else None,
+            join_pending=False,
+            catch_up_by_s=self.state.catch_up_by_s if staying_out else None,
             rejoin_at_s=self._now_s + delay_s if delay_s > 0 else None,
         )
         if owned.revoked:
@@ -155,27 +157,27 @@ class _Turn:
             )
 
     def _on_lost(self, reason: str) -> None:
-        """Own nothing, because this worker may be out of the group without knowing it."""
+        """Drop the assignment, because the group may have expelled this worker without its notice."""
         self._set(assignment=None, plan=None, unresolved=False, rejoin_at_s=None)
         if not self.state.unreadable:
             self._set(catch_up_by_s=None)
         self._revoke(Assignment())
-        self.decisions.append(TellLost(reason))
+        self.decisions.append(NotifyLost(reason))
 
     # -- events from the herder ----------------------------------------------------------------------------
 
     def _herder_live(self) -> None:
         state = self.state
-        self._set(asked_s=None, ticked_s=state.ticked_s if state.begun else self._now_s)
+        self._set(unanswered_since_s=None, last_check_s=state.last_check_s if state.begun else self._now_s)
         if not state.begun:
             self._set(begun=True)
             self.decisions.append(Join())
         elif state.revoking is not None:
-            self._revoke(state.running, again=True)
-        elif state.assignment is None or state.unresolved or state.joining or state.out:
-            pass  # the herder will be told as soon as there is an assignment
+            self._revoke(state.running, repeat=True)
+        elif state.assignment is None or state.unresolved or state.joining or state.staying_out:
+            pass  # the herder receives the next assignment
         elif state.assignment.failed or state.assignment.config_offset != self._offset:
-            # Changes since then may need a rebalance that the former herder had no time to request.
+            # Later changes may need a rebalance that the previous herder had no time to request.
             self._rejoin("the herder was restarted")
         else:
             self.decisions.append(Deliver())
@@ -184,11 +186,11 @@ class _Turn:
     def _reborn(self) -> None:
         if not self.state.begun:
             return
-        self._set(joining=False, held=False, unresolved=False, asked_s=None)
+        self._set(joining=False, join_pending=False, unresolved=False, unanswered_since_s=None)
         if self.state.revoking is not None:
-            self._revoke(self.state.running, again=True)
-        if self.state.hung or self.state.unreadable:
-            self.decisions.append(Leave(HUNG if self.state.hung else SLOW_READ))
+            self._revoke(self.state.running, repeat=True)
+        if self.state.herder_hung or self.state.unreadable:
+            self.decisions.append(Leave(HUNG if self.state.herder_hung else SLOW_READ))
         else:
             self._set(catch_up_by_s=None)
             self.decisions += [Join(), Rejoin("the membership actor was restarted")]
@@ -196,29 +198,29 @@ class _Turn:
     def _watch_herder(self) -> None:
         """Leave the group when the herder hangs, so that its work goes to other members."""
         state, settings, now_s = self.state, self._settings, self._now_s
-        if state.ticked_s is None or now_s < state.ticked_s + settings.tick_s:
+        if state.last_check_s is None or now_s < state.last_check_s + settings.tick_s:
             return
-        frozen = now_s > state.ticked_s + 2 * settings.tick_s  # the whole process, not just the herder
-        self._set(ticked_s=now_s)
-        if state.asked_s is None or frozen:
-            self._set(asked_s=now_s)
-        elif now_s > state.asked_s + settings.rebalance_timeout_s and not state.hung:
-            self._set(hung=True)
+        frozen = now_s > state.last_check_s + 2 * settings.tick_s  # the whole process, not just the herder
+        self._set(last_check_s=now_s)
+        if state.unanswered_since_s is None or frozen:
+            self._set(unanswered_since_s=now_s)
+        elif now_s > state.unanswered_since_s + settings.rebalance_timeout_s and not state.herder_hung:
+            self._set(herder_hung=True)
             self._leave(HUNG)
-        self.decisions.append(AskAlive())
+        self.decisions.append(PingHerder())
 
     # -- after every event ---------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
+    def _take_unblocked_steps(self) -> None:
         """Take the steps that are no longer blocked."""
         if self.state.unreadable:
-            self._try_to_read()
-        if self.state.revoking is None and self.state.unresolved and not self.state.out:
+            self._resume_reading()
+        if self.state.revoking is None and self.state.unresolved and not self.state.staying_out:
             self._resolve()
         state = self.state
-        if state.held and state.revoking is None and not state.unresolved:
-            self._set(held=False)
-            self.decisions.append(Proceed())
+        if state.join_pending and state.revoking is None and not state.unresolved:
+            self._set(join_pending=False)
+            self.decisions.append(AllowJoin())
         if state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s and not state.unresolved:
             self._set(rejoin_at_s=None)
             self._rejoin(DELAY_OVER)
@@ -230,16 +232,16 @@ class _Turn:
         if self._offset < state.needed_offset:
             self._catch_up()
             return
-        self._set(unresolved=False, catch_up_by_s=None, retries=RETRIES)
+        self._set(unresolved=False, catch_up_by_s=None, retries=MAX_BACKOFFS)
         if state.joining or owned is None:
             return
         if owned.failed:
-            self._ask_again("the assignment failed")
+            self._request_another_round("the assignment failed")
         elif state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s:
             self._set(rejoin_at_s=None)
             self._rejoin(DELAY_OVER)
         elif self._offset != owned.config_offset:
-            self._ask_again(
+            self._request_another_round(
                 f"config read up to offset {self._offset}, but the assignment requires offset {owned.config_offset}"
             )
         else:
@@ -247,7 +249,7 @@ class _Turn:
             self._set(running=work_of(owned))
             if owned.revoked:
                 self._set(assignment=replace(owned, revoked=()))
-                self._ask_again("all revoked work has stopped")
+                self._request_another_round("all revoked work has stopped")
 
     def _catch_up(self) -> None:
         state = self.state
@@ -260,19 +262,19 @@ class _Turn:
 
     # -- rule 3 ---------------------------------------------------------------------------------------------
 
-    def _try_to_read(self) -> None:
+    def _resume_reading(self) -> None:
         """Return to the group once the config is read as far as the assignment requires."""
         state = self.state
         if self._offset >= state.needed_offset:
-            self._set(unreadable=False, pause_until_s=None, catch_up_by_s=None, retries=RETRIES)
-            self._come_back()
+            self._set(unreadable=False, pause_until_s=None, catch_up_by_s=None, retries=MAX_BACKOFFS)
+            self._return_to_group()
         elif state.pause_until_s is not None and state.pause_until_s <= self._now_s:
             self._set(pause_until_s=None, catch_up_by_s=self._now_s + self._settings.sync_timeout_s)
         elif state.catch_up_by_s is not None and state.catch_up_by_s <= self._now_s:
             self._back_off()
 
     def _back_off(self) -> None:
-        """Wait before the next attempt. A cooperative worker waits longer each time, and finally gives up its work."""
+        """Wait before the next attempt. A cooperative worker waits longer each time, and finally revokes its work."""
         state, settings = self.state, self._settings
         if state.protocol is None or not state.protocol.cooperative:
             self._set(catch_up_by_s=None, pause_until_s=self._now_s + settings.unsync_backoff_s)
@@ -280,33 +282,35 @@ class _Turn:
             pause_s = settings.max_delay_s / 10 / state.retries
             self._set(catch_up_by_s=None, pause_until_s=self._now_s + pause_s, retries=state.retries - 1)
         else:
-            self._set(retries=RETRIES, assignment=None, catch_up_by_s=self._now_s + settings.sync_timeout_s)
+            self._set(
+                retries=MAX_BACKOFFS, assignment=None, catch_up_by_s=self._now_s + settings.sync_timeout_s
+            )
             self._revoke(Assignment())
 
     # -- decisions -----------------------------------------------------------------------------------------
 
-    def _revoke(self, keep: Assignment, *, again: bool = False) -> None:
-        if keep == self.state.running and not again:
+    def _revoke(self, keep: Assignment, *, repeat: bool = False) -> None:
+        if keep == self.state.running and not repeat:
             return
-        number = self.state.numbers + 1
-        self._set(numbers=number, revoking=number, running=keep)
+        number = self.state.revocations + 1
+        self._set(revocations=number, revoking=number, running=keep)
         self.decisions.append(Revoke(number, keep))
 
     def _rejoin(self, reason: str) -> None:
-        if self.state.begun and not self.state.out:
+        if self.state.begun and not self.state.staying_out:
             self.decisions.append(Rejoin(reason))
 
-    def _ask_again(self, reason: str) -> None:
-        """Rejoin, but with a pause if the broker has just answered with the same assignment."""
+    def _request_another_round(self, reason: str) -> None:
+        """Rejoin, after a delay if the broker has just returned the same assignment."""
         if self.state.repeated:
-            self._set(rejoin_at_s=self._now_s + REPEAT_S)
+            self._set(rejoin_at_s=self._now_s + REJOIN_DELAY_S)
         else:
             self._rejoin(reason)
 
     def _leave(self, reason: str) -> None:
         self._set(plan=None, unresolved=False, rejoin_at_s=None, catch_up_by_s=None)
-        self.decisions += [Leave(reason), TellLost(reason)]
+        self.decisions += [Leave(reason), NotifyLost(reason)]
 
-    def _come_back(self) -> None:
-        if not self.state.out:
+    def _return_to_group(self) -> None:
+        if not self.state.staying_out:
             self.decisions.append(Join())

@@ -11,10 +11,10 @@ from kraal.cluster.assignment.leader import GroupPlan
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.protocol.group import GroupAssignment, GroupProtocol
 
-REPEAT_S = 0.5
-"""Pause of a member that requests a round again, which only the leader can start."""
-RETRIES = 5
-"""Number of waits of a cooperative worker for an unreadable config before it gives up its work."""
+REJOIN_DELAY_S = 0.5
+"""Delay before a member repeats a request to rejoin, because only the leader can start a round."""
+MAX_BACKOFFS = 5
+"""Number of times a cooperative worker backs off from an unreadable config before it revokes its work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class MemberSettings:
 
     @property
     def tick_s(self) -> float:
-        """How often the herder is asked for a sign of life."""
+        """Interval of the herder's liveness check."""
         return min(5.0, self.rebalance_timeout_s / 4)
 
 
@@ -43,16 +43,16 @@ class MemberState:
     """Position of one member in the flow. Times are monotonic seconds."""
 
     begun: bool = False
-    """The herder has been live: this worker is, or wants to be, in the group."""
+    """The herder has been live: this worker is in the group or is joining it."""
     assignment: GroupAssignment | None = None
-    """Owned work, as reported at the next join; None: nothing."""
+    """Owned work, as reported at the next join; None: no work."""
     running: Assignment = field(default_factory=Assignment)
-    """Work that the herder was last told it may run."""
+    """Work that the herder may run, according to the last decision."""
     protocol: GroupProtocol | None = None
     """The last elected protocol."""
     generation: int = -1
     repeated: bool = False
-    """The last assignment has the generation of the one before: the broker saw no need for a round."""
+    """The last assignment has the same generation as the one before: the broker started no round."""
     member_id: str = ""
     plan: GroupPlan | None = None
     """Plan of this generation, if this worker leads it."""
@@ -61,27 +61,27 @@ class MemberState:
     needed_offset: int = 0
     """Config offset that the last assignment requires."""
     joining: bool = False
-    """Between `Prepare` and `Told`."""
-    held: bool = False
-    """The group waits for `Proceed`."""
+    """Between `Prepare` and `AssignmentReceived`."""
+    join_pending: bool = False
+    """The group's join waits for `AllowJoin`."""
     revoking: int | None = None
     """Number of the revocation that the herder has not yet confirmed."""
-    numbers: int = 0
+    revocations: int = 0
     """Number of revocations so far."""
     catch_up_by_s: float | None = None
     """Deadline for reading the config as far as the assignment requires."""
     unreadable: bool = False
-    """This worker left because it could not read the config, and returns when it can."""
+    """This worker left because it could not read the config, and returns once it has caught up."""
     pause_until_s: float | None = None
     """Time of the next attempt to read the config."""
-    retries: int = RETRIES
+    retries: int = MAX_BACKOFFS
     rejoin_at_s: float | None = None
-    """Time to request another round: the end of the leader's delay, or of a pause between requests."""
-    hung: bool = False
-    """This worker left because the herder did not answer, and returns when it does."""
-    asked_s: float | None = None
-    """Time since which a heartbeat of the herder is overdue."""
-    ticked_s: float | None = None
+    """Time to request another round: the end of the rebalance delay, or of the delay between requests."""
+    herder_hung: bool = False
+    """This worker left because the herder did not respond, and returns when it does."""
+    unanswered_since_s: float | None = None
+    """Time of the first `PingHerder` without a response."""
+    last_check_s: float | None = None
     """Time of the last check."""
 
     @property
@@ -90,15 +90,15 @@ class MemberState:
         return self.assignment is not None and self.assignment.leader == self.member_id
 
     @property
-    def out(self) -> bool:
+    def staying_out(self) -> bool:
         """Whether this worker stays out of the group for now."""
-        return self.unreadable or self.hung
+        return self.unreadable or self.herder_hung
 
     def wake_s(self, settings: MemberSettings) -> float | None:
         """Time at which `Tick` is due unless another event comes first."""
         times = [self.pause_until_s]
-        if self.ticked_s is not None:
-            times.append(self.ticked_s + settings.tick_s)
+        if self.last_check_s is not None:
+            times.append(self.last_check_s + settings.tick_s)
         if self.unreadable or self.revoking is None:
             times.append(self.catch_up_by_s)
         if not self.unresolved:
@@ -111,7 +111,7 @@ class MemberState:
 
 @dataclass(frozen=True, slots=True)
 class HerderLive:
-    """The herder has read its logs and knows what runs, for the first time or after a restart."""
+    """The herder has read its logs and the running instances, for the first time or after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +120,20 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """More of the config was read."""
+class ConfigRead:
+    """The worker has read more of the config topic."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The revocation with this number is carried out."""
+class RevocationDone:
+    """All work of the revocation with this number has stopped."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class Alive:
-    """The herder answered."""
+class HerderAlive:
+    """The herder responded to `PingHerder`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class AssignmentReceived:
     """A join is complete, with the leader's assignment."""
 
     protocol: GroupProtocol
@@ -156,15 +156,15 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class CoordinatorLost:
     """The coordinator is unknown."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reborn:
-    """The actor that carries out decisions was restarted and lost what it was processing."""
+class MembershipRestarted:
+    """The membership actor was restarted and lost the message that it was processing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,18 @@ class Tick:
     """Time has passed."""
 
 
-Event = HerderLive | Changed | Read | Done | Alive | Prepare | Told | Lost | Reborn | Tick
+Event = (
+    HerderLive
+    | Changed
+    | ConfigRead
+    | RevocationDone
+    | HerderAlive
+    | Prepare
+    | AssignmentReceived
+    | CoordinatorLost
+    | MembershipRestarted
+    | Tick
+)
 
 
 # -- decisions -----------------------------------------------------------------------------------------------
@@ -198,13 +209,13 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Proceed:
-    """Let the group join: all work that had to stop has stopped."""
+class AllowJoin:
+    """Let the pending join continue, because all revoked work has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Have the herder stop all work that is not in `keep`; `Done` confirms it."""
+    """Have the herder stop all work that is not in `keep`; `RevocationDone` confirms it."""
 
     number: int
     keep: Assignment
@@ -216,15 +227,15 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
-class TellLost:
-    """Tell the herder that no leader is known."""
+class NotifyLost:
+    """Notify the herder that this worker has no leader."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class AskAlive:
-    """Ask the herder for a sign of life."""
+class PingHerder:
+    """Send the herder a liveness check."""
 
 
-Decision = Join | Rejoin | Leave | Proceed | Revoke | Deliver | TellLost | AskAlive
+Decision = Join | Rejoin | Leave | AllowJoin | Revoke | Deliver | NotifyLost | PingHerder

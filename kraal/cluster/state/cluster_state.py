@@ -1,7 +1,7 @@
 """Contents of the config topic as one immutable value.
 
-`ClusterState` is what every worker knows after reading the config topic up to `offset`. It is replaced, never
-changed: the herder publishes it to HTTP threads, which may read it at any time.
+`ClusterState` is every worker's view after reading the config topic up to `offset`. It is immutable: the herder
+publishes it to HTTP threads, which may read it at any time.
 Source: ClusterConfigState, KafkaConfigBackingStore (its class comment says why commit records exist).
 """
 
@@ -73,5 +73,5 @@ class ClusterState:
 
 @lru_cache(maxsize=20_000)
 def _task_ids(name: ConnectorName, count: int) -> tuple[TaskId, ...]:
-    """Return ids that are made once: the herder goes through those of all connectors for each change of one."""
+    """Return cached ids: the herder iterates over the tasks of all connectors whenever one connector changes."""
     return tuple(TaskId(name, number) for number in range(count))

@@ -1,9 +1,9 @@
 """Compaction: selects the records of a log that are still needed. Pure; the file-backed log uses it when it opens.
 
 Keeping the latest record of each key is enough for the status log, but not for the config log: a PUT of a config
-writes only `connector-X`, and if the older `connector-X` is removed, its `commit-X` precedes any config and counts as
-left over from a deleted connector. A Kafka topic cannot avoid that (the owner publishes its tasks again); a file can,
-and a paused connector keeps its tasks across a restart.
+writes only `connector-X`, and if the older `connector-X` is removed, its `commit-X` precedes any config and seems to
+belong to a deleted connector. A Kafka topic cannot avoid that (the owner publishes the tasks again); a file can, so
+that a paused connector keeps its tasks across a restart.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def needed_config(records: Sequence[Record]) -> list[Record]:
         for r in records
         if r.key.startswith("connector-") and r.value is None
     }
-    kept: dict[tuple[str, bool], Record] = {}
+    latest: dict[tuple[str, bool], Record] = {}
     for record in records:
         name = _connector_of(record.key)
         if name is None:
-            kept[record.key, False] = record
+            latest[record.key, False] = record
         elif record.offset >= deleted.get(name, -1):
             before_commit = record.offset < commits.get(name, -1) and not record.key.startswith("commit-")
-            kept[record.key, before_commit] = record
-    return _in_order(_without_old_sets(kept.values(), records))
+            latest[record.key, before_commit] = record
+    return _in_order(_without_consumed(latest.values(), records))
 
 
 def _connector_of(key: str) -> str | None:
@@ -45,18 +45,18 @@ def _connector_of(key: str) -> str | None:
     return key.removeprefix("task-").rpartition("-")[0] if key.startswith("task-") else None
 
 
-def _without_old_sets(kept: Iterable[Record], records: Sequence[Record]) -> Iterable[Record]:
+def _without_consumed(latest: Iterable[Record], records: Sequence[Record]) -> Iterable[Record]:
     """Drop task configs that an earlier commit consumed, and the tombstones."""
-    used_up: dict[str, int] = {}
+    consumed: dict[str, int] = {}
     last: dict[str, int] = {}
     for record in records:
         if record.key.startswith("commit-"):
             name = record.key.removeprefix("commit-")
-            used_up[name] = last.get(name, -1)
+            consumed[name] = last.get(name, -1)
             last[name] = record.offset
-    for record in kept:
+    for record in latest:
         name = _connector_of(record.key) or ""
-        old = record.key.startswith("task-") and record.offset < used_up.get(name, -1)
+        old = record.key.startswith("task-") and record.offset < consumed.get(name, -1)
         if record.value is not None and not old:
             yield record
 

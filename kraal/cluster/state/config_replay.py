@@ -1,12 +1,11 @@
 """Replay of the config topic: turns records into the next `ClusterState` and events. Pure.
 
-Task configs take no effect when they are read: they are deferred until the commit record that follows them gives
-their number. If compaction has removed some of them, or a writer died halfway, the set is *inconsistent*: none of it
-runs, and the connector's owner publishes it again. Without commit records a worker would run half of one set and
-half of another.
+Task configs are deferred until the commit record that follows them, which contains their number. If compaction has
+removed some of them, or a writer died halfway, the set is *inconsistent*: no task of it runs, and the connector's
+owner publishes it again. Without commit records a worker would run a mixture of two sets.
 
-A batch is applied to a draft that is made once, so a replay of 100,000 records costs 100,000 steps, not
-100,000 copies of the state. Nothing here raises: a record that cannot be applied is reported and skipped.
+A batch is applied to one mutable draft, so a replay of 100,000 records costs 100,000 steps, not 100,000 copies of the
+state. Functions raise no exceptions: a record that cannot be applied is reported and skipped.
 Source: KafkaConfigBackingStore (its class comment).
 """
 
@@ -43,7 +42,7 @@ class ConnectorChanged:
     name: ConnectorName
     config: Config = field(default_factory=dict, compare=False, repr=False)
     before: Config | None = field(default=None, compare=False, repr=False)
-    """The config that it replaced; None: the connector is new."""
+    """The previous config; None: the connector is new."""
     offset: int = field(default=-1, compare=False)
     written_ms: int = field(default=-1, compare=False)
 
@@ -87,7 +86,7 @@ class TasksChanged:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """A restart was requested. To be ignored if the record existed before the worker started (E1)."""
+    """A restart was requested. Ignored if the record existed before the worker started."""
 
     name: ConnectorName
     include_tasks: bool
@@ -99,7 +98,7 @@ class RestartRequested:
 
 @dataclass(frozen=True, slots=True)
 class LoggerChanged:
-    """A cluster-wide logger level was set. To be ignored if the record existed before the worker started."""
+    """A cluster-wide logger level was set. Ignored if the record existed before the worker started."""
 
     namespace: str
     level: str

@@ -102,7 +102,7 @@ def stale_statuses(
 ) -> list[str]:
     """Return the keys of statuses that are no longer configured; the leader deletes them.
 
-    `clean`: earlier states without such keys. Only what differs from them is gone through.
+    `clean`: earlier states without such keys. Only connectors that differ from them are checked.
     """
     stale: list[str] = []
     clean_config, clean_status = clean[0].connectors, clean[1].statuses
@@ -129,15 +129,15 @@ def topic_entry(topic: TopicName, task: TaskId, discovered_ms: int) -> Entry:
 
 
 def reset_topics(state: StatusState, name: ConnectorName) -> list[Entry]:
-    """Make the records that forget every topic a connector has used (KIP-558); also for a deleted connector."""
+    """Make the tombstones for all topics that a connector has used (KIP-558), even if it is deleted."""
     topics = sorted(state.topics.get(name, ()))
     return [Entry(*encode_status(TopicRecord(topic, name, None))) for topic in topics]
 
 
 def stale_topics(config: ClusterState, status: StatusState) -> list[Entry]:
-    """Make the records that forget deleted connectors' topics; write them when nothing of the connectors runs."""
-    gone = [name for name in status.topics if name not in config.connectors]
-    return [entry for name in gone for entry in reset_topics(status, name)]
+    """Make the tombstones for deleted connectors' topics; write them once no instance of the connectors runs."""
+    deleted = [name for name in status.topics if name not in config.connectors]
+    return [entry for name in deleted for entry in reset_topics(status, name)]
 
 
 @dataclass(slots=True)
@@ -227,9 +227,9 @@ class _Draft:
             else:
                 statuses.pop(name, None)
         topics = dict(self.base.topics)
-        for name, known in self.topics.items():
-            if known:
-                topics[name] = frozenset(known)
+        for name, topic_names in self.topics.items():
+            if topic_names:
+                topics[name] = frozenset(topic_names)
             else:
                 topics.pop(name, None)
         state = StatusState(offset=self.offset, statuses=statuses, topics=topics)

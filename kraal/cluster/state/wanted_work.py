@@ -1,6 +1,6 @@
 """Wanted work of a worker: assignments, incarnations, and the instances that follow from them. Pure.
 
-The herder compares wanted instances with what it told the worker before, and sends the difference. An instance is
+The herder compares wanted instances with those it sent to the worker before, and sends the difference. An instance is
 restarted exactly when its incarnation changes: its config (a connector), its committed task configs (a task), or its
 restart count. A changed target state alone is sent to the running instance.
 """
@@ -16,7 +16,7 @@ from kraal.core.ids import Config, ConnectorName, Instance, TargetState, TaskId,
 
 @dataclass(frozen=True, slots=True, order=True)
 class Incarnation:
-    """One life of an instance; later ones compare greater."""
+    """One incarnation of an instance; later incarnations compare greater."""
 
     version: int
     """Log offset of the record that the instance runs from: its config, or its tasks' commit."""
@@ -56,12 +56,12 @@ class Everything:
 def everything(state: ClusterState, before: Everything) -> Everything:
     """Assign all work to the one worker of a standalone group.
 
-    `before` is the answer for an earlier state: only the work of connectors that differ is gone through.
+    `before` is the result for an earlier state: only connectors that have changed since are processed.
     """
-    known = before.state.connectors
-    changed = [name for name, entry in state.connectors.items() if known.get(name) is not entry]
-    gone = known.keys() - state.connectors.keys()
-    old = [task for names in (gone, changed) for name in names for task in before.state.task_ids(name)]
+    connectors = before.state.connectors
+    changed = [name for name, entry in state.connectors.items() if connectors.get(name) is not entry]
+    removed = connectors.keys() - state.connectors.keys()
+    old = [task for names in (removed, changed) for name in names for task in before.state.task_ids(name)]
     new = [task for name in changed for task in state.task_ids(name)]
     assignment = Assignment(
         connectors=frozenset(state.connectors),

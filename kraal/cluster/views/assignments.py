@@ -1,6 +1,6 @@
-"""Answer to `GET /admin/assignments`: who may run what, what runs where, and what waits and why. Pure.
+"""Response to `GET /admin/assignments`: static assignments, owners of all work, and unassigned work with reasons. Pure.
 
-Kraal's own; Connect has nothing similar. Only the leader knows all of it, from its decisions in the last rebalance.
+An extension of Connect's API. Only the leader has the data, from its decisions in the last rebalance.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import Json
 from kraal.protocol.group import CONNECTOR, Job
 
-IGNORED = (
+STATIC_IGNORED = (
     "Static assignments are ignored: not every worker of the group has connect.protocol=static, which a worker of "
     "Apache Kafka cannot have."
 )
 
 
 def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
-    """Return the leader's decisions; for a standalone worker, that it runs everything.
+    """Return the leader's assignments; for a standalone worker, that it runs all work.
 
     Shape: protocol, generation, leader, note (text or null), rebalance {completed_ms, reason, delay_ms} or null,
     rebalances [{generation, completed_ms, leader, reason, delay_ms}] (the latest first; reason and delay_ms are null
@@ -33,7 +33,7 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
         "protocol": protocol,
         "generation": snapshot.generation,
         "leader": snapshot.leader_url,
-        "note": IGNORED if protocol is not None and not protocol.static else None,
+        "note": STATIC_IGNORED if protocol is not None and not protocol.static else None,
         "rebalance": _rebalance(snapshot, plan),
         "rebalances": [each.to_json() for each in snapshot.rebalances],
         "workers": _alone(snapshot) if plan is None else _workers(plan),
@@ -53,21 +53,21 @@ def _alone(snapshot: Snapshot) -> list[Json]:
 
 
 def _workers(plan: GroupPlan) -> list[Json]:
-    runs: dict[str, list[Job]] = {member: [] for member in plan.urls}
+    running: dict[str, list[Job]] = {member: [] for member in plan.urls}
     for job, member in plan.owners.items():
-        runs[member].append(job)
+        running[member].append(job)
     order = sorted(plan.urls, key=lambda member: (plan.urls[member], member))
-    return [_worker(plan.urls[member], plan.lists.get(member), runs[member]) for member in order]
+    return [_worker(plan.urls[member], plan.lists.get(member), running[member]) for member in order]
 
 
-def _worker(url: str | None, listed: frozenset[Job] | None, runs: Iterable[Job]) -> dict[str, Json]:
+def _worker(url: str | None, listed: frozenset[Job] | None, running: Iterable[Job]) -> dict[str, Json]:
     return {
         "url": url,
         "kind": "wildcard" if listed is None else "static",
         "static_connectors": None if listed is None else _connectors(listed),
         "static_tasks": None if listed is None else _tasks(listed),
-        "connectors": _connectors(runs),
-        "tasks": _tasks(runs),
+        "connectors": _connectors(running),
+        "tasks": _tasks(running),
     }
 
 

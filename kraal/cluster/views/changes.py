@@ -1,7 +1,7 @@
-"""Changes between two snapshots, by kind and connector: what a client has to ask for again. Pure.
+"""Changes between two snapshots, by kind and connector, so that clients know which resources to reload. Pure.
 
-Parts of a snapshot are replaced and never changed, so parts that are the same object are equal. A part that was
-replaced by an equal one counts as changed.
+Parts of a snapshot are immutable, so identical objects are equal. A part that was replaced by an equal one counts as
+changed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, connector_of
 
-MOST_NAMES: Final = 100
+MAX_NAMES: Final = 100
 """Maximum number of connectors that a change names."""
-MOST_CHARACTERS: Final = 16_384
+MAX_CHARACTERS: Final = 16_384
 """Maximum total length of their names."""
 
 V = TypeVar("V")
@@ -35,7 +35,7 @@ class Kind(StrEnum):
     CLUSTER = "cluster"
 
 
-_OF_CLUSTER: Final = (
+_CLUSTER_FIELDS: Final = (
     "ready",
     "live",
     "worker_id",
@@ -48,10 +48,10 @@ _OF_CLUSTER: Final = (
 
 
 def changes(before: Snapshot, after: Snapshot) -> Changes:
-    """Return what differs between two snapshots of one worker."""
-    found: dict[str, Names] = {}
+    """Return the differences between two snapshots of one worker."""
+    changed: dict[str, Names] = {}
     if before is after:
-        return found
+        return changed
     configs = _changed(before.config.connectors, after.config.connectors)
     states = _changed(before.status.statuses, after.status.statuses)
     states |= {connector_of(each) for each in _changed(before.watched, after.watched)}
@@ -59,25 +59,25 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
     topics = _changed(before.status.topics, after.status.topics)
     for kind, names in ((Kind.CONFIGS, configs), (Kind.STATES, states), (Kind.TOPICS, topics)):
         if names:
-            add(found, kind, frozenset(names))
+            add(changed, kind, frozenset(names))
     if before.plan is not after.plan or any(
-        getattr(before, each) != getattr(after, each) for each in _OF_CLUSTER
+        getattr(before, each) != getattr(after, each) for each in _CLUSTER_FIELDS
     ):
-        found[Kind.CLUSTER] = frozenset()
-    return found
+        changed[Kind.CLUSTER] = frozenset()
+    return changed
 
 
-def add(found: dict[str, Names], kind: str, names: Names) -> None:
-    """Add a change to `found`; too many names become None."""
-    known = found.get(kind, frozenset())
-    if known is None or names is None:
-        found[kind] = None
+def add(changed: dict[str, Names], kind: str, names: Names) -> None:
+    """Add a change to `changed`; too many names become None."""
+    names_before = changed.get(kind, frozenset())
+    if names_before is None or names is None:
+        changed[kind] = None
     else:
-        found[kind] = _bounded(known | names)
+        changed[kind] = _bounded(names_before | names)
 
 
 def _bounded(names: frozenset[ConnectorName]) -> Names:
-    too_many = len(names) > MOST_NAMES or sum(map(len, names)) > MOST_CHARACTERS
+    too_many = len(names) > MAX_NAMES or sum(map(len, names)) > MAX_CHARACTERS
     return None if too_many else names
 
 
@@ -85,5 +85,5 @@ def _changed(before: Mapping[V, Any], after: Mapping[V, Any]) -> set[V]:
     """Return the keys whose values are not the same object."""
     if before is after:
         return set()
-    found = {key for key, value in after.items() if before.get(key) is not value}
-    return found | (before.keys() - after.keys())
+    changed = {key for key, value in after.items() if before.get(key) is not value}
+    return changed | (before.keys() - after.keys())

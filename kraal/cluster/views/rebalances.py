@@ -8,9 +8,9 @@ from typing import Final
 from kraal.cluster.assignment.leader import GroupPlan
 from kraal.core.ids import Generation, Json
 
-KEPT: Final = 10
-"""How many rebalances a worker remembers."""
-LONGEST_REASON: Final = 1_000
+MAX_REBALANCES: Final = 10
+"""Number of rebalances that a worker keeps."""
+MAX_REASON_LENGTH: Final = 1_000
 """Maximum length of a reason, in characters: it may name all workers."""
 
 
@@ -23,7 +23,7 @@ class Rebalance:
     """Wall-clock time at which this worker received its assignment."""
     leader_url: str | None
     reason: str | None
-    """The change that the leader saw; None: another worker led, and leaders do not tell others."""
+    """Reason on the leader; None on other workers, which do not receive it."""
     delay_ms: int | None
     """Delay until the next rebalance; None as with `reason`."""
 
@@ -46,15 +46,15 @@ def rebalance_of(
         generation=generation,
         completed_ms=now_ms,
         leader_url=leader_url,
-        reason=None if plan is None else _short(plan.why),
+        reason=None if plan is None else _truncated(plan.why),
         delay_ms=None if plan is None else plan.delay_ms,
     )
 
 
 def with_latest(before: tuple[Rebalance, ...], latest: Rebalance) -> tuple[Rebalance, ...]:
-    """Return the rebalances with a new one, the latest first, at most `KEPT`."""
-    return (latest, *before)[:KEPT]
+    """Prepend a rebalance; return at most `MAX_REBALANCES`."""
+    return (latest, *before)[:MAX_REBALANCES]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
+def _truncated(text: str) -> str:
+    return text if len(text) <= MAX_REASON_LENGTH else f"{text[: MAX_REASON_LENGTH - 1]}…"

@@ -1,4 +1,4 @@
-"""Answers to GETs: JSON-ready values from a snapshot, with fields in the order that clients see. Pure.
+"""Responses to GET requests: JSON-ready values from a snapshot, with fields in the order that clients see. Pure.
 
 Shapes: ConnectorInfo, ConnectorStateInfo, ActiveTopicsInfo (Kafka 4.3.0). States are the stored ones, except that
 instances in `snapshot.restarting` are shown as RESTARTING (KIP-745); plans never use displayed states.
@@ -32,7 +32,7 @@ def connectors_expanded(
 
     With `causes`, traces are cut to the line that names the root cause.
     """
-    answer: dict[str, Json] = {}
+    response: dict[str, Json] = {}
     for name in snapshot.config.connectors:
         parts: dict[str, Json] = {}
         if "status" in expand:
@@ -42,12 +42,12 @@ def connectors_expanded(
             parts["status"] = connector_status(snapshot, name, causes=causes)
         if "info" in expand:
             parts["info"] = connector_info(snapshot, name)
-        answer[name] = parts
-    return answer
+        response[name] = parts
+    return response
 
 
 def connector_info(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
-    """GET /connectors/{c}, and the answer to create, PUT and PATCH. Raises NotFound."""
+    """GET /connectors/{c}, and the response to create, PUT and PATCH. Raises NotFound."""
     entry = snapshot.config.connector(name)
     tasks: list[Json] = [{"connector": name, "task": number} for number in range(len(entry.tasks))]
     return {"name": name, "config": dict(entry.config), "tasks": tasks, "type": type_of(snapshot, name)}
@@ -104,7 +104,7 @@ def task_status(snapshot: Snapshot, task: TaskId) -> dict[str, Json]:
 
 
 def active_topics(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
-    """GET /connectors/{c}/topics: answers for unknown connectors too; sorted, which Connect leaves open."""
+    """GET /connectors/{c}/topics: also for unknown connectors. Sorted; Connect does not define an order."""
     topics: list[Json] = [*sorted(snapshot.status.topics.get(name, ()))]
     return {name: {"topics": topics}}
 

@@ -17,7 +17,7 @@ from kraal.protocol.group import GroupProtocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Stage of the worker: what it is doing or did last. Times are wall-clock milliseconds since the epoch."""
+    """The worker's current or last operation (TickThreadStage). Times are wall-clock milliseconds since the epoch."""
 
     what: str
     """As in Connect's texts: `reading to the end of the config topic`, …"""
@@ -86,7 +86,7 @@ class Published:
 def missing_plugins(snapshot: Snapshot) -> str | None:
     """Return why a worker must not join a group because it lacks plugins; None when it may join.
 
-    If it joined, it would be assigned such connectors and fail them, although other workers could run them.
+    Otherwise it would be assigned such connectors and fail them, although other workers could run them.
     """
     unknown = [name for name, kind in sorted(snapshot.types.items()) if kind == "unknown"]
     if not unknown:

@@ -22,10 +22,10 @@ AUTO_RESTART_BACKOFF: Final = "errors.auto.restart.backoff.ms"
 STALL_TIMEOUT: Final = "task.stall.timeout.ms"
 
 _GROUP: Final = "Error Handling"
-_MOST: Final = 1_000
-_LONGEST_WINDOW_MS: Final = 30 * 24 * 3_600_000
-_LONGEST_BACKOFF_MS: Final = 3_600_000
-_LONGEST_STALL_MS: Final = 7 * 24 * 3_600_000
+_MAX_RESTARTS: Final = 1_000
+_MAX_WINDOW_MS: Final = 30 * 24 * 3_600_000
+_MAX_BACKOFF_MS: Final = 3_600_000
+_MAX_STALL_MS: Final = 7 * 24 * 3_600_000
 _WORKERS: Final = "Default: the worker's value."
 
 
@@ -44,7 +44,7 @@ class AutoRestart:
     """The policy for automatic restarts. Times are seconds."""
 
     restarted: Restarted = Restarted.NONE
-    most: int = 10
+    max_restarts: int = 10
     """Maximum number of restarts of one instance within the window."""
     window_s: float = 3_600.0
     backoff_s: float = 1.0
@@ -62,18 +62,18 @@ _DECLARED: Final[tuple[_Declared, ...]] = (
         _NONE.restarted.value,
     ),
     (
-        AUTO_RESTART_MAX, ConfigType.INT, between(1, _MOST), "Most Restarts",
+        AUTO_RESTART_MAX, ConfigType.INT, between(1, _MAX_RESTARTS), "Most Restarts",
         ("Maximum number of restarts of a task or connector within errors.auto.restart.window.ms; after the next "
          "failure it stays FAILED."),
-        _NONE.most,
+        _NONE.max_restarts,
     ),
     (
-        AUTO_RESTART_WINDOW, ConfigType.LONG, between(1, _LONGEST_WINDOW_MS), "Window of Restarts",
+        AUTO_RESTART_WINDOW, ConfigType.LONG, between(1, _MAX_WINDOW_MS), "Window of Restarts",
         "Milliseconds for which a restart counts towards errors.auto.restart.max.",
         int(_NONE.window_s * 1000),
     ),
     (
-        AUTO_RESTART_BACKOFF, ConfigType.LONG, between(1, _LONGEST_BACKOFF_MS), "Pause Before a Restart",
+        AUTO_RESTART_BACKOFF, ConfigType.LONG, between(1, _MAX_BACKOFF_MS), "Pause Before a Restart",
         ("Milliseconds between a failure and the first restart. The delay doubles with each further restart within the "
          "window, up to five minutes, and is shortened by a random part of up to one half."),
         int(_NONE.backoff_s * 1000),
@@ -100,7 +100,7 @@ WORKER_SUPERVISION: Final = (
     ),
     Key(
         name=STALL_TIMEOUT, type=ConfigType.LONG, default=60_000, importance=Importance.LOW,
-        validator=between(0, _LONGEST_STALL_MS), source="Kraal",
+        validator=between(0, _MAX_STALL_MS), source="Kraal",
         doc="Maximum time without progress, in milliseconds: of one step of a running task, such as a batch or a "
         "commit, of a sink whose backlog grows while it reads nothing, of a sink without topics, and of a start. A "
         "task or connector without progress for longer is reported as stalled, and its state stays the same. "
@@ -144,8 +144,8 @@ def _with(policy: AutoRestart, values: Mapping[str, object]) -> AutoRestart:
     changed: dict[str, Any] = {}
     if (restarted := values.get(AUTO_RESTART)) is not None:
         changed["restarted"] = Restarted(str(restarted))
-    if (most := values.get(AUTO_RESTART_MAX)) is not None:
-        changed["most"] = int(str(most))
+    if (max_restarts := values.get(AUTO_RESTART_MAX)) is not None:
+        changed["max_restarts"] = int(str(max_restarts))
     if (window_ms := values.get(AUTO_RESTART_WINDOW)) is not None:
         changed["window_s"] = int(str(window_ms)) / 1000
     if (backoff_ms := values.get(AUTO_RESTART_BACKOFF)) is not None:

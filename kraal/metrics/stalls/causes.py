@@ -2,13 +2,13 @@
 
 An instance is *stalled* if it should work and has made no progress for longer than `task.stall.timeout.ms`:
 
-    RUNNING      it has been at one step for so long, or its backlog grows while it reads nothing, or its subscription
-                 matches no topic, or no task of its connector has a partition
-    UNASSIGNED   it waits for so long, for example for the JVM that runs it
-    no state     its start has not returned for so long
+    RUNNING      it has been at one step for that time, or its backlog grows while it reads no records, or its
+                 subscription matches no topic, or no task of its connector has a partition
+    UNASSIGNED   it has waited for that time, for example for the JVM that runs it
+    no state     its start has not returned for that time
     a connector  likewise, or it has no stored task configs
 
-An idle task is never stalled: a source whose poll finds nothing, and a sink without a backlog.
+An idle task is never stalled: a source whose poll returns no records, and a sink without a backlog.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Stall:
     since_s: float
     """When the progress ended, in monotonic seconds."""
     cause: str
-    """For people: what is wrong, without a time, so that equal causes have equal texts."""
+    """Text that describes the problem, without a time, so that equal causes have equal texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ _WAITS: Final = (State.UNASSIGNED, State.RESTARTING)
 
 
 def task_stall(facts: TaskFacts, now_s: float, stall_s: float) -> Stall | None:
-    """Return the stall of a task; None if it makes progress, is idle, or shall not run."""
+    """Return the stall of a task; None if it makes progress, is idle, or should not run."""
     if stall_s <= 0:
         return None
     stall = _running(facts) if facts.state is State.RUNNING and facts.reported is not None else None
@@ -109,7 +109,7 @@ def task_stall(facts: TaskFacts, now_s: float, stall_s: float) -> Stall | None:
 
 
 def connector_stall(facts: ConnectorFacts, now_s: float, stall_s: float) -> Stall | None:
-    """Return the stall of a connector; None if it makes progress, or shall not run."""
+    """Return the stall of a connector; None if it makes progress, or should not run."""
     if stall_s <= 0:
         return None
     stall = _not_started(facts)
@@ -125,7 +125,7 @@ def connector_stall(facts: ConnectorFacts, now_s: float, stall_s: float) -> Stal
 
 
 def _running(facts: TaskFacts) -> Stall | None:
-    """Return what may be a stall of a running task, however short it is."""
+    """Return the potential stall of a running task, regardless of its duration."""
     step, committing_s = facts.step, facts.committing_s
     if committing_s is not None and (step is None or committing_s < step.since_s):
         return Stall(StallKind.STEP, committing_s, _with(_STEPS["commit"], facts.commit_failure))
@@ -152,7 +152,7 @@ def _running(facts: TaskFacts) -> Stall | None:
 
 
 def _not_started(facts: TaskFacts | ConnectorFacts) -> Stall | None:
-    """Return what may be a stall of an instance that does not run yet."""
+    """Return the potential stall of an instance that does not run yet."""
     if facts.started_s is not None and facts.reported is None:
         return Stall(StallKind.START, facts.started_s, "Its start does not return")
     waits = facts.state in _WAITS and facts.reported is State.UNASSIGNED

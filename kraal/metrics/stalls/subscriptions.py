@@ -1,6 +1,6 @@
-"""Why sink tasks without partitions have none: their connector subscribes to no existing topic, or to no partition.
+"""Reasons why sink tasks have no partitions: no existing topic matches, or all partitions belong to other members.
 
-Pure; the caller has asked the cluster for the names of its topics.
+Pure; the caller provides the names of the cluster's topics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OTHER_CLUSTER: Final = "consumer.override.bootstrap.servers"
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that no pattern matches. Source: Topic.isInternal, ConsumerCoordinator.onUpdateSubscription."""
 _VARIABLE: Final = "${"
-_SHOWN: Final = 5
+_MAX_NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,16 @@ def empty_sinks(snapshot: Snapshot, current: CurrentMetrics) -> list[EmptySink]:
     If one of them has a partition, the subscription matches a topic and the others are spare members of the group.
     """
     tasks: dict[ConnectorName, list[TaskId]] = {}
-    for task, numbers in current.tasks.items():
+    for task, metrics in current.tasks.items():
         life = current.lives.get(task)
-        if not numbers.is_source and life is not None and life.state is State.RUNNING:
+        if not metrics.is_source and life is not None and life.state is State.RUNNING:
             tasks.setdefault(task.connector, []).append(task)
     sinks: list[EmptySink] = []
-    for name, own in sorted(tasks.items()):
+    for name, task_ids in sorted(tasks.items()):
         entry = snapshot.config.connectors.get(name)
-        if entry is not None and not any(current.partitions.get(task) for task in own):
-            is_complete = len(own) == len(entry.tasks)
-            sinks.append(EmptySink(name, entry.config, tuple(sorted(own)), is_complete))
+        if entry is not None and not any(current.partitions.get(task) for task in task_ids):
+            is_complete = len(task_ids) == len(entry.tasks)
+            sinks.append(EmptySink(name, entry.config, tuple(sorted(task_ids)), is_complete))
     return sinks
 
 
@@ -71,9 +71,9 @@ def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
         matches = _matches(pattern, topics)
         missing = f"topics.regex '{pattern}' matches none of the cluster's {len(topics)} topics"
     else:
-        wanted = [each.strip() for each in names.split(",") if each.strip()]
-        matches = any(each in topics for each in wanted)
-        missing = f"None of its topics exists: {first_of(wanted, _SHOWN)}"
+        topic_names = [each.strip() for each in names.split(",") if each.strip()]
+        matches = any(each in topics for each in topic_names)
+        missing = f"None of its topics exists: {first_of(topic_names, _MAX_NAMES)}"
     if not matches:
         return missing
     if sink.is_complete:

@@ -1,7 +1,7 @@
-"""Watches for stalls: logs each when it begins, becomes another kind or ends, and looks for sinks without topics.
+"""Watches for stalls: logs each when it begins, changes its kind or ends, and detects sinks without topics.
 
-Its thread looks every five seconds. It asks the cluster for the names of its topics only while there is a sink whose
-tasks here all run without partitions, at most once in `LOOKUP_S`.
+Its thread checks every five seconds. It lists the cluster's topics only while the tasks of a sink here all run without
+partitions, at most once in `LOOKUP_INTERVAL_S`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-INTERVAL_S: Final = 5.0
-LOOKUP_S: Final = 30.0
+CHECK_INTERVAL_S: Final = 5.0
+LOOKUP_INTERVAL_S: Final = 30.0
 MAX_LINES: Final = 20
 """Maximum number of lines that are logged at a time."""
 
@@ -50,14 +50,14 @@ class StallWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it; a lookup that is under way ends by itself."""
+        """Stop the thread; a lookup in progress ends by itself."""
         self._closed.set()
 
-    def look(self) -> None:
-        """Look once."""
+    def check(self) -> None:
+        """Check once."""
         try:
             self._look_up()
-        except Exception as error:  # noqa: BLE001 - brokers may be away; the next look comes soon
+        except Exception as error:  # noqa: BLE001 - brokers may be unavailable; the next check follows soon
             log.info("Failed to look up the topics of sinks without partitions: %s", error)
         causes = self._detection.causes(self._published.latest)
         before, self._kinds = self._kinds, {subject: kind for subject, (kind, _) in causes.items()}
@@ -80,13 +80,13 @@ class StallWatch:
         sinks = empty_sinks(self._published.latest, metrics.current())
         if metrics.stall_s <= 0 or not sinks:
             metrics.set_unassigned({})
-        elif sinks != self._sinks or metrics.time.now() - self._lookup_s >= LOOKUP_S:
+        elif sinks != self._sinks or metrics.time.now() - self._lookup_s >= LOOKUP_INTERVAL_S:
             self._sinks, self._lookup_s = sinks, metrics.time.now()
             metrics.set_unassigned(unassigned(sinks, frozenset(self._topics())))
 
     def _run(self) -> None:
-        while not self._closed.wait(INTERVAL_S):
+        while not self._closed.wait(CHECK_INTERVAL_S):
             try:
-                self.look()
+                self.check()
             except Exception:
                 log.warning("Failed to look for stalled tasks", exc_info=True)

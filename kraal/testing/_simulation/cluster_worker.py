@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from actors.assembly import assemble
 from actors.herding.state import HerderSettings
 from actors.logs.reader import Follow
-from actors.membership.state import LEASE
+from actors.membership.state import LEASE_FRACTION
 from actors.messages.herder import FenceZombies, ShutDown
 from actors.parts import ClusterParts, Parts
 from actors.runtime.mailbox import Address, Tell
@@ -128,7 +128,7 @@ class ClusterWorker:
     @property
     def effective(self) -> set[Instance]:
         """The running instances that may still write: none without a lease."""
-        lease_s = LEASE * self._cluster.options.session_timeout_s
+        lease_s = LEASE_FRACTION * self._cluster.options.session_timeout_s
         return self.running if self.alive and self.group.heartbeat_age_s() < lease_s else set()
 
     # -- faults ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from actors.assembly import Assembly
     from kraal.core.ids import WorkerId
-    from kraal.metrics.load import LoadNumbers
+    from kraal.metrics.load import LoadMetrics
 
 
 def scrape(assembly: Assembly, worker: WorkerId) -> str:
@@ -20,7 +20,7 @@ def scrape(assembly: Assembly, worker: WorkerId) -> str:
     return "".join(scrape_of(assembly, worker)())
 
 
-def scrape_of(assembly: Assembly, name: str, load: Callable[[], LoadNumbers] | None = None) -> Scrape:
+def scrape_of(assembly: Assembly, name: str, load: Callable[[], LoadMetrics] | None = None) -> Scrape:
     """Return the function that renders `GET /metrics`, for `web.app.create_apps`; `name` is the worker id."""
     identity = Identity(client_id=name, version="4.3.0", commit="test", started_ms=0)
     return Scrape(assembly.published, assembly.metrics, identity, str, load)

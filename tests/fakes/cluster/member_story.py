@@ -5,8 +5,8 @@ from __future__ import annotations
 from kraal.cluster.assignment.leader import work_of
 from kraal.cluster.membership.flow import step
 from kraal.cluster.membership.member_state import (
-    Alive,
-    AskAlive,
+    HerderAlive,
+    PingHerder,
     Decision,
     Deliver,
     Event,
@@ -15,9 +15,9 @@ from kraal.cluster.membership.member_state import (
     MemberSettings,
     MemberState,
     Prepare,
-    Proceed,
+    AllowJoin,
     Tick,
-    Told,
+    AssignmentReceived,
 )
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.core.ids import ConnectorName, TaskId
@@ -43,7 +43,7 @@ class Story:
         self.state, decisions = step(
             self.state, event, now_s=self.now_s, offset=self.offset, settings=self.settings
         )
-        return [d for d in decisions if not isinstance(d, AskAlive)]
+        return [d for d in decisions if not isinstance(d, PingHerder)]
 
     def told(
         self,
@@ -68,11 +68,15 @@ class Story:
             delay_ms=delay_ms,
         )
         generation = self.state.generation + (0 if again else 1)
-        return self.on(Told(protocol=protocol, generation=generation, member_id="me", assignment=assignment))
+        return self.on(
+            AssignmentReceived(
+                protocol=protocol, generation=generation, member_id="me", assignment=assignment
+            )
+        )
 
     def wait(self) -> list[Decision]:
         """Let time pass until the flow wants to look, the herder being well."""
-        self.on(Alive())
+        self.on(HerderAlive())
         wake_s = self.state.wake_s(self.settings)
         assert wake_s is not None
         self.now_s = max(self.now_s, wake_s)
@@ -95,7 +99,7 @@ def working(*jobs: Job, protocol: GroupProtocol = SESSIONED) -> Story:
     """Return a member that runs these."""
     story = Story()
     assert story.on(HerderLive()) == [Join()]
-    assert story.on(Prepare(away_s=float("inf"))) == [Proceed()]
+    assert story.on(Prepare(away_s=float("inf"))) == [AllowJoin()]
     assert story.told(*jobs, protocol=protocol) == [Deliver()]
     return story
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kraal.cluster.assignment.leader import GroupPlan, Joined, applied, plan_group
+from kraal.cluster.assignment.leader import GroupPlan, JoinResult, applied, plan_group
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.views.rebalances import Rebalance, rebalance_of, with_latest
@@ -52,7 +52,7 @@ class Leader:
     def rebalance(self) -> GroupPlan:
         """Go through one round."""
         self.generation += 1
-        joined = Joined(
+        joined = JoinResult(
             protocol=self.protocol,
             leader="w1",
             members={
@@ -74,7 +74,7 @@ class Leader:
             self.state,
             now_ms=self.now_ms,
             max_delay_ms=FIVE_MINUTES_MS,
-            former=self.plan,
+            previous=self.plan,
         )
         self.plan, self.state = plan, plan.state
         latest = rebalance_of(

@@ -121,7 +121,7 @@ def _app(
         registry,
         plugins.check_for_rest,
         settings,
-        scrape=scrape_of(assembly, name, lambda: admission.numbers(system.mailboxes())),
+        scrape=scrape_of(assembly, name, lambda: admission.load_metrics(system.mailboxes())),
         stall_detection=StallDetection(assembly.metrics, AutoRestart()),
         progress=ProgressReports(assembly.metrics, assembly.series),
         loggers=loggers,

@@ -189,7 +189,7 @@ def test_a_status_that_was_withheld_is_written_when_the_lease_is_back(
     generation = cluster.workers[0].snapshot.generation
     cluster.workers[0].assembly.herder.question(SetTargetState(name=NAME, target=TargetState.PAUSED))
     with monkeypatch.context() as late:
-        late.setattr(membership_state, "LEASE", -1.0)  # as if its heartbeats came late
+        late.setattr(membership_state, "LEASE_FRACTION", -1.0)  # as if its heartbeats came late
         cluster.scheduler.advance(2)
     cluster.scheduler.advance(10)
     assert cluster.states(NAME) == ["PAUSED"] * 3

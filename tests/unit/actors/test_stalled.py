@@ -176,15 +176,15 @@ def test_sink_whose_topics_do_not_exist_is_stalled_until_it_has_a_partition() ->
     metrics.has_partitions(T0, 0)
     topics: set[str] = {"others"}
     watch = StallWatch(StallDetection(metrics, AutoRestart()), worker.assembly.published, lambda: topics)
-    watch.look()
+    watch.check()
     assert stalled(worker) == []
     worker.advance(61)
-    watch.look()
+    watch.check()
     assert cause(worker) == "None of its topics exists: orders, more"
     assert stalled(worker)[0]["step_ms"] is None
     topics.add("orders")
     metrics.has_partitions(T0, 1)
-    watch.look()
+    watch.check()
     assert stalled(worker) == []
 
 

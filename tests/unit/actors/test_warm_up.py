@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.herding.startup import EARLY_TIMEOUT_S
-from actors.membership.state import WARM_UP_S
+from actors.membership.state import WARM_UP_TIMEOUT_S
 from actors.messages.herder import PutConfig, RestartConnector
 from kraal.core.errors import Unavailable
 from kraal.core.ids import ConnectorName
@@ -43,7 +43,7 @@ def test_a_worker_joins_when_its_engine_is_up_and_not_before(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_worker_whose_engine_does_not_start_joins_after_a_timeout(seed: int) -> None:
     cluster, newcomer = cluster_with_newcomer(seed, is_up=[])
-    cluster.advance(WARM_UP_S - 1)
+    cluster.advance(WARM_UP_TIMEOUT_S - 1)
     assert not newcomer.deliveries
     cluster.advance(6)
     cluster.settle(10)

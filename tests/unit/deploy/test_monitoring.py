@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kraal.metrics import connect_attributes, java_plugins, supervision
-from kraal.metrics.load import LoadNumbers, load_families
+from kraal.metrics.load import LoadMetrics, load_families
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/deploy/monitoring.md").read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ DEBEZIUM = {"debezium_metrics_MilliSecondsBehindSource"}
 
 def metrics() -> set[str]:
     """Return the names of all metrics that a worker may serve, but those of plugins."""
-    load = LoadNumbers(mailboxes={}, waiting={}, refused={}, body_bytes=0)
+    load = LoadMetrics(mailboxes={}, waiting={}, refused={}, body_bytes=0)
     texts = {connect_attributes.metric(group) for group in connect_attributes.TEXTS}
     numbers = {
         connect_attributes.metric(group, name)

@@ -68,15 +68,15 @@ def scrape(metrics: JavaMetrics) -> None:
 
 
 def is_up(metrics: JavaMetrics) -> bool:
-    (jvm,) = metrics.numbers([]).jvms
+    (jvm,) = metrics.current([]).jvms
     return jvm.up
 
 
 def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
     metrics.opened(TASK, 1)
-    assert metrics.numbers([]).tasks == {TASK: None}
+    assert metrics.current([]).tasks == {TASK: None}
     scrape(metrics)
-    values = metrics.numbers([])
+    values = metrics.current([])
     assert values.tasks == {TASK: {"total": 5.0}}
     assert values.jvms == [JvmState(up=True, starts=1)]
     assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in values.text
@@ -87,14 +87,14 @@ def test_a_jvm_that_is_away_is_not_asked(host: FakeHost, metrics: JavaMetrics) -
     scrape(metrics)
     host.down()
     assert metrics.gather() == []
-    assert (is_up(metrics), metrics.numbers([]).text) == (False, "")
+    assert (is_up(metrics), metrics.current([]).text) == (False, "")
 
 
 def test_the_text_of_an_earlier_jvm_is_not_shown(host: FakeHost, metrics: JavaMetrics) -> None:
     scrape(metrics)
     host.down()
     host.up()
-    assert metrics.numbers([]).text == ""
+    assert metrics.current([]).text == ""
 
 
 def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: p
     assert metrics.gather() == [first]
     monkeypatch.setattr(module, "GATHER_S", -1.0)
     assert metrics.gather() == [], "nobody waits for long twice"
-    values = metrics.numbers([TASK])
+    values = metrics.current([TASK])
     assert (values.tasks, is_up(metrics)) == ({TASK: {"total": 5.0}}, False)
     assert values.text
     host.let.set()
@@ -133,7 +133,7 @@ def test_values_of_an_earlier_run_are_not_those_of_the_next(metrics: JavaMetrics
     metrics.opened(TASK, 2)
     scrape(metrics)
     metrics.over(TASK, 1)
-    assert metrics.numbers([]).tasks == {TASK: None}
+    assert metrics.current([]).tasks == {TASK: None}
 
 
 def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMetrics) -> None:
@@ -141,24 +141,24 @@ def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMe
     metrics.measured(TASK, 1, cast("dict[str, float]", {"total": 6.0, "ratio": "NaN"}))
     metrics.over(TASK, 1)
     scrape(metrics)  # the JVM may still know older values
-    values = metrics.numbers([TASK]).tasks[TASK]
+    values = metrics.current([TASK]).tasks[TASK]
     assert values is not None
     assert values["total"] == 6.0
     assert math.isnan(values["ratio"])
-    assert metrics.numbers([]).tasks == {}
+    assert metrics.current([]).tasks == {}
 
 
 def test_a_task_that_has_stopped_has_no_values(metrics: JavaMetrics) -> None:
     metrics.opened(TASK, 1)
     scrape(metrics)
     metrics.over(TASK, 1)
-    assert metrics.numbers([TASK]).tasks == {TASK: None}
+    assert metrics.current([TASK]).tasks == {TASK: None}
 
 
 def test_a_task_whose_connector_is_no_longer_java_s_is_forgotten(metrics: JavaMetrics) -> None:
     metrics.opened(TASK, 1)
     metrics.forget(TASK)
-    assert metrics.numbers([TASK]).tasks == {}
+    assert metrics.current([TASK]).tasks == {}
 
 
 def test_closed_metrics_request_nothing(metrics: JavaMetrics) -> None:
@@ -175,14 +175,14 @@ def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone
     metrics.opened(TASK, 2)
     first, second = metrics.gather()
     first.result(TIMEOUT_S)
-    assert metrics.numbers([]).tasks == {OTHER: {"total": 5.0}, TASK: None}
-    assert metrics.numbers([]).jvms == [
+    assert metrics.current([]).tasks == {OTHER: {"total": 5.0}, TASK: None}
+    assert metrics.current([]).jvms == [
         JvmState(up=True, starts=1),
         JvmState(connector="c", up=False, starts=1),
     ]
     hung.let.set()
     second.result(TIMEOUT_S)
-    values = metrics.numbers([])
+    values = metrics.current([])
     assert values.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
     used = 'kraal_jvm_memory_used_bytes{jvm="plugins",%sarea="heap"} 1\n'
     assert used % "" in values.text
@@ -190,5 +190,5 @@ def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone
     assert values.text.count("# TYPE kraal_jvm_memory_used_bytes") == 1
     del hosts.own["c"]
     metrics.gather()
-    assert [jvm.connector for jvm in metrics.numbers([]).jvms] == [""]
+    assert [jvm.connector for jvm in metrics.current([]).jvms] == [""]
     metrics.close()

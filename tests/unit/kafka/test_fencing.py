@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kraal.core.errors import StoreError
 from kraal.kafka import fencing
-from kraal.kafka.fencing import HELPERS, fence_producers
+from kraal.kafka.fencing import MAX_HELPERS, fence_producers
 
 SETTINGS = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}
 IDS = [f"g-c-{number}" for number in range(30)]
@@ -82,7 +82,7 @@ def fence(ids: list[str]) -> None:
 def test_several_are_fenced_at_once_and_the_caller_waits_for_all(broker: Broker) -> None:
     with ThreadPoolExecutor() as callers:
         done = callers.submit(fence, IDS)
-        broker.await_open(HELPERS + 1)
+        broker.await_open(MAX_HELPERS + 1)
         broker.held = {IDS[0], IDS[1]}
         broker.let_go()
         for each in IDS[:2]:
@@ -92,43 +92,43 @@ def test_several_are_fenced_at_once_and_the_caller_waits_for_all(broker: Broker)
             broker.let_go()
         done.result(20)
     assert sorted(broker.fenced) == sorted(IDS)
-    assert broker.most == HELPERS + 1
+    assert broker.most == MAX_HELPERS + 1
 
 
 def test_all_callers_share_the_helpers_and_none_waits_for_one(broker: Broker) -> None:
     with ThreadPoolExecutor() as callers:
         done = [callers.submit(fence, [f"{each}-{number}" for number in range(10)]) for each in "abc"]
-        broker.await_open(HELPERS + 3)
+        broker.await_open(MAX_HELPERS + 3)
         broker.let_go()
         for each in done:
             each.result(20)
     assert len(broker.fenced) == 30
-    assert broker.most == HELPERS + 3
+    assert broker.most == MAX_HELPERS + 3
 
 
 def test_a_failure_is_raised_after_those_under_way_and_begins_no_others(broker: Broker) -> None:
     broker.refuses = set(IDS)
     with ThreadPoolExecutor() as callers:
         done = callers.submit(fence, IDS)
-        broker.await_open(HELPERS + 1)
+        broker.await_open(MAX_HELPERS + 1)
         broker.let_go()
         with pytest.raises(StoreError, match=r"cannot fence the producer 'g-c-[0-9]'"):
             done.result(20)
-    assert len(broker.asked) == HELPERS + 1
+    assert len(broker.asked) == MAX_HELPERS + 1
     assert broker.fenced == []
 
 
 def test_helpers_are_free_again_after_failures(broker: Broker) -> None:
     broker.let_go()
     broker.refuses = {IDS[0]}
-    for _ in range(HELPERS + 1):
+    for _ in range(MAX_HELPERS + 1):
         with pytest.raises(StoreError):
             fence(IDS[:2])
     broker.refuses = set()
     broker.hold()
     with ThreadPoolExecutor() as callers:
         done = callers.submit(fence, IDS)
-        broker.await_open(HELPERS + 1)
+        broker.await_open(MAX_HELPERS + 1)
         broker.let_go()
         done.result(20)
 

@@ -10,20 +10,20 @@ import pytest
 from kafka import errors
 
 from kraal.kafka import group
-from kraal.kafka.group import TELL_AGAIN_S, JoinFailures, KafkaGroup, likely_cause
+from kraal.kafka.group import LOG_INTERVAL_S, JoinFailures, KafkaGroup, likely_cause
 from kraal.stores.group_api import GroupOptions
 
 
 def test_a_failure_that_repeats_is_logged_once_in_a_while() -> None:
     failures = JoinFailures()
     first, other = errors.UnknownError(), errors.GroupAuthorizationFailedError("g")
-    assert failures.is_news(first, 100.0)
-    assert not failures.is_news(errors.UnknownError(), 100.0 + TELL_AGAIN_S - 1)
-    assert failures.is_news(first, 100.0 + TELL_AGAIN_S)
-    assert failures.is_news(other, 101.0 + TELL_AGAIN_S), "another failure is told at once"
-    assert not failures.is_news(other, 102.0 + TELL_AGAIN_S)
+    assert failures.should_log(first, 100.0)
+    assert not failures.should_log(errors.UnknownError(), 100.0 + LOG_INTERVAL_S - 1)
+    assert failures.should_log(first, 100.0 + LOG_INTERVAL_S)
+    assert failures.should_log(other, 101.0 + LOG_INTERVAL_S), "another failure is told at once"
+    assert not failures.should_log(other, 102.0 + LOG_INTERVAL_S)
     failures.end()
-    assert failures.is_news(other, 103.0 + TELL_AGAIN_S), "a failure after a success is a new one"
+    assert failures.should_log(other, 103.0 + LOG_INTERVAL_S), "a failure after a success is a new one"
 
 
 def test_an_error_without_a_name_comes_with_its_likely_cause() -> None:

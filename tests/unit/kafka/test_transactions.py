@@ -319,7 +319,7 @@ def own_topic(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceT
     made = SourceTransactions(
         {"bootstrap.servers": "b:1"}, group_id="g", topic=topic, own=store, client_id_base=""
     )
-    monkeypatch.setattr(made, "_place", lambda _: SimpleNamespace(store=SimpleNamespace(pairs=pairs)))
+    monkeypatch.setattr(made, "_offset_topic", lambda _: SimpleNamespace(store=SimpleNamespace(pairs=pairs)))
     return made
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kraal.cluster.views.snapshot import Published
 from kraal.core.ids import ConnectorName, State, TaskId
 from kraal.metrics.java_plugins import (
-    JavaNumbers,
+    JvmMetrics,
     JvmState,
     TaskValues,
     jvm_families,
@@ -43,7 +43,7 @@ def worker(*, is_source: bool = True) -> MetricsRegistry:
 
 def scrape(metrics: MetricsRegistry, tasks: Mapping[TaskId, TaskValues | None], text: str = "") -> Scraped:
     found = snapshot({JAVA.connector: [State.RUNNING] * 2, PYTHON.connector: [State.RUNNING] * 2})
-    numbers = JavaNumbers(tasks=tasks, jvms=[JvmState(up=True, starts=2)], text=text)
+    numbers = JvmMetrics(tasks=tasks, jvms=[JvmState(up=True, starts=2)], text=text)
     made = Scrape(Published(found), metrics, IDENTITY, str, java=lambda _: numbers)
     return scraped("".join(made()))
 

@@ -336,7 +336,7 @@ def test_the_samples_are_bounded_in_bytes(caplog: pytest.LogCaptureFixture) -> N
     assert most * TASK_BYTES / 2 < used < story.series.bytes_used + 20_000
     assert story.series.bytes_used == most * TASK_BYTES
     assert [len(story.series.of(task.connector).tasks) for task in tasks] == [1] * most + [0] * 50
-    assert caplog.text.count("Keeping recent numbers of 200 tasks only") == 1
+    assert caplog.text.count("Keeping recent metrics for only 200 tasks") == 1
 
 
 def test_a_sample_of_a_thousand_busy_tasks_takes_little_time() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kraal.core.ids import ConnectorName, State, TaskId
-from kraal.metrics.task import StateTimes, TaskMeter, TaskNumbers
+from kraal.metrics.task import StateTimes, TaskMeter, TaskMetrics
 from kraal.metrics.windows import Windows, shares
 
 TASK = TaskId(ConnectorName("c"), 0)
@@ -32,17 +32,17 @@ class Story:
 
     def __init__(self, *, is_source: bool) -> None:
         self.watch = Watch()
-        self.published: list[TaskNumbers] = []
+        self.published: list[TaskMetrics] = []
         self.meter = TaskMeter(
             TASK, is_source=is_source, time=self.watch, windows=Windows(), publish=self._publish
         )
 
-    def _publish(self, task: TaskId, numbers: TaskNumbers) -> None:
+    def _publish(self, task: TaskId, numbers: TaskMetrics) -> None:
         assert task == TASK
         self.published.append(numbers)
 
     @property
-    def numbers(self) -> TaskNumbers:
+    def numbers(self) -> TaskMetrics:
         return self.published[-1]
 
     def after(self, seconds: float) -> TaskMeter:
@@ -70,7 +70,7 @@ def test_batches_of_a_source() -> None:
     assert numbers.records_total == 40
     assert numbers.way == "in one job: it is large"
     assert numbers.batch_size.average(now_s) == 20
-    assert numbers.batch_size.most(now_s) == 30
+    assert numbers.batch_size.maximum(now_s) == 30
     assert numbers.records.rate(now_s) == 40 / 40, "10 s have passed, one window of 30 s counts besides"
     assert numbers.batch_ms.average(now_s) == 3, "how long polls took, not jobs"
 
@@ -78,7 +78,7 @@ def test_batches_of_a_source() -> None:
 def test_a_sink_s_batch_takes_as_long_as_its_job() -> None:
     story = Story(is_source=False)
     story.meter.batch(records=1, duration_s=0.25, poll_s=0.0)
-    assert story.numbers.batch_ms.most(story.watch.now()) == 250
+    assert story.numbers.batch_ms.maximum(story.watch.now()) == 250
 
 
 def test_each_phase_keeps_its_latest_time_and_the_mean_of_a_period() -> None:
@@ -125,7 +125,7 @@ def test_commits_are_timed_from_the_first_try_to_the_answer() -> None:
     story.after(1.5).committed()
     numbers, now_s = story.numbers, story.watch.now()
     assert numbers.commit_ms.average(now_s) == 1000
-    assert numbers.commit_ms.most(now_s) == 1500
+    assert numbers.commit_ms.maximum(now_s) == 1500
     assert (numbers.commits_total, numbers.commit_number) == (2, 2)
     assert shares(numbers.commit_results, now_s) == (0, 1)
 
@@ -137,7 +137,7 @@ def test_a_refused_commit_is_a_failure_and_a_retry() -> None:
     story.after(1).committed()
     numbers, now_s = story.numbers, story.watch.now()
     assert shares(numbers.commit_results, now_s) == (0.5, 0.5)
-    assert numbers.commit_ms.most(now_s) == 1000, "the try that succeeded"
+    assert numbers.commit_ms.maximum(now_s) == 1000, "the try that succeeded"
     assert numbers.retries == 1
     assert numbers.last_error_ms == 1_700_000_102_000
 

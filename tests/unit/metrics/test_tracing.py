@@ -16,7 +16,7 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.metrics.errors import ErrorCounts
-from kraal.metrics.task import TaskMeter, TaskNumbers
+from kraal.metrics.task import TaskMeter, TaskMetrics
 from kraal.metrics.tracing import Traces, resource_of
 from kraal.metrics.windows import Windows
 from kraal.testing._simulation.worker import DEFAULTS
@@ -32,7 +32,7 @@ class Story:
 
     def __init__(self, *, is_source: bool) -> None:
         self.watch = Watch(0.0)
-        self.published: list[TaskNumbers] = []
+        self.published: list[TaskMetrics] = []
         self._exporter = InMemorySpanExporter()
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
@@ -40,7 +40,7 @@ class Story:
             TASK, is_source=is_source, time=self.watch, windows=Windows(), publish=self._publish
         )
 
-    def _publish(self, task: TaskId, numbers: TaskNumbers) -> None:
+    def _publish(self, task: TaskId, numbers: TaskMetrics) -> None:
         assert task == TASK
         self.published.append(numbers)
 

@@ -20,7 +20,7 @@ def recorded(*events: tuple[float, float], windows: Windows | None = None) -> Sa
 def test_empty_sample_has_nan_average_and_zero_rate() -> None:
     empty = Sampled(Windows())
     assert math.isnan(empty.average(0))
-    assert math.isnan(empty.most(0))
+    assert math.isnan(empty.maximum(0))
     assert empty.rate(0) == 0
     assert shares(empty, 0) == (0, 0), "as Frequencies: no event, no share"
 
@@ -28,7 +28,7 @@ def test_empty_sample_has_nan_average_and_zero_rate() -> None:
 def test_average_and_maximum_are_of_all_samples() -> None:
     sampled = recorded((0, 10), (29, 20), (30, 60), (59, 2))
     assert sampled.average(59) == 23
-    assert sampled.most(59) == 60
+    assert sampled.maximum(59) == 60
     assert len(sampled.samples) == 2, "the second began when the first was 30 s old"
 
 
@@ -36,8 +36,8 @@ def test_a_sample_is_forgotten_a_memory_after_its_last_event() -> None:
     sampled = recorded((0, 10), (29, 20), (30, 60))
     assert sampled.average(88.9) == 30, "the first sample's last event was at 29 s"
     assert sampled.average(89) == 60
-    assert sampled.most(89.9) == 60
-    assert math.isnan(sampled.most(90))
+    assert sampled.maximum(89.9) == 60
+    assert math.isnan(sampled.maximum(90))
     assert sampled.rate(90) == 0
 
 
@@ -82,4 +82,4 @@ def test_shares_of_failures_and_successes() -> None:
 def test_recorded_values_do_not_change() -> None:
     before = recorded((0, 1))
     before.record(9, 1)
-    assert before.most(1) == 1
+    assert before.maximum(1) == 1

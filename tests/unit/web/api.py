@@ -30,7 +30,7 @@ from kraal.core.ids import (
 )
 from kraal.core.log_levels import Loggers
 from kraal.journal.journal import Journal
-from kraal.metrics.java_plugins import JavaNumbers, TaskValues
+from kraal.metrics.java_plugins import JvmMetrics, TaskValues
 from kraal.metrics.progress import ProgressReports
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.series import Series
@@ -204,9 +204,9 @@ class FakeJava:
     tells: dict[TaskId, TaskValues] = field(default_factory=dict)
     asked: int = 0
 
-    def numbers(self, living: Container[Instance]) -> JavaNumbers:
+    def current(self, living: Container[Instance]) -> JvmMetrics:
         del living
-        return JavaNumbers(tasks=self.tasks)
+        return JvmMetrics(tasks=self.tasks)
 
     def gather(self) -> Sequence[Future[bool]]:
         self.asked += 1
@@ -249,7 +249,7 @@ class Api:
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
-            stall_detection=StallDetection(self.metrics, AutoRestart(most=5), lambda: self.pools),
+            stall_detection=StallDetection(self.metrics, AutoRestart(max_restarts=5), lambda: self.pools),
             progress=ProgressReports(self.metrics, self.series, self.java),
             admission=admission,
             dead_letters=self.kafka,

@@ -61,7 +61,7 @@ def test_renewed_values_are_published_although_an_older_set_is_read_meanwhile() 
     worker = Worker()
     worker.made("1")
     worker.made("0", renewed=True)
-    worker.configs.look_again(X)  # the older set's records are read before the leader's answer comes
+    worker.configs.recheck(X)  # the older set's records are read before the leader's answer comes
     worker.published()
     assert [each.configs for each in worker.sent] == [[{"n": "1"}], [{"n": "0"}]]
 
@@ -69,7 +69,7 @@ def test_renewed_values_are_published_although_an_older_set_is_read_meanwhile() 
 def test_renewed_values_are_published_once() -> None:
     worker = Worker()
     worker.made("0", renewed=True)
-    worker.configs.look_again(X)
+    worker.configs.recheck(X)
     worker.published()
-    worker.configs.look_again(X)
+    worker.configs.recheck(X)
     assert len(worker.sent) == 1

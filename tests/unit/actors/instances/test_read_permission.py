@@ -92,4 +92,4 @@ def test_tasks_continue_when_a_failed_connector_makes_no_new_ones(caplog: pytest
     worker.fake.look(T0)
     worker.run()
     assert worker.fake.written[T0] == [0, 1]
-    assert "Continuing under the former config of connector numbers" in caplog.text
+    assert "Continuing under the previous config of connector numbers" in caplog.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.cluster.views.rebalances import KEPT, Rebalance
+from kraal.cluster.views.rebalances import MAX_REBALANCES, Rebalance
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.cluster_worker import ClusterWorker
 from kraal.testing._simulation.worker import EmbeddedWorker
@@ -70,13 +70,13 @@ def test_a_new_herder_keeps_them_and_counts_no_assignment_twice(seed: int) -> No
 
 def test_only_the_last_ten_are_kept() -> None:
     cluster = cluster_of(1, 0)
-    for _ in range(KEPT):
+    for _ in range(MAX_REBALANCES):
         other = cluster.add()
         cluster.settle()
         cluster.close(other)
         cluster.settle()
     found = kept(cluster.leader)
-    assert len(found) == KEPT == 10
+    assert len(found) == MAX_REBALANCES == 10
     assert found[0].generation == cluster.leader.snapshot.generation
     assert found[0].completed_ms > found[-1].completed_ms
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing_extensions import override
 
 from actors.messages.stores import FlushOffsets, OffsetsFailed, OffsetsStored, StoreOffsets
-from actors.offsets.store import SPACING_S, OffsetKeeper
+from actors.offsets.store import MIN_WRITE_INTERVAL_S, OffsetKeeper
 from actors.runtime.mailbox import Address
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import Offset, SourcePartition
@@ -58,7 +58,9 @@ def test_offsets_that_come_soon_after_a_write_are_stored_together() -> None:
     address, asker = Address("offsets"), Address("asker")
     scheduler.spawn(
         address,
-        lambda: OffsetKeeper(address=address, store=Counting(), clock=scheduler.clock, spacing_s=SPACING_S),
+        lambda: OffsetKeeper(
+            address=address, store=Counting(), clock=scheduler.clock, spacing_s=MIN_WRITE_INTERVAL_S
+        ),
         lambda _: None,
     )
 
@@ -71,7 +73,7 @@ def test_offsets_that_come_soon_after_a_write_are_stored_together() -> None:
     assert writes == [1], "an idle keeper writes at once"
     for task in range(1, 6):
         send(task)
-        scheduler.advance(SPACING_S / 10)
+        scheduler.advance(MIN_WRITE_INTERVAL_S / 10)
     assert writes == [1]
-    scheduler.advance(SPACING_S)
+    scheduler.advance(MIN_WRITE_INTERVAL_S)
     assert writes == [1, 5]

@@ -6,7 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kraal.cluster.assignment.delayed_rebalance import LostPlan, backoff_ms, settle_lost
+from kraal.cluster.assignment.delayed_rebalance import (
+    LostAssignmentsPlan,
+    backoff_ms,
+    handle_lost_assignments,
+)
 from kraal.cluster.assignment.fair_share import deal, spread, surplus
 from kraal.cluster.assignment.rebalance import AssignorState, Pause
 from kraal.core.ids import ConnectorName
@@ -37,29 +41,31 @@ class Lost:
         self.now_ms = START_MS
         self.state = AssignorState(members=frozenset(LOADS))
 
-    def settle(self, held: dict[str, tuple[Job, ...]], *, later_ms: int = 0) -> LostPlan:
+    def settle(self, current: dict[str, tuple[Job, ...]], *, later_ms: int = 0) -> LostAssignmentsPlan:
         self.now_ms += later_ms
-        plan = settle_lost(LOST, held, self.state, now_ms=self.now_ms, max_delay_ms=self.max_delay_ms)
-        self.state = replace(plan.state, members=frozenset(held))
+        plan = handle_lost_assignments(
+            LOST, current, self.state, now_ms=self.now_ms, max_delay_ms=self.max_delay_ms
+        )
+        self.state = replace(plan.state, members=frozenset(current))
         return plan
 
 
-def waiting(plan: LostPlan, *candidates: str, delay_ms: int) -> bool:
+def waiting(plan: LostAssignmentsPlan, *candidates: str, delay_ms: int) -> bool:
     pause = Pause(candidates=candidates, until_ms=START_MS + MAX_DELAY_MS, delay_ms=delay_ms)
-    return plan.state.pause == pause and not plan.reassign and not plan.given
+    return plan.state.pause == pause and not plan.reassign and not plan.to_candidates
 
 
 @pytest.mark.parametrize("sort", [pytest.param("c{}", id="connectors"), pytest.param("t-{}", id="tasks")])
 def test_a17_new_jobs_go_round_workers_in_balance(sort: str) -> None:
     jobs = [sort.format(n) for n in range(6, 11)]
-    given = spread({"w0": 2, "w1": 2, "w2": 2}, jobs)
-    assert given == {"w0": [jobs[0], jobs[3]], "w1": [jobs[1], jobs[4]], "w2": [jobs[2]]}
+    assigned = spread({"w0": 2, "w1": 2, "w2": 2}, jobs)
+    assert assigned == {"w0": [jobs[0], jobs[3]], "w1": [jobs[1], jobs[4]], "w2": [jobs[2]]}
 
 
 def test_a18_new_jobs_fill_up_workers_out_of_balance() -> None:
     sizes = {"w0": 2, "w1": 3, "w2": 4, "w3": 0}
-    given = spread(sizes, range(9, 24))
-    assert {name: sizes[name] + len(jobs) for name, jobs in given.items()} == dict.fromkeys(sizes, 6)
+    assigned = spread(sizes, range(9, 24))
+    assert {name: sizes[name] + len(jobs) for name, jobs in assigned.items()} == dict.fromkeys(sizes, 6)
 
 
 def test_workers_that_hold_the_same_are_served_by_id() -> None:
@@ -75,7 +81,7 @@ def test_a19_a_worker_bounces_and_gets_all_of_the_lost_work() -> None:
     assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
     assert waiting(lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
     plan = lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS)
-    assert {name: set(jobs) for name, jobs in plan.given.items()} == {"w1": set(LOST)}
+    assert {name: set(jobs) for name, jobs in plan.to_candidates.items()} == {"w1": set(LOST)}
     assert not plan.reassign
     assert plan.state.pause == Pause()
 
@@ -85,7 +91,7 @@ def test_a20_a_worker_leaves_for_good_and_its_work_counts_as_new() -> None:
     assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
     assert waiting(lost.settle(LEFT, later_ms=HALF_MS), delay_ms=HALF_MS)
     plan = lost.settle(LEFT, later_ms=HALF_MS)
-    assert (plan.reassign, plan.given, plan.state.pause) == (LOST, {}, Pause())
+    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
 def test_a21_several_candidates_share_the_lost_work_whatever_they_run_by_then() -> None:
@@ -95,8 +101,8 @@ def test_a21_several_candidates_share_the_lost_work_whatever_they_run_by_then() 
     assert waiting(lost.settle(both, later_ms=HALF_MS), "w3", "w1", delay_ms=HALF_MS)
     busy = {**LEFT, "w3": load(8, 2, 12, 4), "w1": load(6, 2, 8, 4)}
     plan = lost.settle(busy, later_ms=HALF_MS)
-    assert {job for jobs in plan.given.values() for job in jobs} == LOST
-    assert {name: len(jobs) for name, jobs in plan.given.items()} == {"w3": 3, "w1": 3}
+    assert {job for jobs in plan.to_candidates.values() for job in jobs} == LOST
+    assert {name: len(jobs) for name, jobs in plan.to_candidates.items()} == {"w3": 3, "w1": 3}
     assert plan.state.pause == Pause()
 
 
@@ -105,12 +111,12 @@ def test_a22_candidate_that_left_before_the_deadline_gets_nothing() -> None:
     assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
     assert waiting(lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
     plan = lost.settle(LEFT, later_ms=HALF_MS)
-    assert (plan.reassign, plan.given, plan.state.pause) == (LOST, {}, Pause())
+    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
 def test_a23_without_a_max_delay_lost_work_counts_as_new_at_once() -> None:
     plan = Lost(max_delay_ms=0).settle(LEFT)
-    assert (plan.reassign, plan.given, plan.state.pause) == (LOST, {}, Pause())
+    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
 def test_work_is_not_waited_for_when_everybody_is_still_there() -> None:
@@ -120,8 +126,8 @@ def test_work_is_not_waited_for_when_everybody_is_still_there() -> None:
 
 def test_without_lost_work_a_wait_ends() -> None:
     state = AssignorState(pause=Pause(candidates=("w1",), until_ms=9, delay_ms=9))
-    plan = settle_lost(frozenset(), LEFT, state, now_ms=1, max_delay_ms=9)
-    assert plan == LostPlan(state=AssignorState())
+    plan = handle_lost_assignments(frozenset(), LEFT, state, now_ms=1, max_delay_ms=9)
+    assert plan == LostAssignmentsPlan(state=AssignorState())
 
 
 @pytest.mark.parametrize(
@@ -140,7 +146,7 @@ def test_a25_successive_revocations_back_off(max_delay_ms: int, waits: list[int]
 
 
 @pytest.mark.parametrize(
-    ("held", "total", "expected"),
+    ("current", "total", "expected"),
     [
         pytest.param({"a": "12", "b": "3"}, 3, {}, id="in balance"),
         pytest.param({"a": "1234", "b": ""}, 4, {"a": "12"}, id="half of it, from the front"),
@@ -150,8 +156,8 @@ def test_a25_successive_revocations_back_off(max_delay_ms: int, waits: list[int]
         pytest.param({"a": "1", "b": ""}, 1, {}, id="one for two"),
     ],
 )
-def test_surplus(held: dict[str, str], total: int, expected: dict[str, str]) -> None:
-    assert surplus(held, total) == expected
+def test_surplus(current: dict[str, str], total: int, expected: dict[str, str]) -> None:
+    assert surplus(current, total) == expected
 
 
 def test_deal_goes_round() -> None:

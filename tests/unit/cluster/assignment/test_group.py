@@ -8,7 +8,7 @@ import pytest
 
 from kraal.cluster.assignment.leader import (
     GroupPlan,
-    Joined,
+    JoinResult,
     applied,
     jobs_of,
     latest_offset,
@@ -44,8 +44,8 @@ def member(
     )
 
 
-def joined(protocol: GroupProtocol, *members: str, offset: int = OFFSET) -> Joined:
-    return Joined(
+def joined(protocol: GroupProtocol, *members: str, offset: int = OFFSET) -> JoinResult:
+    return JoinResult(
         protocol=protocol,
         leader="leader",
         members={name: member(name, protocol.version, offset) for name in members},
@@ -54,7 +54,7 @@ def joined(protocol: GroupProtocol, *members: str, offset: int = OFFSET) -> Join
     )
 
 
-def plan(group: Joined, state: ClusterState, memory: AssignorState | None = None) -> GroupPlan:
+def plan(group: JoinResult, state: ClusterState, memory: AssignorState | None = None) -> GroupPlan:
     return plan_group(group, state, memory or AssignorState(), now_ms=1, max_delay_ms=300_000)
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.cluster.assignment.incremental import Stock, assign_incrementally, balance_load, take_stock
+from kraal.cluster.assignment.incremental import (
+    AssignmentDiff,
+    assign_incrementally,
+    balance_load,
+    diff_assignments,
+)
 from kraal.cluster.assignment.rebalance import AssignorState, Pause, Round
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import Job
@@ -25,14 +30,14 @@ def round_of(*configured: Job, last_generation: int = 6, **members: tuple[Job, .
     )
 
 
-def stock(told: Round, memory: AssignorState = MEMORY) -> Stock:
-    return take_stock(told.members, told, memory)
+def diff(told: Round, memory: AssignorState = MEMORY) -> AssignmentDiff:
+    return diff_assignments(told.members, told, memory)
 
 
 def test_lost_created_deleted_and_duplicated_work() -> None:
     memory = AssignorState(assigned=frozenset({A, B, C}), generation=6)
-    found = stock(round_of(A, B, D, w1=(A, C), w2=(A,)), memory)
-    assert found == Stock(
+    difference = diff(round_of(A, B, D, w1=(A, C), w2=(A,)), memory)
+    assert difference == AssignmentDiff(
         deleted=frozenset({C}),
         duplicated=frozenset({A}),
         lost=frozenset({B}),
@@ -42,8 +47,8 @@ def test_lost_created_deleted_and_duplicated_work() -> None:
 
 def test_ignores_the_remembered_assignment_of_another_generation() -> None:
     heard, missed = round_of(A, B, w1=(A,)), round_of(A, B, last_generation=5, w1=(A,))
-    assert (stock(heard).lost, stock(heard).created) == (frozenset({B}), NONE)
-    assert (stock(missed).lost, stock(missed).created) == (NONE, frozenset({B}))
+    assert (diff(heard).lost, diff(heard).created) == (frozenset({B}), NONE)
+    assert (diff(missed).lost, diff(missed).created) == (NONE, frozenset({B}))
     assert assign_incrementally(missed, MEMORY).assigned == {"w1": (B,)}
     assert assign_incrementally(heard, MEMORY).delay_ms == 300_000
 
@@ -79,7 +84,7 @@ EVEN = {"w1": (A,), "w2": (B,)}
 
 
 @pytest.mark.parametrize(
-    ("held", "before", "after", "revokes"),
+    ("current", "before", "after", "revokes"),
     [
         pytest.param(UNEVEN, AssignorState(), AssignorState(rebalancing=True), True, id="a first time"),
         pytest.param(
@@ -106,8 +111,8 @@ EVEN = {"w1": (A,), "w2": (B,)}
     ],
 )
 def test_revocations_back_off(
-    held: dict[str, tuple[Job, ...]], before: AssignorState, after: AssignorState, *, revokes: bool
+    current: dict[str, tuple[Job, ...]], before: AssignorState, after: AssignorState, *, revokes: bool
 ) -> None:
-    balance = balance_load(held, round_of(A, B), before)
+    balance = balance_load(current, round_of(A, B), before)
     assert balance.state == after
     assert balance.revoked == ({"w1": (A,)} if revokes else {})

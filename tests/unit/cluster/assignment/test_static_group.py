@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.cluster.assignment.leader import Joined, plan_group
+from kraal.cluster.assignment.leader import JoinResult, plan_group
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.core.ids import ConnectorName
@@ -19,7 +19,7 @@ def test_d1_a_worker_without_lists_is_a_wildcard_worker_also_with_empty_ones() -
     c1 = ConnectorName("c1")
     state = ClusterState(offset=1, connectors={c1: ConnectorEntry(name=c1, config={})})
     for static in (None, ()):
-        joined = Joined(
+        joined = JoinResult(
             protocol=GroupProtocol.STATIC,
             leader="w1",
             members={"w1": member(static)},
@@ -31,7 +31,7 @@ def test_d1_a_worker_without_lists_is_a_wildcard_worker_also_with_empty_ones() -
         assert plan.state.lists == {}
 
 
-def group_of(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> Joined:
+def group_of(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> JoinResult:
     """Every member runs nothing but the leader, which runs all of c1."""
     c1 = ConnectorName("c1")
     running = GroupAssignment(
@@ -51,7 +51,7 @@ def group_of(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> Join
         )
         for name, listed in lists.items()
     }
-    return Joined(protocol=protocol, leader="w1", members=members, generation=2, last_generation=1)
+    return JoinResult(protocol=protocol, leader="w1", members=members, generation=2, last_generation=1)
 
 
 C1 = ConnectorName("c1")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraal.cluster.decisions.auto_restart import (
-    LONGEST_BACKOFF_S,
-    Again,
+    MAX_BACKOFF_S,
     GivenUp,
+    RestartAfter,
     Situation,
     Watched,
     applies,
@@ -31,7 +31,7 @@ from kraal.core.ids import ConnectorName, TaskId
 NAME = ConnectorName("c")
 TASK = TaskId(NAME, 0)
 LIFE = Incarnation(7)
-POLICY = AutoRestart(restarted=Restarted.TASK, most=3, window_s=60, backoff_s=2)
+POLICY = AutoRestart(restarted=Restarted.TASK, max_restarts=3, window_s=60, backoff_s=2)
 NOW = Situation(
     policy=POLICY, life=LIFE, config_version=5, started=True, now_s=1000.0, now_ms=5_000_000, chance=0.0
 )
@@ -100,24 +100,26 @@ def test_the_failures_that_a_restart_may_fix(trace: str, expected: Failure) -> N
 @pytest.mark.parametrize(
     ("restarts", "trace", "cured", "expected"),
     [
-        pytest.param((), TRACE, None, Again(2.0), id="first"),
-        pytest.param((990.0,), TRACE, None, Again(4.0), id="second waits twice as long"),
-        pytest.param((980.0, 990.0), TRACE, None, Again(8.0), id="third"),
+        pytest.param((), TRACE, None, RestartAfter(2.0), id="first"),
+        pytest.param((990.0,), TRACE, None, RestartAfter(4.0), id="second waits twice as long"),
+        pytest.param((980.0, 990.0), TRACE, None, RestartAfter(8.0), id="third"),
         pytest.param((970.0, 980.0, 990.0), TRACE, None, GivenUp.TOO_OFTEN, id="no fourth"),
-        pytest.param((940.0, 980.0, 990.0), TRACE, None, Again(8.0), id="what is 60 s old does not count"),
+        pytest.param(
+            (940.0, 980.0, 990.0), TRACE, None, RestartAfter(8.0), id="what is 60 s old does not count"
+        ),
         pytest.param((), "PermissionError: x", None, GivenUp.LASTING, id="never"),
-        pytest.param((), UNREADABLE, None, Again(2.0), id="a record, once"),
+        pytest.param((), UNREADABLE, None, RestartAfter(2.0), id="a record, once"),
         pytest.param((900.0,), UNREADABLE, UNREADABLE, GivenUp.SAME_RECORD, id="the same record again"),
         pytest.param(
-            (990.0,), UNREADABLE.replace("@41", "@42"), UNREADABLE, Again(4.0), id="the next record"
+            (990.0,), UNREADABLE.replace("@41", "@42"), UNREADABLE, RestartAfter(4.0), id="the next record"
         ),
         pytest.param(
-            (990.0,), TRACE, TRACE.partition("\n")[0], Again(4.0), id="the same error, of no record"
+            (990.0,), TRACE, TRACE.partition("\n")[0], RestartAfter(4.0), id="the same error, of no record"
         ),
     ],
 )
 def test_whether_and_when(
-    restarts: tuple[float, ...], trace: str, cured: str | None, expected: Again | GivenUp
+    restarts: tuple[float, ...], trace: str, cured: str | None, expected: RestartAfter | GivenUp
 ) -> None:
     watched = Watched(life=LIFE, config_version=5, trace=trace, restarts=restarts, cured=cured)
     assert decide(POLICY, watched, trace, now_s=1000.0, chance=0.0) == expected
@@ -129,7 +131,7 @@ def test_pauses_are_bounded_and_jitter_takes_half_of_them_at_most(
 ) -> None:
     policy = replace(POLICY, backoff_s=first_s)
     whole = backoff_s(policy, count, 0.0)
-    assert first_s <= whole <= max(first_s, LONGEST_BACKOFF_S)
+    assert first_s <= whole <= max(first_s, MAX_BACKOFF_S)
     assert whole / 2 <= backoff_s(policy, count, chance) <= whole
     assert backoff_s(policy, count + 1, 0.0) >= whole
 

@@ -91,7 +91,7 @@ def test_refuses_records_that_brokers_would_reject() -> None:
     large = {f"k{number}": "ü" * 1_000 for number in range(400)}
     [entry] = commands.put(ConnectorName("x"), large)
     assert entry.value is not None
-    assert len(entry.value) < commands.LARGEST
+    assert len(entry.value) < commands.MAX_RECORD_BYTES
     too_large = {**large, **{f"l{number}": "x" * 1_000 for number in range(200)}}
     text = r"too large: its record has 10\d{5} bytes, the maximum is 990000"
     with pytest.raises(BadRequest, match=text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.cluster.decisions.fencing import FencingPlan, former_producers, is_outdated, plan_fencing
+from kraal.cluster.decisions.fencing import FencingPlan, is_outdated, plan_fencing, previous_producers
 from kraal.cluster.decisions.task_configs import task_config_entries
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.config_replay import apply_config
@@ -85,4 +85,4 @@ DELETED = [Entry(*encode(ConnectorConfigRecord(X, None)))]
 def test_the_task_count_of_a_deleted_connector_tells_its_producers(
     before: list[Entry], ids: tuple[str, ...]
 ) -> None:
-    assert former_producers(state_of(before), X, "g") == ids
+    assert previous_producers(state_of(before), X, "g") == ids

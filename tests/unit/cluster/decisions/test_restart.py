@@ -6,7 +6,13 @@ import itertools
 
 import pytest
 
-from kraal.cluster.decisions.restart import RestartRequest, plan_response, plan_restart, restart_entry, widest
+from kraal.cluster.decisions.restart import (
+    RestartRequest,
+    higher_impact,
+    plan_response,
+    plan_restart,
+    restart_entry,
+)
 from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
 from kraal.core.errors import NotFound
 from kraal.core.ids import ConnectorName, Generation, State, TaskId, WorkerId
@@ -128,7 +134,7 @@ def test_only_a_request_of_higher_impact_replaces_the_pending_one(
     pending: RestartRequest, new: RestartRequest
 ) -> None:
     """As DistributedHerder.requestRestart compares them (RestartRequest.compareTo)."""
-    chosen = widest(pending, new)
+    chosen = higher_impact(pending, new)
     assert chosen is (new if new.impact > pending.impact else pending)
 
 

@@ -9,17 +9,17 @@ from kraal.cluster.membership.member_state import (
     Changed,
     Decision,
     Deliver,
-    Done,
+    RevocationDone,
     HerderLive,
     Join,
     Leave,
-    Lost,
+    CoordinatorLost,
     Prepare,
-    Proceed,
-    Read,
+    AllowJoin,
+    ConfigRead,
     Rejoin,
     Revoke,
-    TellLost,
+    NotifyLost,
     Tick,
 )
 from kraal.cluster.state.wanted_work import Assignment
@@ -44,14 +44,14 @@ def test_m1_an_eager_member_stops_everything_before_it_joins() -> None:
     story = working(*ALL, protocol=DEFAULT)
     assert story.on(Changed()) == [Rejoin("connectors or tasks have changed")]
     assert story.on(Prepare()) == [Revoke(1, NO_WORK)]
-    assert story.on(Done(1)) == [Proceed()]
+    assert story.on(RevocationDone(1)) == [AllowJoin()]
     assert story.told(Job(C1), protocol=DEFAULT) == [Deliver()]
     assert story.owned == Assignment(connectors=frozenset({C1}))
 
 
 def test_m1_b6_a_cooperative_member_keeps_running_while_it_joins() -> None:
     story = working(*ALL)
-    assert story.on(Prepare(away_s=0.4)) == [Proceed()]
+    assert story.on(Prepare(away_s=0.4)) == [AllowJoin()]
     assert story.told() == [Deliver()]
     assert story.owned.tasks == tasks(0, 1)
 
@@ -62,9 +62,9 @@ def test_m1_b6_a_cooperative_member_keeps_running_while_it_joins() -> None:
 def test_m2_m6_revoked_jobs_stop_before_the_second_round_assigns_them() -> None:
     story = working(*ALL)
     keep = Assignment(connectors=frozenset({C1}), tasks=tasks(0))
-    assert story.on(Prepare()) == [Proceed()]
+    assert story.on(Prepare()) == [AllowJoin()]
     assert story.told(revoked=(Job(C1, 1),)) == [Revoke(1, keep)]
-    assert story.on(Done(1)) == [Deliver(), Rejoin("all revoked work has stopped")]
+    assert story.on(RevocationDone(1)) == [Deliver(), Rejoin("all revoked work has stopped")]
     assert story.state.assignment is not None
     assert story.state.assignment.revoked == ()
     assert story.owned == keep
@@ -81,7 +81,7 @@ def test_m2_rebalance_by_another_member_waits_until_revoked_work_has_stopped() -
     story = working(*ALL)
     story.told(revoked=(Job(C1, 1),))
     assert story.on(Prepare()) == []
-    assert story.on(Done(1)) == [Proceed()]
+    assert story.on(RevocationDone(1)) == [AllowJoin()]
 
 
 def test_m2_a_failed_round_takes_nothing_away() -> None:
@@ -104,9 +104,9 @@ def test_m3_lagging_member_reads_configs_before_starting_work() -> None:
     story.on(HerderLive())
     assert story.told(*ALL) == []
     story.offset += 1
-    assert story.on(Read()) == []
+    assert story.on(ConfigRead()) == []
     story.offset += 1
-    assert story.on(Read()) == [Deliver()]
+    assert story.on(ConfigRead()) == [Deliver()]
 
 
 def test_m3_b5_a_failed_assignment_is_not_used_and_asked_for_again() -> None:
@@ -123,7 +123,7 @@ def test_m3_lagging_member_reads_configs_before_rejoining_after_a_failed_assignm
     assert story.told(error=AssignmentError.CONFIG_MISMATCH, leader=leader) == []
     assert story.on(Prepare()) == []  # someone else is quicker: the join waits for us to read
     story.offset = OFFSET
-    assert story.on(Read()) == [Proceed()]
+    assert story.on(ConfigRead()) == [AllowJoin()]
 
 
 @pytest.mark.parametrize("read_up_to", [OFFSET + 1, OFFSET + 10])
@@ -140,14 +140,14 @@ def test_m5_member_that_reads_past_the_offset_starts_no_work() -> None:
     story.on(HerderLive())
     story.told(*ALL)
     story.offset = OFFSET + 1
-    [decision] = story.on(Read())
+    [decision] = story.on(ConfigRead())
     assert isinstance(decision, Rejoin)
 
 
 def test_config_that_is_read_later_starts_nothing_by_itself() -> None:
     story = working(*ALL)
     story.offset += 1
-    assert story.on(Read()) == []
+    assert story.on(ConfigRead()) == []
 
 
 # -- delayed rebalances ------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_m4_no_work_starts_when_the_delay_is_over_before_the_config_is_read() ->
     story.now_s += 2
     assert story.on(Tick()) == []
     story.offset = OFFSET
-    assert story.on(Read()) == [Rejoin("the rebalance delay has expired")]
+    assert story.on(ConfigRead()) == [Rejoin("the rebalance delay has expired")]
 
 
 # -- return of a worker that could not read ----------------------------------------------------------------
@@ -178,18 +178,18 @@ def test_m7_d37_an_eager_member_that_cannot_read_leaves_and_sleeps_300_s() -> No
     story = Story(offset=OFFSET - 1)
     story.on(HerderLive())
     assert story.told(*ALL, protocol=DEFAULT) == []
-    assert story.sleep(3) == [Leave(SLOW_READ), TellLost(SLOW_READ)]
+    assert story.sleep(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ)]
     assert story.state.pause_until_s == story.now_s + 300
     assert story.sleep(303) == []
     assert story.state.pause_until_s == story.now_s + 300
     story.offset = OFFSET
-    assert story.on(Read()) == [Join()]
+    assert story.on(ConfigRead()) == [Join()]
 
 
 def test_m7_d37_a_cooperative_member_sleeps_longer_each_time_and_then_gives_up_its_work() -> None:
     story = working(*ALL)
     assert story.told(Job(C2), offset=OFFSET + 1) == []
-    assert story.sleep(3) == [Leave(SLOW_READ), TellLost(SLOW_READ)]
+    assert story.sleep(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ)]
     pauses: list[int] = []
     decisions: list[Decision] = []
     for _ in range(5):
@@ -200,11 +200,11 @@ def test_m7_d37_a_cooperative_member_sleeps_longer_each_time_and_then_gives_up_i
     assert pauses == [6000, 7500, 10_000, 15_000, 30_000]
     assert decisions == [Revoke(1, NO_WORK)]
     assert story.state.assignment is None
-    story.on(Done(1))
+    story.on(RevocationDone(1))
     assert story.sleep(3) == []  # and the cycle starts again
     assert story.state.pause_until_s == story.now_s + 6
     story.offset = OFFSET + 1
-    assert story.on(Read()) == [Join()]
+    assert story.on(ConfigRead()) == [Join()]
     assert story.state.retries == 5
 
 
@@ -213,7 +213,7 @@ def test_m7_success_resets_the_pauses() -> None:
     story.told(offset=OFFSET + 1)
     story.sleep(3 + 6 + 3)
     story.offset = OFFSET + 1
-    assert story.on(Read()) == [Join()]
+    assert story.on(ConfigRead()) == [Join()]
     story.on(Prepare(away_s=5.0))
     story.told(offset=OFFSET + 2)
     story.sleep(3)
@@ -225,7 +225,7 @@ def test_m7_a_join_that_waits_for_the_config_is_let_go_when_the_member_leaves() 
     story.on(HerderLive())
     story.told(error=AssignmentError.CONFIG_MISMATCH, leader="me")
     assert story.on(Prepare()) == []
-    assert story.sleep(3) == [Leave(SLOW_READ), TellLost(SLOW_READ), Proceed()]
+    assert story.sleep(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ), AllowJoin()]
 
 
 def test_m7_member_outside_the_group_requests_no_rebalance() -> None:
@@ -244,9 +244,9 @@ def test_m8_without_a_coordinator_all_work_stops_and_the_member_rejoins_without_
     protocol: GroupProtocol,
 ) -> None:
     story = working(*ALL, protocol=protocol)
-    assert story.on(Lost("gone")) == [Revoke(1, NO_WORK), TellLost("gone")]
+    assert story.on(CoordinatorLost("gone")) == [Revoke(1, NO_WORK), NotifyLost("gone")]
     assert story.on(Prepare()) == []
-    assert story.on(Done(1)) == [Proceed()]
+    assert story.on(RevocationDone(1)) == [AllowJoin()]
     assert story.state.assignment is None
     assert story.told(*ALL, protocol=protocol) == [Deliver()]
 

@@ -8,23 +8,23 @@ import pytest
 
 from kraal.cluster.membership.flow import HUNG, SLOW_READ, step
 from kraal.cluster.membership.member_state import (
-    Alive,
-    AskAlive,
+    HerderAlive,
+    PingHerder,
     Changed,
     Decision,
     Deliver,
-    Done,
+    RevocationDone,
     HerderLive,
     Join,
     Leave,
-    Lost,
+    CoordinatorLost,
     Prepare,
-    Proceed,
-    Read,
-    Reborn,
+    AllowJoin,
+    ConfigRead,
+    MembershipRestarted,
     Rejoin,
     Revoke,
-    TellLost,
+    NotifyLost,
     Tick,
 )
 from kraal.protocol.group import GroupProtocol, Job
@@ -62,10 +62,10 @@ def test_absent_member_revokes_its_work_before_joining(
 ) -> None:
     story = working(*ALL)
     decisions = story.on(Prepare(expelled=expelled, away_s=away_s))
-    assert decisions == ([Revoke(1, NO_WORK)] if stops else [Proceed()])
+    assert decisions == ([Revoke(1, NO_WORK)] if stops else [AllowJoin()])
     assert (story.state.assignment is not None) == claims
     if stops:
-        assert story.on(Done(1)) == [Proceed()]
+        assert story.on(RevocationDone(1)) == [AllowJoin()]
     assert story.told() == [Deliver()]
     assert story.owned.tasks == (tasks(0, 1) if claims else tasks())
     assert story.state.running == story.owned
@@ -89,8 +89,8 @@ def test_herder_that_died_during_a_revocation_gets_it_again() -> None:
     story = working(*ALL, protocol=DEFAULT)
     story.on(Prepare())
     assert story.on(HerderLive()) == [Revoke(2, NO_WORK)]
-    assert story.on(Done(1)) == []
-    assert story.on(Done(2)) == [Proceed()]
+    assert story.on(RevocationDone(1)) == []
+    assert story.on(RevocationDone(2)) == [AllowJoin()]
     assert story.on(HerderLive()) == []  # stopped, and not assigned again yet
 
 
@@ -102,10 +102,10 @@ def test_d12_a_herder_that_hangs_leaves_the_group_and_comes_back() -> None:
     while not decisions and story.now_s < began_s + 100:
         story.now_s += 5
         decisions = story.on(Tick())
-    assert decisions == [Leave(HUNG), TellLost(HUNG)]
+    assert decisions == [Leave(HUNG), NotifyLost(HUNG)]
     assert 60 <= story.now_s - began_s <= 75
     assert story.on(Changed()) == []
-    assert story.on(Alive()) == [Join()]
+    assert story.on(HerderAlive()) == [Join()]
     assert story.on(Prepare(away_s=70.0)) == [Revoke(1, NO_WORK)]
 
 
@@ -117,10 +117,10 @@ def test_a_herder_that_answers_keeps_its_place() -> None:
         story.state, decisions = step(
             story.state, Tick(), now_s=story.now_s, offset=OFFSET, settings=story.settings
         )
-        asked += decisions.count(AskAlive())
-        story.on(Alive())
+        asked += decisions.count(PingHerder())
+        story.on(HerderAlive())
     assert asked == 40
-    assert not story.state.hung
+    assert not story.state.herder_hung
 
 
 def test_a_process_that_was_frozen_as_a_whole_does_not_take_its_herder_for_dead() -> None:
@@ -129,20 +129,20 @@ def test_a_process_that_was_frozen_as_a_whole_does_not_take_its_herder_for_dead(
     story.on(Tick())
     story.now_s += 500
     assert story.on(Tick()) == []
-    assert not story.state.hung
+    assert not story.state.herder_hung
 
 
 # -- membership's own death --------------------------------------------------------------------------------
 
 
 def test_membership_that_died_before_it_began_has_nothing_to_repeat() -> None:
-    assert Story().on(Reborn()) == []
+    assert Story().on(MembershipRestarted()) == []
 
 
 def test_membership_that_comes_back_joins_again_and_keeps_the_work() -> None:
     story = working(*ALL)
-    assert story.on(Reborn()) == [Join(), Rejoin("the membership actor was restarted")]
-    assert story.on(Prepare()) == [Proceed()]
+    assert story.on(MembershipRestarted()) == [Join(), Rejoin("the membership actor was restarted")]
+    assert story.on(Prepare()) == [AllowJoin()]
     assert story.told() == [Deliver()]
     assert story.owned.tasks == tasks(0, 1)
 
@@ -151,7 +151,11 @@ def test_membership_that_comes_back_repeats_a_revocation() -> None:
     story = working(*ALL)
     story.told(revoked=(Job(C1, 1),))
     keep = story.state.running
-    assert story.on(Reborn()) == [Revoke(2, keep), Join(), Rejoin("the membership actor was restarted")]
+    assert story.on(MembershipRestarted()) == [
+        Revoke(2, keep),
+        Join(),
+        Rejoin("the membership actor was restarted"),
+    ]
 
 
 def test_membership_that_comes_back_stays_out_while_the_config_cannot_be_read() -> None:
@@ -159,9 +163,9 @@ def test_membership_that_comes_back_stays_out_while_the_config_cannot_be_read() 
     story.on(HerderLive())
     story.told(*ALL)
     story.sleep(3)
-    assert story.on(Reborn()) == [Leave(SLOW_READ)]
+    assert story.on(MembershipRestarted()) == [Leave(SLOW_READ)]
     story.offset = OFFSET
-    assert story.on(Read()) == [Join()]
+    assert story.on(ConfigRead()) == [Join()]
 
 
 # -- other things ------------------------------------------------------------------------------------------
@@ -177,7 +181,7 @@ def test_an_answer_that_comes_after_leaving_starts_nothing() -> None:
 
 def test_change_from_cooperative_to_eager_stops_revoked_work() -> None:
     story = working(*ALL)
-    assert story.on(Prepare()) == [Proceed()]
+    assert story.on(Prepare()) == [AllowJoin()]
     assert story.told(Job(C1, 0), protocol=DEFAULT) == [Deliver()]
     assert story.state.running.tasks == tasks(0)
 
@@ -185,7 +189,14 @@ def test_change_from_cooperative_to_eager_stops_revoked_work() -> None:
 @pytest.mark.parametrize("protocol", [SESSIONED, DEFAULT])
 def test_the_flow_never_wants_to_wake_in_the_past(protocol: GroupProtocol) -> None:
     story = working(*ALL, protocol=protocol)
-    for event in (Lost("gone"), Prepare(), Done(1), Changed(), Tick(), Prepare(expelled=True)):
+    for event in (
+        CoordinatorLost("gone"),
+        Prepare(),
+        RevocationDone(1),
+        Changed(),
+        Tick(),
+        Prepare(expelled=True),
+    ):
         story.on(event)
         story.told(*ALL, offset=OFFSET + 1, delay_ms=1, protocol=protocol)
         story.now_s += 10

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kraal.cluster.assignment.leader import Joined, plan_group
+from kraal.cluster.assignment.leader import JoinResult, plan_group
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.views.assignments import group_assignments
 from kraal.cluster.views.snapshot import Snapshot
@@ -182,7 +182,7 @@ def test_of_a_standalone_worker() -> None:
 
 def test_a_lagging_leader_reports_it() -> None:
     leader = Leader(c1=0)
-    joined = Joined(
+    joined = JoinResult(
         protocol=GroupProtocol.STATIC,
         leader="w1",
         members={"w1": WorkerMetadata(version=3, url=W1, config_offset=9)},

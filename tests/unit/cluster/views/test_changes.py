@@ -13,7 +13,7 @@ from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.state.status_replay import apply_status, put_entry
 from kraal.cluster.state.statuses import StatusState
 from kraal.cluster.state.wanted_work import Incarnation
-from kraal.cluster.views.changes import MOST_CHARACTERS, MOST_NAMES, Names, add, changes
+from kraal.cluster.views.changes import MAX_CHARACTERS, MAX_NAMES, Names, add, changes
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import (
     ConnectorName,
@@ -108,7 +108,7 @@ def test_several_kinds_are_told_apart() -> None:
 
 
 def test_too_many_names_are_any() -> None:
-    names = [ConnectorName(f"c{number}") for number in range(MOST_NAMES + 1)]
+    names = [ConnectorName(f"c{number}") for number in range(MAX_NAMES + 1)]
     few = ClusterState(connectors={**SNAPSHOT.config.connectors, **{each: entry(each) for each in names[1:]}})
     assert after(config=few) == {"configs": set(names[1:])}
     many = ClusterState(connectors={**SNAPSHOT.config.connectors, **{each: entry(each) for each in names}})
@@ -117,7 +117,7 @@ def test_too_many_names_are_any() -> None:
 
 def test_names_that_are_too_long_are_any() -> None:
     found: dict[str, Names] = {}
-    add(found, "states", frozenset({ConnectorName("x" * MOST_CHARACTERS)}))
+    add(found, "states", frozenset({ConnectorName("x" * MAX_CHARACTERS)}))
     assert found["states"] is not None
     add(found, "states", frozenset({A}))
     assert found == {"states": None}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kraal.cluster.views.rebalances import KEPT, LONGEST_REASON, Rebalance, rebalance_of, with_latest
+from kraal.cluster.views.rebalances import (
+    MAX_REASON_LENGTH,
+    MAX_REBALANCES,
+    Rebalance,
+    rebalance_of,
+    with_latest,
+)
 from kraal.core.ids import Generation
 from tests.fakes.cluster.static_plans import Leader
 
@@ -37,13 +43,13 @@ def test_a_reason_that_names_thousands_of_workers_is_cut_off() -> None:
         rebalance = rebalance_of(replace(plan, why=why), generation=Generation(1), leader_url=URL, now_ms=1)
         return rebalance.reason
 
-    assert reason("x" * LONGEST_REASON) == "x" * LONGEST_REASON
-    assert reason("x" * 100_000) == "x" * (LONGEST_REASON - 1) + "…"
+    assert reason("x" * MAX_REASON_LENGTH) == "x" * MAX_REASON_LENGTH
+    assert reason("x" * 100_000) == "x" * (MAX_REASON_LENGTH - 1) + "…"
 
 
 def test_the_latest_comes_first_and_the_oldest_goes() -> None:
     kept: tuple[Rebalance, ...] = ()
-    for number in range(KEPT + 2):
+    for number in range(MAX_REBALANCES + 2):
         latest = rebalance_of(None, generation=Generation(number), leader_url=URL, now_ms=number)
         kept = with_latest(kept, latest)
-    assert [each.generation for each in kept] == list(range(KEPT + 1, 1, -1))
+    assert [each.generation for each in kept] == list(range(MAX_REBALANCES + 1, 1, -1))

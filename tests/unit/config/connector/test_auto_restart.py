@@ -16,7 +16,7 @@ from kraal.testing._simulation.worker import DEFAULTS, fake_registry
 from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
 KEYS = [key.name for key in SUPERVISION]
-WORKER = AutoRestart(restarted=Restarted.TASK, most=4, window_s=60, backoff_s=3)
+WORKER = AutoRestart(restarted=Restarted.TASK, max_restarts=4, window_s=60, backoff_s=3)
 PLUGINS = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS))
 GIVEN = {
     "errors.auto.restart": "all",
@@ -35,12 +35,14 @@ def checked(**config: str) -> dict[str, ConfigInfo]:
 
 def test_auto_restart_is_disabled_by_default() -> None:
     config = parse_standalone(DEFAULTS)
-    assert config.auto_restart == AutoRestart(restarted=Restarted.NONE, most=10, window_s=3600, backoff_s=1)
+    assert config.auto_restart == AutoRestart(
+        restarted=Restarted.NONE, max_restarts=10, window_s=3600, backoff_s=1
+    )
     assert config.stall_timeout_s == 60
 
 
 def test_both_modes_know_the_keys() -> None:
-    expected = AutoRestart(restarted=Restarted.ALL, most=7, window_s=1.5, backoff_s=0.25)
+    expected = AutoRestart(restarted=Restarted.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25)
     more = {**GIVEN, "task.stall.timeout.ms": "0"}
     for config in (parse_standalone({**DEFAULTS, **more}), parse_distributed({**MINIMAL_CONFIG, **more})):
         assert (config.auto_restart, config.stall_timeout_s, config.warnings) == (expected, 0, ())
@@ -90,12 +92,12 @@ def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
         pytest.param({}, WORKER, id="the worker's"),
         pytest.param(
             {"errors.auto.restart": "none"},
-            AutoRestart(restarted=Restarted.NONE, most=4, window_s=60, backoff_s=3),
+            AutoRestart(restarted=Restarted.NONE, max_restarts=4, window_s=60, backoff_s=3),
             id="key by key",
         ),
         pytest.param(
             GIVEN,
-            AutoRestart(restarted=Restarted.ALL, most=7, window_s=1.5, backoff_s=0.25),
+            AutoRestart(restarted=Restarted.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25),
             id="the connector's",
         ),
         pytest.param(

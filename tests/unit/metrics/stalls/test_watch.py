@@ -10,7 +10,7 @@ from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.metrics.stall_detection import StallDetection
 from kraal.metrics.stalls.down_parts import DownPart
-from kraal.metrics.stalls.watch import LOOKUP_S, StallWatch
+from kraal.metrics.stalls.watch import LOOKUP_INTERVAL_S, StallWatch
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -27,11 +27,11 @@ def test_stall_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptu
     watch = StallWatch(detection, worker.assembly.published, set)
     worker.fake.hang(T0)
     worker.fake.feed(T0, 5)
-    watch.look()
+    watch.check()
     assert caplog.messages == []
     worker.advance(61)
-    watch.look()
-    watch.look()
+    watch.check()
+    watch.check()
     assert caplog.messages == [
         "Stalled: task c-0: Its batch does not end",
         "Stalled: worker's lane: it has ended",
@@ -40,7 +40,7 @@ def test_stall_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptu
     caplog.clear()
     worker.fake.hang(T0, hangs=False)
     down.clear()
-    watch.look()
+    watch.check()
     assert caplog.messages == ["No longer stalled: task c-0", "No longer stalled: worker's lane"]
 
 
@@ -55,16 +55,16 @@ def test_topics_are_looked_up_only_for_sinks_without_partitions() -> None:
 
     watch = StallWatch(StallDetection(metrics, AutoRestart()), worker.assembly.published, topics)
     worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "a", "tasks.max": "1"})
-    watch.look()
+    watch.check()
     assert asked == [], "the fake engine assigns a partition"
     metrics.has_partitions(T0, 0)
-    watch.look()
-    watch.look()
+    watch.check()
+    watch.check()
     assert len(asked) == 1
-    worker.advance(LOOKUP_S)
-    watch.look()
+    worker.advance(LOOKUP_INTERVAL_S)
+    watch.check()
     assert len(asked) == 2
     metrics.has_partitions(T0, 1)
-    worker.advance(LOOKUP_S)
-    watch.look()
+    worker.advance(LOOKUP_INTERVAL_S)
+    watch.check()
     assert len(asked) == 2

@@ -11,7 +11,7 @@ import pytest
 
 from actors.runtime.mailbox import Address, Question
 from kraal.core.errors import Unavailable
-from kraal.metrics.load import LoadNumbers, load_families
+from kraal.metrics.load import LoadMetrics, load_families
 from kraal.metrics.text import render
 from kraal.metrics.thread_pools import PoolState, StuckCall
 from kraal.plugins.registry import Registry
@@ -63,14 +63,14 @@ def test_bodies_count_as_they_come_and_until_they_are_answered() -> None:
         account.body_grows(other, 1, internal=False)
     assert refused.value.retry_after_s == 1
     account.body_grows(internal, 100, internal=True)
-    assert account.numbers({}).body_bytes == 200
+    assert account.load_metrics({}).body_bytes == 200
     account.answered(one)
     account.answered(one)
     account.body_grows(other, 70, internal=False)
     account.answered(other)
     account.answered(internal)
-    assert account.numbers({}).body_bytes == 0
-    assert account.numbers({}).refused == {
+    assert account.load_metrics({}).body_bytes == 0
+    assert account.load_metrics({}).refused == {
         "herder": 0,
         "workers": 0,
         "plugins": 0,
@@ -257,7 +257,7 @@ def test_all_scrapes_of_a_moment_are_one(api: Api) -> None:
 
 
 def test_the_numbers_for_prometheus() -> None:
-    numbers = LoadNumbers(
+    load_metrics = LoadMetrics(
         mailboxes={"herder": 3, "task a-0": 1, "task b-0": 2, "connector a": 4, "validation-7": 0},
         waiting={"herder": 5},
         refused={"herder": 6, "bodies": 0},
@@ -265,7 +265,7 @@ def test_the_numbers_for_prometheus() -> None:
         open_streams=8,
         pools=[PoolState("kraal-job", 16, (StuckCall("a-0", 1.0),)), PoolState("kraal-poller", 16)],
     )
-    text = "".join(map(render, load_families(numbers)))
+    text = "".join(map(render, load_families(load_metrics)))
     assert [line for line in text.splitlines() if not line.startswith("#")] == [
         'kraal_mailbox_messages{actor="connectors"} 4',
         'kraal_mailbox_messages{actor="herder"} 3',
@@ -308,4 +308,4 @@ def test_a_client_that_ends_its_connection_is_heard_out(connection: str, reads: 
     asyncio.run(api.app(scope, receive, send))
     assert sent[0]["status"] == 503
     assert len(read) == reads
-    assert account.numbers({}).body_bytes == 60
+    assert account.load_metrics({}).body_bytes == 60

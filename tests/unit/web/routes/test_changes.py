@@ -199,8 +199,12 @@ def test_streams_are_no_waiting_requests_in_the_metrics(api: Api) -> None:
     with serving(api) as server:
         stream = Stream(server)
         stream.next()
-        numbers = admission.numbers({})
-        assert (numbers.open_streams, "streams" in numbers.waiting, numbers.refused["streams"]) == (
+        load_metrics = admission.load_metrics({})
+        assert (
+            load_metrics.open_streams,
+            "streams" in load_metrics.waiting,
+            load_metrics.refused["streams"],
+        ) == (
             1,
             False,
             0,
