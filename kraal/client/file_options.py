@@ -40,7 +40,7 @@ def read_files(paths: Sequence[str], *, recursive: bool) -> Wants:
 
 
 def refuse_nothing(wants: Wants, *, prunes: bool) -> None:
-    """Raise BadRequest if the files contain no connector, unless errors that were printed already say so."""
+    """Raise BadRequest if the files contain no connector, unless printed errors explain it."""
     if not wants.wanted and (prunes or not wants.faults):
         consequence = "; --prune would delete every connector" if prunes else ""
         raise BadRequest(f"No connectors found in the files{consequence}.")

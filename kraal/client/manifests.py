@@ -28,7 +28,7 @@ SUFFIXES = (".json", ".properties", *YAML)
 _WHAT = "connector configuration"
 _PROPERTIES = re.compile(r"[^\s:=]+\s*=")
 _OFFSETS = "initial_offsets"
-_SHOWN_AS = {TargetState.STARTED: "RUNNING"}
+_REST_STATES = {TargetState.STARTED: "RUNNING"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str
         yield str(path), read_text(path, _WHAT)
         return
     try:
-        found = sorted(
+        files = sorted(
             each
             for each in (path.rglob("*") if recursive else path.iterdir())
             if each.suffix.lower() in SUFFIXES
@@ -92,9 +92,9 @@ def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str
         )
     except OSError as exc:
         raise BadRequest(f"Cannot read the directory '{path}': {exc.strerror or exc}.") from exc
-    if not found:
+    if not files:
         raise BadRequest(f"The directory '{path}' contains no connector files ({', '.join(SUFFIXES)}).")
-    for each in found:
+    for each in files:
         try:
             yield str(each), read_text(each, _WHAT)
         except BadRequest as exc:
@@ -104,14 +104,14 @@ def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str
 def _read(text: str, where: str, wanted: list[Wanted], faults: list[str]) -> None:
     """Read the connectors of one file. A fault in one YAML document invalidates the whole file."""
     try:
-        found = [_checked(each, where) for each in _parsed(text, where)]
+        manifests = [_to_manifest(each, where) for each in _parse(text, where)]
     except BadRequest as exc:
         faults.append(str(exc))
     else:
-        wanted += found
+        wanted += manifests
 
 
-def _parsed(text: str, where: str) -> list[ConnectorFile]:
+def _parse(text: str, where: str) -> list[ConnectorFile]:
     if not _is_yaml(text, where):
         return [parse_connector_file(text, where)]
     from kraal.config.yaml_text import YamlError, as_written, read_yaml, typed  # noqa: PLC0415 - late: most commands need no YAML
@@ -150,20 +150,20 @@ def _is_yaml(text: str, where: str) -> bool:
     return not _PROPERTIES.match(first)
 
 
-def _checked(found: ConnectorFile, where: str) -> Wanted:
-    hidden = placeholders(found.config)
+def _to_manifest(file: ConnectorFile, where: str) -> Wanted:
+    hidden = placeholders(file.config)
     if hidden:
         raise BadRequest(
             f"The {_WHAT} '{where}' has {HIDDEN} as value of {', '.join(hidden)}, the placeholder of a secret; "
             "replace it with the secret or with a reference such as ${file:…}"
         )
-    if not found.name:
+    if not file.name:
         raise BadRequest(f"The {_WHAT} '{where}' has an empty name")
-    state = found.initial_state
+    state = file.initial_state
     return Wanted(
-        name=found.name,
-        config=found.config,
-        initial_state=None if state is None else _SHOWN_AS.get(state, str(state)),
-        initial_offsets=found.initial_offsets,
+        name=file.name,
+        config=file.config,
+        initial_state=None if state is None else _REST_STATES.get(state, str(state)),
+        initial_offsets=file.initial_offsets,
         where=where,
     )

@@ -15,7 +15,7 @@ from kraal.core.progress import Progress
 
 def timeout_option(help_text: str) -> Option:
     """Return the option `--timeout`, which a command receives as `timeout_s`."""
-    return seconds_option("--timeout", "timeout_s", least=0, default=120.0, help_text=help_text)
+    return seconds_option("--timeout", "timeout_s", minimum=0, default=120.0, help_text=help_text)
 
 
 def wait_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -39,14 +39,14 @@ def wait_for(
     quiet: bool = False,
 ) -> bool:
     """Wait and print the result for each connector, or only failures if `quiet`; return whether all succeeded."""
-    well = True
-    some = "1 connector" if len(wanted) == 1 else f"{len(wanted)} connectors"
-    with Progress(f"Waiting for {some}", len(wanted)) as progress:
+    succeeded = True
+    subject = "1 connector" if len(wanted) == 1 else f"{len(wanted)} connectors"
+    with Progress(f"Waiting for {subject}", len(wanted)) as progress:
         for name, error in wait(rest, wanted, settle_s=settle_s or {}, timeout_s=timeout_s):
             progress.advance()
             if error is None and not quiet:
                 say(f"{name} is {wanted[name]}")
             elif error is not None:
                 print_error(error)
-                well = False
-    return well
+                succeeded = False
+    return succeeded

@@ -25,7 +25,7 @@ from kraal.client.manifests import Wanted
 from kraal.client.output import emit, print_error, say
 from kraal.client.plan import Action
 from kraal.client.rest import Rest
-from kraal.client.wait import CHANGED_S, current_target, fetch_one
+from kraal.client.wait import SETTLE_S, current_target, fetch_one
 from kraal.client.wait_options import wait_for, wait_options
 from kraal.core.errors import KraalError
 
@@ -71,21 +71,21 @@ def apply(
     wants = read_files(paths, recursive=recursive)
     refuse_nothing(wants, prunes=prunes)
     live = Live(rest)
-    done: list[Done] = []
+    results: list[Done] = []
     for each in apply_all(rest, live, wants.wanted, dry_run=dry_run):
-        done.append(each)
+        results.append(each)
         _say_done(each, style, dry_run=dry_run)
-    failed = bool(wants.faults) or any(each.action is Action.FAILED for each in done)
+    failed = bool(wants.faults) or any(each.action is Action.FAILED for each in results)
     if prunes and wants.faults:
         print_error("skipping --prune because some files are invalid")
     elif prunes:
         for each in prune(rest, live, wants.wanted, dry_run=dry_run):
-            done.append(each)
+            results.append(each)
             _say_done(each, style, dry_run=dry_run)
             failed = failed or each.action is Action.FAILED
     if style != "table":
-        emit([_as_data(each, dry_run=dry_run) for each in done], style)
-    if waits and not dry_run and not _wait(rest, wants.wanted, done, timeout_s, quiet=style != "table"):
+        emit([_as_data(each, dry_run=dry_run) for each in results], style)
+    if waits and not dry_run and not _wait(rest, wants.wanted, results, timeout_s, quiet=style != "table"):
         failed = True
     end(well=not failed)
 
@@ -109,15 +109,15 @@ def _as_data(done: Done, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _wait(
-    rest: Rest, wanted: Sequence[Wanted], done: Sequence[Done], timeout_s: float, *, quiet: bool
+    rest: Rest, manifests: Sequence[Wanted], results: Sequence[Done], timeout_s: float, *, quiet: bool
 ) -> bool:
     """Wait for the applied connectors; connectors that were paused or stopped keep that state."""
-    actions = {each.name: each.action for each in done}
+    actions = {each.name: each.action for each in results}
     states: dict[str, str] = {}
-    for each in wanted:
+    for each in manifests:
         if actions.get(each.name) is Action.CREATED:
             states[each.name] = each.initial_state or "RUNNING"
         elif actions.get(each.name) in (Action.CONFIGURED, Action.UNCHANGED):
             states[each.name] = current_target(fetch_one(rest, each.name))
-    settle_s = {name: CHANGED_S for name in states if actions[name] is Action.CONFIGURED}
+    settle_s = {name: SETTLE_S for name in states if actions[name] is Action.CONFIGURED}
     return wait_for(rest, states, settle_s=settle_s, timeout_s=timeout_s, quiet=quiet)

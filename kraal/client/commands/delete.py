@@ -58,5 +58,5 @@ def delete(
     def missing(error: Refused) -> bool:
         return ignore_missing and error.not_found
 
-    well = for_each([*names, *(each.name for each in wants.wanted)], send, ignore=missing)
-    end(well=well and not wants.faults)
+    succeeded = for_each([*names, *(each.name for each in wants.wanted)], send, ignore=missing)
+    end(well=succeeded and not wants.faults)

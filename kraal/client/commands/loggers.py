@@ -84,17 +84,17 @@ def _set_level(rest: Rest, logger: str, level: str, *, cluster: bool, style: str
             say(f"{name} set to {level.upper()}")
 
 
-def _show_levels(found: dict[str, Any], style: str) -> None:
+def _show_levels(levels: dict[str, Any], style: str) -> None:
     if style == "table":
-        emit_table(("LOGGER", "LEVEL", "LAST MODIFIED"), _level_rows(found), "No logger has a level.")
+        emit_table(("LOGGER", "LEVEL", "LAST MODIFIED"), _level_rows(levels), "No logger has a level.")
     else:
-        emit(found, style)
+        emit(levels, style)
 
 
-def _level_rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    for name, each in found.items():
+def _level_rows(levels: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for name, each in levels.items():
         modified = each.get("last_modified")
-        when = (
+        time = (
             "-" if modified is None else datetime.fromtimestamp(modified / _MS, UTC).isoformat(" ", "seconds")
         )
-        yield name, str(each["level"]), when
+        yield name, str(each["level"]), time

@@ -51,11 +51,11 @@ def get(rest: Rest, name: str, *, style: str) -> None:
 
     `kraal offsets alter -f` reads the output of -o json.
     """
-    found = _asked(rest, "GET", name, query=[("expand", "lag")])
+    answer = _request(rest, "GET", name, query=[("expand", "lag")])
     if style != "table":
-        emit(found, style)
+        emit(answer, style)
         return
-    entries = found["offsets"]
+    entries = answer["offsets"]
     is_sink = bool(entries) and all(set(each["partition"]) == _SINK for each in entries)
     head = ("TOPIC", "PARTITION", "OFFSET", "LAG") if is_sink else ("PARTITION", "OFFSET")
     emit_table(head, _rows(entries, is_sink=is_sink), "No offsets.")
@@ -109,7 +109,7 @@ def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, st
     if (path is None) == (not entries):
         raise click.UsageError("Specify either -f or --set.")
     body = {"offsets": entries} if path is None else _read(path)
-    say(f"{name}: {_asked(rest, 'PATCH', name, body)['message']}")
+    say(f"{name}: {_request(rest, 'PATCH', name, body)['message']}")
 
 
 @offsets.command(
@@ -123,10 +123,10 @@ def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, st
 @asking
 def reset(rest: Rest, name: str) -> None:
     """Reset all offsets of a STOPPED connector; it starts from the beginning when it is resumed."""
-    say(f"{name}: {_asked(rest, 'DELETE', name)['message']}")
+    say(f"{name}: {_request(rest, 'DELETE', name)['message']}")
 
 
-def _asked(
+def _request(
     rest: Rest, method: str, name: str, body: Any = None, query: Sequence[tuple[str, str]] = ()
 ) -> Any:
     """Send a request for the offsets of a connector. Raises KraalError with the connector and a hint."""

@@ -59,14 +59,14 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
     if not names:
         emit_statuses(look(), style, STATUS_HEAD, status_rows)
         return
-    found: dict[str, Status | None] = {}
-    well = for_each(names, lambda name: found.update({name: _existing(rest, name)}))
-    if found:
-        emit_statuses(found, style, STATUS_HEAD, status_rows)
-    end(well=well)
+    statuses_by_name: dict[str, Status | None] = {}
+    succeeded = for_each(names, lambda name: statuses_by_name.update({name: _fetch_existing(rest, name)}))
+    if statuses_by_name:
+        emit_statuses(statuses_by_name, style, STATUS_HEAD, status_rows)
+    end(well=succeeded)
 
 
-def _existing(rest: Rest, name: str) -> Status | None:
+def _fetch_existing(rest: Rest, name: str) -> Status | None:
     """Return a connector's status, None if it has none yet. Raises Refused if the connector does not exist."""
     found = fetch_one(rest, name)
     if found is None:

@@ -46,15 +46,17 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
 
         end(well=for_each(names, reset))
         return
-    found: dict[str, Any] = {}
+    topics_by_connector: dict[str, Any] = {}
 
     def ask(name: str) -> None:
-        found.update(rest.get("connectors", name, "topics"))
+        topics_by_connector.update(rest.get("connectors", name, "topics"))
 
-    well = for_each(names or rest.names(), ask)
+    succeeded = for_each(names or rest.names(), ask)
     if style == "table":
-        rows = ((name, topic) for name, each in found.items() for topic in sorted(each["topics"]))
+        rows = (
+            (name, topic) for name, each in topics_by_connector.items() for topic in sorted(each["topics"])
+        )
         emit_table(("NAME", "TOPIC"), rows, "No topics.")
     else:
-        emit({name: {"topics": sorted(each["topics"])} for name, each in found.items()}, style)
-    end(well=well)
+        emit({name: {"topics": sorted(each["topics"])} for name, each in topics_by_connector.items()}, style)
+    end(well=succeeded)
