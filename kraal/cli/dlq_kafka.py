@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kraal.client.command import asking
+from kraal.client.command import with_rest
 from kraal.client.rest import Refused, Rest
 from kraal.config.properties_file import read_properties
 from kraal.dead_letters.api import KafkaUnavailable
@@ -66,7 +66,7 @@ def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
                 exc.hint = exc.hint or _CHECK_KAFKA
                 raise
 
-    return asking(run)
+    return with_rest(run)
 
 
 def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from kraal.client.command import ClientCommand, asking
+from kraal.client.command import ClientCommand, with_rest
 from kraal.client.output import say
 from kraal.client.rest import Rest, trust_of
 from kraal.client.target import Target
@@ -55,7 +55,7 @@ _EXAMPLES: Final = (
     help="Let everybody who reaches the address act with your credentials, on an address that is not loopback.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
-@asking
+@with_rest
 def ui(
     rest: Rest, listen: str, hosts: tuple[str, ...], *, read_only: bool, allow_anyone: bool, opens: bool
 ) -> None:

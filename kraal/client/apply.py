@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from kraal.client.manifests import Wanted
+from kraal.client.manifests import Manifest
 from kraal.client.plan import Action, action_for
 from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.config.connector.keys import CONNECTOR_CLASS
@@ -26,7 +26,7 @@ _TRAILER = "You can also find the above list of errors"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Result:
     """Result for one connector; `error` is one line, None unless the action is FAILED."""
 
     name: str
@@ -85,10 +85,10 @@ class Secrets:
             return frozenset()
 
 
-def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) -> Iterator[Done]:
+def apply_all(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
     """Apply the connectors one by one and yield the result of each. Raises Unreachable."""
     secrets = Secrets(rest)
-    for each in wanted:
+    for each in manifests:
         try:
             config = live.config(each.name)
             action = action_for(config, each.config)
@@ -98,7 +98,7 @@ def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool
                 else:
                     action = _write(rest, each, action)
         except (Refused, NoAnswer) as error:
-            yield Done(
+            yield Result(
                 each.name,
                 Action.FAILED,
                 each.where,
@@ -106,20 +106,20 @@ def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool
                 error.hint,
             )
         else:
-            yield Done(each.name, action, each.where)
+            yield Result(each.name, action, each.where)
 
 
-def prune(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) -> Iterator[Done]:
+def prune(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
     """Delete the connectors that are not in the files and yield the result of each. Raises Unreachable."""
-    names_in_files = {each.name for each in wanted}
+    names_in_files = {each.name for each in manifests}
     for name in (name for name in live.names if name not in names_in_files):
         try:
             if not dry_run:
                 rest.ask("DELETE", "connectors", name)
         except (Refused, NoAnswer) as error:
-            yield Done(name, Action.FAILED, "", sentence(error), error.hint)
+            yield Result(name, Action.FAILED, "", sentence(error), error.hint)
         else:
-            yield Done(name, Action.DELETED, "")
+            yield Result(name, Action.DELETED, "")
 
 
 def validate(rest: Rest, config: Config) -> None:
@@ -143,11 +143,11 @@ def sentence(error: Refused | NoAnswer) -> str:
     return _PLUGIN.sub(r"\1", one_line(str(error)))
 
 
-def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:
+def _write(rest: Rest, manifest: Manifest, action: Action) -> Action:
     """Create the connector or replace its config, even if another client does the same; return the action."""
-    initial = _initial(wanted)
+    initial = _initial(manifest)
     if action is Action.CREATED and initial:
-        body = {"name": wanted.name, "config": dict(wanted.config), **initial}
+        body = {"name": manifest.name, "config": dict(manifest.config), **initial}
         try:
             rest.ask("POST", "connectors", body=body)
         except Refused as error:
@@ -156,17 +156,17 @@ def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:
             action = Action.CONFIGURED
         else:
             return action
-    rest.ask("PUT", "connectors", wanted.name, "config", body=dict(wanted.config))
+    rest.ask("PUT", "connectors", manifest.name, "config", body=dict(manifest.config))
     return action
 
 
-def _initial(wanted: Wanted) -> dict[str, Any]:
+def _initial(manifest: Manifest) -> dict[str, Any]:
     """Return the request's fields that apply only when the connector is created."""
     fields: dict[str, Any] = {}
-    if wanted.initial_state is not None:
-        fields["initial_state"] = wanted.initial_state
-    if wanted.initial_offsets is not None:
-        fields["initial_offsets"] = [{"partition": p, "offset": o} for p, o in wanted.initial_offsets]
+    if manifest.initial_state is not None:
+        fields["initial_state"] = manifest.initial_state
+    if manifest.initial_offsets is not None:
+        fields["initial_offsets"] = [{"partition": p, "offset": o} for p, o in manifest.initial_offsets]
     return fields
 
 

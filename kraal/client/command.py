@@ -151,7 +151,7 @@ output_option = click.option(
 )
 
 
-def asking(function: Callable[..., None]) -> Callable[..., None]:
+def with_rest(function: Callable[..., None]) -> Callable[..., None]:
     """Add the connection options to a command and pass it a `Rest` as first argument."""
 
     @click.option(
@@ -233,13 +233,13 @@ def for_each(
     return succeeded
 
 
-def end(*, well: bool) -> None:
+def end(*, succeeded: bool) -> None:
     """Exit with code 1 unless everything succeeded."""
-    if not well:
+    if not succeeded:
         raise click.exceptions.Exit(FAILED)
 
 
-def chosen(rest: Rest, names: Sequence[str], *, everything: bool) -> list[str]:
+def select_names(rest: Rest, names: Sequence[str], *, everything: bool) -> list[str]:
     """Return the connectors selected by names or by --all. Raises UsageError unless exactly one is given."""
     if everything == bool(names):
         raise click.UsageError("Specify connector names or --all.")

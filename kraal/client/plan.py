@@ -26,11 +26,11 @@ class Action(StrEnum):
     FAILED = "failed"
 
 
-def action_for(live: Config | None, wanted: Config) -> Action:
+def action_for(live: Config | None, target: Config) -> Action:
     """Return the action that applies a config; `live` is None if the connector does not exist."""
     if live is None:
         return Action.CREATED
-    return Action.UNCHANGED if dict(live) == dict(wanted) else Action.CONFIGURED
+    return Action.UNCHANGED if dict(live) == dict(target) else Action.CONFIGURED
 
 
 def patched(live: Config, changes: Config) -> dict[str, str | None]:

@@ -108,17 +108,17 @@ def change_line(change: Change) -> str:
     return f"{instance} {transition}{change.after.state} {change.after.worker} {change.after.trace}".rstrip()
 
 
-def verdict(status: Status | None, wanted: str) -> Verdict:
-    """Return whether a connector and all its tasks have reached `wanted`: RUNNING, PAUSED or STOPPED."""
+def verdict(status: Status | None, target: str) -> Verdict:
+    """Return whether a connector and all its tasks have reached `target`: RUNNING, PAUSED or STOPPED."""
     if status is None:
         return Verdict.PENDING
     connector = str(status.get("connector", {}).get("state"))
     tasks = [str(task.get("state")) for task in status.get("tasks", ())]
-    if connector == wanted == STOPPED:
+    if connector == target == STOPPED:
         return Verdict.PENDING if tasks else Verdict.READY
-    if wanted != STOPPED and FAILED in (connector, *tasks):
+    if target != STOPPED and FAILED in (connector, *tasks):
         return Verdict.FAILED
-    if connector != wanted or any(state != wanted for state in tasks):
+    if connector != target or any(state != target for state in tasks):
         return Verdict.PENDING
     return Verdict.READY if tasks else Verdict.WITHOUT_TASKS
 

@@ -81,18 +81,18 @@ def required_s(current: Verdict, settle_s: float) -> float | None:
 
 
 def wait(
-    rest: Rest, wanted: Mapping[str, str], *, settle_s: Mapping[str, float], timeout_s: float
+    rest: Rest, targets: Mapping[str, str], *, settle_s: Mapping[str, float], timeout_s: float
 ) -> Iterator[tuple[str, KraalError | None]]:
     """Wait for connectors and yield each name when it is finished, with an error or None.
 
     Args:
         rest: the worker.
-        wanted: RUNNING, PAUSED, STOPPED, DELETED or NO_LAG, by name.
+        targets: RUNNING, PAUSED, STOPPED, DELETED or NO_LAG, by name.
         settle_s: how long the state must last, by name (default: 0).
         timeout_s: for all connectors together.
     """
     deadline = rest.clock.now() + timeout_s
-    remaining = dict(wanted)
+    remaining = dict(targets)
     last: dict[str, tuple[_PollResult, float]] = {}
     while remaining:
         problem = ""
@@ -124,13 +124,13 @@ def wait(
             rest.clock.pause(min(_POLL_INTERVAL_S, max(deadline - rest.clock.now(), 0.01)))
 
 
-def _poll(rest: Rest, name: str, wanted: str) -> _PollResult:
+def _poll(rest: Rest, name: str, target: str) -> _PollResult:
     """Poll a connector once. Raises Refused, NoAnswer, Unreachable, NeverReached."""
     status = fetch_one(rest, name)
-    if wanted == NO_LAG:
+    if target == NO_LAG:
         return _lag(rest, name, status)
-    if wanted != DELETED:
-        return _PollResult(status, verdict(status, wanted), summary(status))
+    if target != DELETED:
+        return _PollResult(status, verdict(status, target), summary(status))
     is_left = status is not None or _exists(rest, name)
     return _PollResult(status, Verdict.PENDING if is_left else Verdict.READY, summary(status))
 

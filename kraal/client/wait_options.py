@@ -32,7 +32,7 @@ def wait_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def wait_for(
     rest: Rest,
-    wanted: dict[str, str],
+    targets: dict[str, str],
     *,
     settle_s: dict[str, float] | None = None,
     timeout_s: float,
@@ -40,12 +40,12 @@ def wait_for(
 ) -> bool:
     """Wait and print the result for each connector, or only failures if `quiet`; return whether all succeeded."""
     succeeded = True
-    subject = "1 connector" if len(wanted) == 1 else f"{len(wanted)} connectors"
-    with Progress(f"Waiting for {subject}", len(wanted)) as progress:
-        for name, error in wait(rest, wanted, settle_s=settle_s or {}, timeout_s=timeout_s):
+    subject = "1 connector" if len(targets) == 1 else f"{len(targets)} connectors"
+    with Progress(f"Waiting for {subject}", len(targets)) as progress:
+        for name, error in wait(rest, targets, settle_s=settle_s or {}, timeout_s=timeout_s):
             progress.advance()
             if error is None and not quiet:
-                say(f"{name} is {wanted[name]}")
+                say(f"{name} is {targets[name]}")
             elif error is not None:
                 print_error(error)
                 succeeded = False

@@ -110,11 +110,11 @@ def find_targets(
         return Targets(to, None, internal or frozenset())
     topics = frozenset(allowed)
     if config is not None:
-        named = frozenset(split_list(str(config.get(TOPICS) or "")))
-        others = ({*active} | _matched(str(config.get(TOPICS_REGEX) or ""), kafka)) - named
-        if internal is None and others:
-            others -= kafka.compacted(others & kafka.partitions.keys())
-        topics |= named | others
+        configured = frozenset(split_list(str(config.get(TOPICS) or "")))
+        candidates = ({*active} | _matched(str(config.get(TOPICS_REGEX) or ""), kafka)) - configured
+        if internal is None and candidates:
+            candidates -= kafka.compacted(candidates & kafka.partitions.keys())
+        topics |= configured | candidates
     return Targets(None, topics - (internal or frozenset()), internal or frozenset())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kraal.client.command import ClientCommand, asking, output_option
+from kraal.client.command import ClientCommand, output_option, with_rest
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
 from kraal.core.errors import KraalError
@@ -26,7 +26,7 @@ _MS = 1000
     ),
 )
 @output_option
-@asking
+@with_rest
 def assignments(rest: Rest, *, style: str) -> None:
     """Show the workers of the cluster, their static assignments (KIP-987), and what they run.
 

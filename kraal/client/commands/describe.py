@@ -11,10 +11,10 @@ from kraal.client.apply import Secrets
 from kraal.client.command import (
     NAME,
     ClientCommand,
-    asking,
     end,
     for_each,
     output_option,
+    with_rest,
 )
 from kraal.client.output import emit
 from kraal.client.rest import Refused, Rest
@@ -42,7 +42,7 @@ from kraal.core.printable import printable
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME...")
 @output_option
 @click.option("--show-secrets", is_flag=True, help="Print passwords and other secrets in clear text.")
-@asking
+@with_rest
 def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bool) -> None:
     """Show all details of a connector: config, state, tasks, batches, topics, automatic restarts, and complete traces.
 
@@ -61,7 +61,7 @@ def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bo
             click.echo(("\n" if number else "") + "\n".join(_sections(each)))
     elif descriptions:
         emit(descriptions[0] if len(names) == 1 else descriptions, style)
-    end(well=succeeded)
+    end(succeeded=succeeded)
 
 
 def _describe(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]:

@@ -9,15 +9,15 @@ import click
 from kraal.client.apply import Live, Secrets
 from kraal.client.command import (
     ClientCommand,
-    asking,
     output_option,
+    with_rest,
 )
 from kraal.client.file_options import (
     files_option,
     prune_option,
     read_files,
     recursive_option,
-    refuse_nothing,
+    require_connectors,
 )
 from kraal.client.output import emit, emit_diff, print_error
 from kraal.client.plan import Action, action_for, changed_keys, difference
@@ -51,7 +51,7 @@ class DiffCommand(ClientCommand):
 @recursive_option
 @prune_option
 @output_option
-@asking
+@with_rest
 def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, style: str) -> None:
     """Show what `kraal apply` of the same files would change, as a unified diff.
 
@@ -59,12 +59,12 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
     and marked if they differ. With --prune, connectors that are not in the files are shown as deleted. With -o json or
     yaml, a list has the keys that differ, with their values before and after.
     """
-    wants = read_files(paths, recursive=recursive)
-    refuse_nothing(wants, prunes=prunes)
+    manifests = read_files(paths, recursive=recursive)
+    require_connectors(manifests, prunes=prunes)
     live, secrets = Live(rest), Secrets(rest)
     differences: list[dict[str, Any]] = []
-    has_errors = bool(wants.faults)
-    for each in wants.wanted:
+    has_errors = bool(manifests.errors)
+    for each in manifests.connectors:
         try:
             config, declared = live.config(each.name), secrets.of(each.config)
         except (Refused, NoAnswer) as error:
@@ -78,8 +78,8 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
         if style == "table":
             titles = f"{each.name} at {rest.target.url}", f"{each.name} in {each.where}"
             emit_diff(difference((titles[0], config), (titles[1], each.config), declared))
-    if prunes and not wants.faults:
-        names_in_files = {each.name for each in wants.wanted}
+    if prunes and not manifests.errors:
+        names_in_files = {each.name for each in manifests.connectors}
         for name in (name for name in live.names if name not in names_in_files):
             config = live.config(name) or {}
             declared = secrets.of(config)

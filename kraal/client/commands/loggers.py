@@ -11,9 +11,9 @@ from click.shell_completion import CompletionItem
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     complete,
     output_option,
+    with_rest,
 )
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
@@ -47,7 +47,7 @@ def _complete_level(_ctx: click.Context, _: click.Parameter, incomplete: str) ->
 @click.argument("level", required=False, metavar="[LEVEL]", shell_complete=_complete_level)
 @click.option("--cluster", is_flag=True, help="Set the level on all workers of the cluster.")
 @output_option
-@asking
+@with_rest
 def loggers(rest: Rest, logger: str | None, level: str | None, *, cluster: bool, style: str) -> None:
     """List log levels, show the level of one logger, or set the level of a logger and its children.
 

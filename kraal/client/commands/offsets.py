@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kraal.client.command import ClientGroup, asking, name_argument, output_option
+from kraal.client.command import ClientGroup, name_argument, output_option, with_rest
 from kraal.client.manifests import STDIN, YAML
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
@@ -45,7 +45,7 @@ def offsets() -> None:
 )
 @name_argument
 @output_option
-@asking
+@with_rest
 def get(rest: Rest, name: str, *, style: str) -> None:
     """Show the offsets of a connector in any state, of a sink also how far they are behind (Kraal's workers only).
 
@@ -102,7 +102,7 @@ def _compact(value: Any) -> str:
     metavar="PARTITION OFFSET",
     help="Partition and offset as JSON; the offset null resets the partition (repeatable).",
 )
-@asking
+@with_rest
 def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, str], ...]) -> None:
     """Alter offsets of a STOPPED connector. Other partitions keep their offsets."""
     entries = [{"partition": _json(key), "offset": _json(value)} for key, value in pairs]
@@ -120,7 +120,7 @@ def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, st
     ),
 )
 @name_argument
-@asking
+@with_rest
 def reset(rest: Rest, name: str) -> None:
     """Reset all offsets of a STOPPED connector; it starts from the beginning when it is resumed."""
     say(f"{name}: {_request(rest, 'DELETE', name)['message']}")

@@ -13,8 +13,8 @@ from kraal.client.apply import Secrets, sentence, validate
 from kraal.client.command import (
     FAILED,
     ClientCommand,
-    asking,
     name_argument,
+    with_rest,
 )
 from kraal.client.manifests import STDIN
 from kraal.client.output import emit_diff, print_error, say
@@ -49,7 +49,7 @@ from kraal.core.printable import printable
 @click.option(
     "--dry-run", is_flag=True, help="Show the diff and validate it on the worker without changing anything."
 )
-@asking
+@with_rest
 def patch(
     rest: Rest,
     name: str,

@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     complete,
     output_option,
+    with_rest,
 )
 from kraal.client.lazy import Lazy
 from kraal.client.output import emit, emit_table
@@ -67,7 +67,7 @@ def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) ->
 @click.argument("plugin", required=False, metavar="[PLUGIN]", shell_complete=_complete_plugin)
 @click.option("--all", "everything", is_flag=True, help="Include converters, transforms and predicates.")
 @output_option
-@asking
+@with_rest
 def plugins(rest: Rest, plugin: str | None, *, everything: bool, style: str) -> None:
     """List the connector plugins of the worker, or the config keys of one PLUGIN.
 

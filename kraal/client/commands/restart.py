@@ -9,11 +9,11 @@ import click
 from kraal.client.command import (
     ClientCommand,
     all_option,
-    asking,
-    chosen,
     end,
     for_each,
     names_argument,
+    select_names,
+    with_rest,
 )
 from kraal.client.output import say
 from kraal.client.rest import Rest
@@ -47,7 +47,7 @@ from kraal.client.wait_options import wait_for, wait_options
     help="Restart only this task of a single connector (repeatable).",
 )
 @wait_options
-@asking
+@with_rest
 def restart(
     rest: Rest,
     names: tuple[str, ...],
@@ -64,7 +64,7 @@ def restart(
         raise click.UsageError(
             "--task requires exactly one connector and cannot be combined with --tasks, --only-failed or --all."
         )
-    selected = chosen(rest, names, everything=everything)
+    selected = select_names(rest, names, everything=everything)
     target_states: dict[str, str] = {}
 
     def send(name: str) -> None:
@@ -82,7 +82,7 @@ def restart(
     succeeded = for_each(selected, send)
     settle_s = dict.fromkeys(target_states, SETTLE_S)
     is_reached = not waits or wait_for(rest, target_states, settle_s=settle_s, timeout_s=timeout_s)
-    end(well=succeeded and is_reached)
+    end(succeeded=succeeded and is_reached)
 
 
 def _java(flag: bool) -> str:  # noqa: FBT001 - its only argument

@@ -11,12 +11,12 @@ import click
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     end,
     for_each,
     interval_option,
     names_argument,
     output_option,
+    with_rest,
 )
 from kraal.client.output import emit_statuses
 from kraal.client.rest import Rest
@@ -45,7 +45,7 @@ from kraal.core.printable import one_line
 @output_option
 @click.option("-w", "--watch", "watches", is_flag=True, help="Keep watching until Ctrl-C.")
 @interval_option("Polling interval of --watch.")
-@asking
+@with_rest
 def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, interval: float) -> None:
     """Show connectors and their tasks: state, worker, and the first line of the trace of a failure.
 
@@ -63,7 +63,7 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
     succeeded = for_each(names, lambda name: statuses_by_name.update({name: _fetch_existing(rest, name)}))
     if statuses_by_name:
         emit_statuses(statuses_by_name, style, STATUS_HEAD, status_rows)
-    end(well=succeeded)
+    end(succeeded=succeeded)
 
 
 def _fetch_existing(rest: Rest, name: str) -> Status | None:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import click
 
-from kraal.client.command import NAME, ClientCommand, asking, interval_option, output_option
+from kraal.client.command import NAME, ClientCommand, interval_option, output_option, with_rest
 from kraal.client.output import NO_CONNECTORS, emit
 from kraal.client.rest import Clock, Rest
 from kraal.client.terminal.keys import Wait, keys
@@ -82,7 +82,7 @@ class Top:
 )
 @click.option("--once", is_flag=True, help="Print the numbers once.")
 @interval_option("Polling interval.")
-@asking
+@with_rest
 def top(rest: Rest, patterns: tuple[str, ...], *, style: str, sort: str, once: bool, interval: float) -> None:
     """Show the workers of a cluster, and their tasks with records per second, backlogs, times and errors.
 

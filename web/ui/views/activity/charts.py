@@ -196,11 +196,11 @@ def _can_stack(tasks: Iterable[Sequence[Values]]) -> bool:
     """
     samples_with_any = samples_with_all = 0
     for phases in tasks:
-        known = [values for values in phases if any(value is not None for value in values)]
-        counts = [sum(value is not None for value in sample) for sample in zip(*known, strict=True)]
-        if len(known) > 1:
+        measured = [values for values in phases if any(value is not None for value in values)]
+        counts = [sum(value is not None for value in sample) for sample in zip(*measured, strict=True)]
+        if len(measured) > 1:
             samples_with_any += sum(count > 0 for count in counts)
-            samples_with_all += sum(count == len(known) for count in counts)
+            samples_with_all += sum(count == len(measured) for count in counts)
     return samples_with_all * 2 >= samples_with_any
 
 

@@ -98,15 +98,15 @@ class Preview:
 def letters_of(answer: object) -> Letters:
     """Parse `GET …/dead-letters`."""
     content = mapping(answer)
-    shown = [_letter(each) for each in maps(content.get("shown"))]
-    shown.sort(key=lambda letter: letter.ms or 0, reverse=True)
-    causes = Counter(letter.exception for letter in shown if letter.exception)
+    letters = [_letter(each) for each in maps(content.get("shown"))]
+    letters.sort(key=lambda letter: letter.ms or 0, reverse=True)
+    causes = Counter(letter.exception for letter in letters if letter.exception)
     return Letters(
         topic=text(content, "topic"),
         letters=whole(content, "letters"),
         left=whole(content, "left_to_replay"),
         searched=_searched(content),
-        shown=shown,
+        shown=letters,
         causes=causes.most_common(5),
     )
 
