@@ -180,7 +180,9 @@ class _Letters:
             box = connector.box
             spans, remaining = _spans(kafka, box)
             bounds = _Bounds()
-            result = latest(lambda window: bounds.read(kafka, box, window), spans, limit, max_offsets=_MAX_SEARCHED)
+            result = latest(
+                lambda window: bounds.read(kafka, box, window), spans, limit, max_offsets=_MAX_SEARCHED
+            )
         return {
             "topic": box.topic,
             "letters": sum(span.count for span in spans.values()),
