@@ -1,4 +1,4 @@
-"""Ending a connection at once, whatever was not sent yet: an ASGI extension of requests to a worker's server."""
+"""ASGI extension that aborts a connection at once and drops data that is still to be sent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 ABORT: Final = "kraal.abort"
-"""Name of the extension; its `call` ends the connection."""
+"""Name of the extension; its `call` aborts the connection."""
 
 
 def abort_of(scope: Scope) -> Callable[[], object]:
-    """Return what ends the connection of a request; it does nothing if the server has no such extension."""
-    abort: Callable[[], object] = scope.get("extensions", {}).get(ABORT, {}).get("call", _nothing)
+    """Return the function that aborts a request's connection; a no-op if the server lacks the extension."""
+    abort: Callable[[], object] = scope.get("extensions", {}).get(ABORT, {}).get("call", _noop)
     return abort
 
 
-def _nothing() -> None:
-    """Abort nothing."""
+def _noop() -> None:
+    """Do nothing: the server cannot abort connections."""

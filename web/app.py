@@ -104,11 +104,11 @@ def create_apps(
     """Build the applications: route tables, error handlers and middleware.
 
     GETs render from `published`; everything else asks `herder`. `scrape` renders the metrics; None: no `/metrics`.
-    `gather` asks for numbers of other processes before each scrape.
-    `loggers` are those that the herder changes; None: all of the process. `stall_detection` knows restarts and stalls;
-    None: `expand=supervision` is ignored. `progress` knows the tasks' numbers; None: `expand=progress` is ignored, and
+    `gather` collects the metrics of other processes before each scrape.
+    `loggers` are those that the herder changes; None: all loggers. `stall_detection` reports restarts and stalls;
+    None: `expand=supervision` is ignored. `progress` has the tasks' metrics; None: `expand=progress` is ignored, and
     there is no `/connectors/{c}/series`. `admission` counts requests and bodies, and metrics may share it; None: a new
-    one. `dead_letters` connects to Kafka; None: dead letters are not served. `journal` knows what happened on this
+    one. `dead_letters` connects to Kafka; None: dead letters are not served. `journal` records events of this
     worker; None: nothing is recorded.
     """
     services = Services(
@@ -144,7 +144,7 @@ def create_apps(
 def _main_endpoints(
     services: Services, scrape: metrics.Scrape | None, gather: metrics.Gather | None
 ) -> list[Endpoint]:
-    """Return the endpoints of the listeners that are not for administrators only."""
+    """Return the endpoints of the main listeners."""
     return [
         *connectors.ENDPOINTS,
         *(() if services.progress is None else numbers.ENDPOINTS),
@@ -170,10 +170,10 @@ def _apps(services: Services, main: Sequence[Endpoint], relay: NumbersRelay) -> 
     apart = settings.admin_apart
     cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors, except_for=PREFIX)]
     # Admin listeners do not share the cache of the main listeners.
-    theirs = replace(services, rendered=ResponseCache())
+    admin_services = replace(services, rendered=ResponseCache())
     apps = Apps(
         main=_app(services, main, cors, _lifespan(services, dashboard, relay), [] if apart else pages),
-        admin=_app(theirs, _ADMIN, [], None, pages if apart else []),
+        admin=_app(admin_services, _ADMIN, [], None, pages if apart else []),
         streams=services.streams,
     )
     source.bind(apps.main, apps.admin if apart else None)

@@ -43,16 +43,16 @@ class AuthenticationMiddleware:
         if self._auth is not None and not (
             may_pass(self._auth, scope) or is_signed_read(self._services, scope)
         ):
-            await refusal()(scope, receive, self._signed(send))
+            await refusal()(scope, receive, self._with_server(send))
             return
         if scope["method"] == "GET" and _asks_for_json(scope["headers"]):
             body = self._services.rendered.find(self._services.published.latest, key_of(scope))
             if body is not None:
-                await self._send_kept(body, send)
+                await self._send_cached(body, send)
                 return
         await self._handle(scope, receive, send)
 
-    async def _send_kept(self, body: bytes, send: Send) -> None:
+    async def _send_cached(self, body: bytes, send: Send) -> None:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
@@ -61,35 +61,35 @@ class AuthenticationMiddleware:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _signed(self, send: Send) -> Send:
+    def _with_server(self, send: Send) -> Send:
         """Return a `send` that adds the `Server` header."""
 
-        async def send_signed(message: Message) -> None:
+        async def send_with_server(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], self._server]
             await send(message)
 
-        return send_signed
+        return send_with_server
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
-        signed = self._signed(send)
+        is_response_started = False
+        send_with_server = self._with_server(send)
 
-        async def send_noting(message: Message) -> None:
-            nonlocal started
-            started = True
-            await signed(message)
+        async def send_tracked(message: Message) -> None:
+            nonlocal is_response_started
+            is_response_started = True
+            await send_with_server(message)
 
         use_raw_path(scope)
         try:
-            await self._app(scope, receive, send_noting)
+            await self._app(scope, receive, send_tracked)
         except ClientDisconnect:
             return  # the client is gone
         except Exception as error:
-            if started:
+            if is_response_started:
                 raise
             response = on_unexpected(scope["method"], scope["path"], error)
-            await response(scope, receive, send_noting)
+            await response(scope, receive, send_tracked)
         finally:
             self._services.admission.answered(scope)
 

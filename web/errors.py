@@ -67,8 +67,8 @@ async def on_kraal_error(request: Request, error: Exception) -> Response:
 
 def _forwarded_error(error: PeerRefused) -> Response:
     """Render another worker's error unchanged; a Java worker's temporary errors can be retried as well."""
-    momentary = error.status == HTTPStatus.CONFLICT and "momentarily" in (error.text or "")
-    retry_after = error.retry_after or (str(Momentary.retry_after_s) if momentary else None)
+    is_temporary = error.status == HTTPStatus.CONFLICT and "momentarily" in (error.text or "")
+    retry_after = error.retry_after or (str(Momentary.retry_after_s) if is_temporary else None)
     return json_answer(
         {"error_code": error.error_code, "message": _clean(error.text)},
         status=error.status,

@@ -2,7 +2,7 @@
 
 First, a limit for everything outside the body, such as the head, because llhttp buffers it without limit. Second,
 unknown methods: llhttp would reject such a request as invalid (400), but Connect answers it with 404 or 405. Third,
-applications can abort a connection, for a reader that takes nothing.
+applications can abort a connection, for a client that reads nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from web.aborting import ABORT
 
-_MOST_BYTES: Final = 64 * 1024
+_MAX_HEAD_BYTES: Final = 64 * 1024
 """Maximum bytes of an unfinished head, trailer or chunk size."""
 _METHOD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?= )")
-_KNOWN: Final = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
-_STAND_IN: Final = b"TRACE"
-"""A method that llhttp knows and no path supports."""
+_KNOWN_METHODS: Final = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
+_PLACEHOLDER_METHOD: Final = b"TRACE"
+"""A method that llhttp accepts and no path supports."""
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -35,18 +35,18 @@ class BoundedHttp(HttpToolsProtocol):
         self._finished = False
         """Whether the parser finished an element of the latest data."""
         self._method: str | None = None
-        """Actual method of a request that the parser sees with the stand-in."""
+        """Actual method of a request that the parser sees with the placeholder."""
 
     @override
     def data_received(self, data: bytes) -> None:
         """Process data from the client."""
-        if self._between and (found := _METHOD.match(data)) and found[0] not in _KNOWN:
-            self._method = found[0].decode("ascii")
-            data = _STAND_IN + data[found.end() :]
+        if self._between and (method := _METHOD.match(data)) and method[0] not in _KNOWN_METHODS:
+            self._method = method[0].decode("ascii")
+            data = _PLACEHOLDER_METHOD + data[method.end() :]
         self._finished = False
         super().data_received(data)
         self._unfinished = 0 if self._finished else self._unfinished + len(data)
-        if self._unfinished > _MOST_BYTES and not self.transport.is_closing():
+        if self._unfinished > _MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The request's head is too long.")
 
     @override

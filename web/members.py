@@ -1,4 +1,4 @@
-"""The workers of this worker's group, as the group's coordinator knows them.
+"""The members of this worker's group, according to the group's coordinator.
 
 Statuses name workers too, but whoever can write a record to the status topic can write any address there: requests
 between workers go to members of the group alone.
@@ -31,7 +31,7 @@ class Members:
     """The members of each generation of the group, looked up once. Thread: the event loop's only."""
 
     def __init__(self, look_up: LookUp | None = None) -> None:
-        """Look up nothing yet. Without `look_up`, the members are known to a worker that leads, and to no other."""
+        """Defer the first look-up. Without `look_up`, only the leader knows the members."""
         self._look_up = look_up
         self._generation: object = None
         self._urls: Mapping[WorkerId, str] = {}
@@ -45,11 +45,11 @@ class Members:
             return self._urls
         try:
             async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-                listed: Sequence[str] = await asyncio.wrap_future(self._look_up())
+                member_urls: Sequence[str] = await asyncio.wrap_future(self._look_up())
         except (TimeoutError, KraalError) as error:
             log.debug("Failed to look up the members of the group: %r", error)
             return {}
-        urls = _by_id(listed)
+        urls = _by_id(member_urls)
         if urls:
             self._generation, self._urls = generation, urls
         return urls

@@ -1,4 +1,4 @@
-"""Rendering of answers: JSON bytes as Java emits them, locations, times."""
+"""Rendering of responses: JSON bytes as Java emits them, locations, times."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kraal.cluster.views.snapshot import Stage
 
 JSON = "application/json"
 
-_KEPT_IN_PATHS = ":@!$&'()*+,;=~"
+_UNESCAPED = ":@!$&'()*+,;=~"
 """Characters that Java's UriBuilder keeps in a path segment, besides letters, digits, `-`, `.` and `_`."""
 
-_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+_SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 """Characters that Java stores as surrogate pairs and escapes as two."""
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -28,12 +28,12 @@ def to_json(value: Any) -> bytes:
     """Encode compactly, in the order of the dicts; half a surrogate pair becomes `?`, as in Java."""
     text = _encode(value)
     if not text.isascii():
-        text = _BEYOND.sub(_as_pair, text)
+        text = _SUPPLEMENTARY.sub(_as_pair, text)
     return text.encode("utf-8", "replace")
 
 
-def _as_pair(found: re.Match[str]) -> str:
-    code = ord(found[0]) - 0x10000
+def _as_pair(match: re.Match[str]) -> str:
+    code = ord(match[0]) - 0x10000
     return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 
 
@@ -50,15 +50,15 @@ def empty_answer(status: int) -> Response:
 
 
 def location(advertised_url: str, name: str) -> str:
-    """Return the URL of the connector `name` on this worker, usable for any worker's answer."""
-    return f"{advertised_url}connectors/{quote(name, safe=_KEPT_IN_PATHS)}"
+    """Return the URL of the connector `name` at an advertised address."""
+    return f"{advertised_url}connectors/{quote(name, safe=_UNESCAPED)}"
 
 
 def instant(ms: int) -> str:
     """Format milliseconds since the epoch like Java's Instant: no fraction when it is zero."""
-    seconds, rest = divmod(ms, 1000)
+    seconds, fraction_ms = divmod(ms, 1000)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{rest:03d}Z" if rest else f"{text}Z"
+    return f"{text}.{fraction_ms:03d}Z" if fraction_ms else f"{text}Z"
 
 
 def stage_sentence(stage: Stage) -> str:

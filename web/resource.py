@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Services, Request], Awaitable[Response]]
 View = Callable[[Services, Snapshot, Request], Any]
-"""Renders a JSON value from nothing but a snapshot and the request's path and query."""
+"""Renders a JSON value from a snapshot and the request's path and query."""
 
-_SHOWN_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
+_METHOD_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
 """The order in which Java's OPTIONS lists methods."""
 
 _ACCEPTABLE = {JSON, "application/*", "*/*", "*"}
@@ -39,7 +39,7 @@ _ACCEPTABLE = {JSON, "application/*", "*/*", "*"}
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One method of one path: what answers it, and what the OpenAPI document says about it."""
+    """One method of one path: its handler and its OpenAPI operation."""
 
     method: str
     path: str
@@ -54,7 +54,7 @@ class Endpoint:
 def endpoint(
     method: str, path: str, operation: Operation, *, any_type: bool = False, any_accept: bool = False
 ) -> Callable[[Handler], Endpoint]:
-    """Make an `Endpoint` of the decorated handler."""
+    """Decorate a handler to make it an `Endpoint`."""
     return lambda handler: Endpoint(method, path, operation, handler, any_type, any_accept)
 
 
@@ -70,12 +70,14 @@ class Resource:
     """The ASGI application behind one route."""
 
     def __init__(self, services: Services, endpoints: Iterable[Endpoint]) -> None:
-        """The endpoints differ in their methods alone; that of GET also answers HEAD."""
+        """Create the resource of endpoints that share a path; the endpoint of GET also answers HEAD."""
         self._services = services
         self._endpoints = {each.method: each for each in endpoints}
         if "GET" in self._endpoints:
             self._endpoints["HEAD"] = self._endpoints["GET"]
-        self._shown = [method for method in _SHOWN_ORDER if method in self._endpoints or method == "OPTIONS"]
+        self._allowed = [
+            method for method in _METHOD_ORDER if method in self._endpoints or method == "OPTIONS"
+        ]
 
     @property
     def methods(self) -> frozenset[str]:
@@ -89,21 +91,21 @@ class Resource:
 
     async def _answer(self, request: Request) -> Response:
         if request.method == "OPTIONS":
-            shown = {"Content-Type": "text/plain", "Allow": ",".join(self._shown)}
-            return Response(", ".join(self._shown).encode(), headers=shown)
-        found = self._endpoints.get(request.method)
-        if found is None:
+            headers = {"Content-Type": "text/plain", "Allow": ",".join(self._allowed)}
+            return Response(", ".join(self._allowed).encode(), headers=headers)
+        endpoint = self._endpoints.get(request.method)
+        if endpoint is None:
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
-        sent = request.headers.get("content-type")
-        if not found.any_type and sent is not None and _media_type(sent) != JSON:
+        content_type = request.headers.get("content-type")
+        if not endpoint.any_type and content_type is not None and _media_type(content_type) != JSON:
             raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        if not found.any_accept and not _accepts_json(request.headers.getlist("accept")):
+        if not endpoint.any_accept and not _accepts_json(request.headers.getlist("accept")):
             raise HTTPException(HTTPStatus.NOT_ACCEPTABLE)
-        return await found.handler(self._services, request)
+        return await endpoint.handler(self._services, request)
 
 
 def from_snapshot(view: View) -> Handler:
-    """Make a GET handler of a view: it asks no actor, and its answer is cached while the snapshot is the latest."""
+    """Make a GET handler of a view; it asks no actor, and its response is cached while the snapshot is the latest."""
 
     async def get(services: Services, request: Request) -> Response:
         snapshot = await live_snapshot(services)
@@ -115,7 +117,7 @@ def from_snapshot(view: View) -> Handler:
 async def live_snapshot(services: Services) -> Snapshot:
     """Return the latest snapshot of the connectors.
 
-    During startup it waits, as in Java: a worker that has not read its config yet would report no connectors, and tools
+    Waits during startup, as Java does: a worker that has not read its config yet would report no connectors, and tools
     that reconcile them would create them all.
     """
     if not services.published.latest.live:

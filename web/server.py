@@ -1,12 +1,12 @@
 """HTTP server: runs the application under uvicorn, from binding the sockets to a graceful shutdown.
 
 The sockets are bound before anything else of the worker starts: a port in use is detected at once, and early clients
-wait for the answer instead of being refused. Uvicorn handles no signals; the process does.
+wait for the response instead of being refused. Uvicorn handles no signals; the process does.
 
 All listeners share one event loop. Listeners with the same application and TLS settings, such as all HTTPS listeners,
 share one uvicorn server, which supports only one of each. The loop is uvloop's, not only for speed: asyncio's own loop
 releases the GIL at each read and write and has to reacquire it from the worker's many threads. `kraal ui` has few
-threads, and does without uvloop where it is not installed.
+threads and falls back to asyncio's loop if uvloop is not installed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 30
 """Seconds until an idle connection is closed; as in Jetty."""
-_TLS_END_S = 0.5
-"""Seconds that a connection waits for the peer's TLS close; only idle ones are closed so."""
+_TLS_SHUTDOWN_TIMEOUT_S = 0.5
+"""Timeout for the peer's TLS close; only idle connections are closed this way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +77,16 @@ class _QuietServer(uvicorn.Server):
         config = self.config
 
         def protocol() -> asyncio.Protocol:
-            made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]
+            connection: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]
                 config=config, server_state=self.server_state, app_state={}
             )
-            return made
+            return connection
 
         loop = asyncio.get_running_loop()
-        patience_s = None if config.ssl is None else _TLS_END_S
+        shutdown_timeout_s = None if config.ssl is None else _TLS_SHUTDOWN_TIMEOUT_S
         self.servers = [
             await loop.create_server(
-                protocol, sock=each, ssl=config.ssl, backlog=_BACKLOG, ssl_shutdown_timeout=patience_s
+                protocol, sock=each, ssl=config.ssl, backlog=_BACKLOG, ssl_shutdown_timeout=shutdown_timeout_s
             )
             for each in sockets or ()
         ]
@@ -124,7 +124,7 @@ class HttpServer:
         self._stopping = False
         try:
             for listener in listeners:
-                self._sockets.append((listener, _bound(listener, setting)))
+                self._sockets.append((listener, _bind(listener, setting)))
         except KraalError:
             self.close()
             raise
@@ -132,8 +132,8 @@ class HttpServer:
     @property
     def bound(self) -> tuple[Listener, ...]:
         """The listeners in their order, with the ports that were actually bound."""
-        found = ((listener, each.getsockname()) for listener, each in self._sockets)
-        return tuple(replace(listener, host=name[0], port=name[1]) for listener, name in found)
+        addresses = ((listener, each.getsockname()) for listener, each in self._sockets)
+        return tuple(replace(listener, host=name[0], port=name[1]) for listener, name in addresses)
 
     def run(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
         """Serve in this thread until `stop` is called from another one or from a signal handler.
@@ -213,8 +213,8 @@ class HttpServer:
             each.close()
 
 
-def _bound(listener: Listener, setting: str) -> socket.socket:
-    where = f"{listener.host or '*'}:{listener.port}"
+def _bind(listener: Listener, setting: str) -> socket.socket:
+    listen_address = f"{listener.host or '*'}:{listener.port}"
     sock = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -231,16 +231,16 @@ def _bound(listener: Listener, setting: str) -> socket.socket:
     except OSError as exc:
         if sock is not None:
             sock.close()
-        raise KraalError(_why(exc, where, setting)) from exc
+        raise KraalError(_describe_error(exc, listen_address, setting)) from exc
     return sock
 
 
-def _why(error: OSError, where: str, setting: str) -> str:
-    """Return what is wrong with a listener, and what to do."""
+def _describe_error(error: OSError, address: str, setting: str) -> str:
+    """Describe why a listener cannot be opened, and the remedy."""
     if error.errno == errno.EADDRINUSE:
-        return f"Cannot listen on {where}: the port is in use. Stop the process that uses it, or change {setting}."
+        return f"Cannot listen on {address}: the port is in use. Stop the process that uses it, or change {setting}."
     if error.errno == errno.EACCES:
-        return f"Cannot listen on {where}: permission denied. Set a port above 1023 in {setting}."
+        return f"Cannot listen on {address}: permission denied. Set a port above 1023 in {setting}."
     if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-        return f"Cannot listen on {where}: this machine does not have the address. Change {setting}."
-    return f"Cannot listen on {where}: {error.strerror or error}"
+        return f"Cannot listen on {address}: this machine does not have the address. Change {setting}."
+    return f"Cannot listen on {address}: {error.strerror or error}"

@@ -63,9 +63,9 @@ class Settings:
     cors: CorsRules | None = None
     response_headers: tuple[HeaderRule, ...] = ()
     peer_tls: Callable[[], ssl.SSLContext] | None = None
-    """Makes the TLS context for requests to workers; None: the system's trust store applies."""
+    """Creates the TLS context for requests to workers; None: the system's trust store applies."""
     converters: Mapping[str, str] = field(default_factory=dict)
-    """The worker's converters by their keys, for connectors that name none."""
+    """The worker's converters by their keys, for connectors that configure none."""
     ui: bool = True
     """Whether the dashboard is served at `/ui`."""
     ui_read_only: bool = False
@@ -75,7 +75,7 @@ class Settings:
     topic_reset: bool = True
     """`topic.tracking.allow.reset`."""
     start_problem: Callable[[], str | None] = lambda: None
-    """Returns why the worker cannot start until an administrator acts, and what to do; None: it can."""
+    """Returns the reason and remedy if the worker cannot start until an administrator acts; otherwise None."""
     request_timeout_s: float = 90.0
     health_timeout_s: float = 10.0
     max_body_bytes: int = 1_000_000
@@ -107,12 +107,12 @@ class Services:
     stall_detection: StallDetection | None = None
     """Restarts and stalls on this worker; None: not available."""
     progress: ProgressReports | None = None
-    """Numbers of this worker's tasks; None: not available."""
+    """Metrics of this worker's tasks; None: not available."""
     shared: SharedAnswers = field(default_factory=SharedAnswers)
     journal: Journal = field(default_factory=off)
-    """What happened on this worker."""
+    """Events on this worker."""
     rendered: ResponseCache = field(default_factory=ResponseCache)
     peers: Peers = field(default_factory=Peers)
     """Client for forwarding requests to other workers."""
     members: Members = field(default_factory=Members)
-    """Who may be asked for data of its own."""
+    """Members of the group, the only workers that receive requests."""

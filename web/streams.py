@@ -1,8 +1,8 @@
-"""Broadcast of changes to the readers of `GET /changes`: what changed since when, in bounded memory.
+"""Broadcast of changes to the readers of `GET /changes`, with a bounded history.
 
 The herder's publications and `note` wake the event loop, at most once every 100 ms; one comparison of snapshots then
-serves all readers. Readers have a position instead of a queue: one that falls behind the kept changes starts over.
-Nothing is compared or kept while nobody reads, except for a minute after the last reader left, so that it can resume.
+serves all readers. Readers have a position instead of a queue; one that falls behind the history starts over. Without
+readers, comparison and history stop, except for a minute after the last reader left, so that it can resume.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from kraal.cluster.views.changes import Changes, Names, add, changes
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import ConnectorName
 
-KEPT: Final = 256
+MAX_CHANGES: Final = 256
 """Number of changes that readers can resume after; each has at most 100 names of a kind."""
-SPACING_S: Final = 0.1
+COMPARE_INTERVAL_S: Final = 0.1
 NUMBERS: Final = "numbers"
-"""Kind of a change of the numbers of tasks."""
+"""Kind of a change of task metrics."""
 NUMBERS_ELSEWHERE: Final = "numbers elsewhere"
-"""Kind of a change of the numbers of other workers' tasks, which other workers are not told."""
-FORGOTTEN_AFTER_S: Final = 60.0
-"""Seconds after the last reader left until changes are no longer kept."""
-ABORTED_AFTER_S: Final = 0.5
-"""Seconds from `close` until connections are aborted whose readers take nothing."""
+"""Kind of a change of the metrics of other workers' tasks; not sent to other workers."""
+RETENTION_S: Final = 60.0
+"""Seconds after the last reader left until the history is dropped."""
+ABORT_DELAY_S: Final = 0.5
+"""Seconds from `close` until the connections of unresponsive readers are aborted."""
 
 
-def told(found: Changes, kinds: frozenset[str] | None, *, to_worker: bool) -> Changes:
-    """Return the changes that a reader is told: those of `kinds`, None for all. Pure.
+def visible_changes(changed: Changes, kinds: frozenset[str] | None, *, to_worker: bool) -> Changes:
+    """Return the changes to send to a reader: those of `kinds`, None for all. Pure.
 
-    To a client, numbers are numbers wherever the task runs. A worker is told those of this worker's tasks alone, so
-    workers that read each other's changes cause no others.
+    A client receives changes of metrics of all tasks. A worker receives those of this worker's tasks only, so that
+    workers that read each other's changes do not cause further changes.
     """
-    shown: dict[str, Names] = {}
-    for kind, names in found.items():
+    visible: dict[str, Names] = {}
+    for kind, names in changed.items():
         if kind != NUMBERS_ELSEWHERE:
-            add(shown, kind, names)
+            add(visible, kind, names)
         elif not to_worker:
-            add(shown, NUMBERS, names)
-    return shown if kinds is None else {kind: names for kind, names in shown.items() if kind in kinds}
+            add(visible, NUMBERS, names)
+    return visible if kinds is None else {kind: names for kind, names in visible.items() if kind in kinds}
 
 
 class Reader:
-    """One open stream: its position, and what wakes it. Thread: the event loop's."""
+    """One open stream: its position and its wake-up event. Thread: the event loop's."""
 
     def __init__(self, position: int, abort: Callable[[], object]) -> None:
         self.position = position
-        """Number of the latest change that it has seen."""
+        """Number of the latest change that was sent."""
         self.woken = asyncio.Event()
         """Set when there are newer changes, when the broadcaster closes, or by the reader's connection."""
         self.abort = abort
@@ -67,18 +67,18 @@ class Broadcaster:
         """Distinguishes the numbers of this process from those of others."""
         self._published = published
         self._readers: set[Reader] = set()
-        self._kept: deque[Changes] = deque(maxlen=KEPT)
+        self._history: deque[Changes] = deque(maxlen=MAX_CHANGES)
         self._seq = self._numbers_seq = 0
-        self._seen: Snapshot | None = None
-        """The snapshot at the latest change; None while nothing is kept."""
+        self._compared: Snapshot | None = None
+        """The snapshot at the latest change; None without a history."""
         self._compared_s = 0.0
-        self._forget: asyncio.TimerHandle | None = None
+        self._expiry: asyncio.TimerHandle | None = None
         self._lock = threading.RLock()  # a garbage collection within may log, and logging may note
         # Guarded by the lock:
-        self._noted: dict[str, Names] | None = None
-        """What was noted since the latest change; None while nothing is kept."""
+        self._pending: dict[str, Names] | None = None
+        """Noted changes since the latest comparison; None without a history."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The event loop of the readers; None while there are none."""
+        """The event loop of the readers; None without readers."""
         self._waking = False
         self._closed = False
         published.listen(self._wake)
@@ -90,7 +90,7 @@ class Broadcaster:
 
     @property
     def numbers_seq(self) -> int:
-        """Number of the latest change of the numbers of tasks, on any worker."""
+        """Number of the latest change of task metrics, on any worker."""
         return self._numbers_seq
 
     @property
@@ -105,26 +105,26 @@ class Broadcaster:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called: streams have to end."""
+        """Whether `close` was called, so that streams must end."""
         return self._closed
 
     def note(self, kind: str, connector: str | None = None) -> None:
-        """Tell readers that something of a kind changed; None: of any connector. Any thread; returns at once."""
+        """Notify readers of a change of a kind; None: of any connector. Any thread; does not block."""
         with self._lock:
-            if self._noted is None:
+            if self._pending is None:
                 return
-            known = self._noted.get(kind, frozenset())
-            if known is None or connector in known:
-                return  # a wake-up is under way, or nobody reads
-            add(self._noted, kind, None if connector is None else frozenset((ConnectorName(connector),)))
+            names = self._pending.get(kind, frozenset())
+            if names is None or connector in names:
+                return  # a wake-up is pending, or there are no readers
+            add(self._pending, kind, None if connector is None else frozenset((ConnectorName(connector),)))
             self._wake_locked()
 
     def note_all(self, kind: str, connectors: Iterable[str]) -> None:
-        """Tell readers that something of a kind changed for these connectors. Any thread; returns at once."""
+        """Notify readers of a change of a kind for these connectors. Any thread; does not block."""
         names = frozenset(map(ConnectorName, connectors))
         with self._lock:
-            if self._noted is not None and names:
-                add(self._noted, kind, names)
+            if self._pending is not None and names:
+                add(self._pending, kind, names)
                 self._wake_locked()
 
     def close(self) -> None:
@@ -132,20 +132,20 @@ class Broadcaster:
         with self._lock:
             self._closed = True
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._end)
+                self._loop.call_soon_threadsafe(self._end_streams)
 
     @contextmanager
     def reading(self, abort: Callable[[], object]) -> Iterator[Reader]:
-        """Count a reader while it reads; `abort` ends its connection if it takes nothing at the end."""
-        if self._forget is not None:
-            self._forget.cancel()
-            self._forget = None
-        if self._seen is None:
-            self._seen = self._published.latest
+        """Register a reader while it reads; `abort` ends its connection if it is unresponsive at shutdown."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        if self._compared is None:
+            self._compared = self._published.latest
         with self._lock:
             self._loop = asyncio.get_running_loop()
-            if self._noted is None:
-                self._noted = {}
+            if self._pending is None:
+                self._pending = {}
         self._compare()
         reader = Reader(self._seq, abort)
         self._readers.add(reader)
@@ -154,11 +154,11 @@ class Broadcaster:
         finally:
             self._readers.discard(reader)
             if not self._readers:
-                self._left()
+                self._schedule_expiry()
 
     def resume(self, reader: Reader, seq: int) -> bool:
-        """Set a reader's position to a change that it saw on an earlier connection; False: it is not kept."""
-        if not self._seq - len(self._kept) <= seq <= self._seq:
+        """Set a reader's position to a change sent on an earlier connection; False if the history no longer has it."""
+        if not self._seq - len(self._history) <= seq <= self._seq:
             return False
         reader.position = seq
         if seq < self._seq:
@@ -166,16 +166,16 @@ class Broadcaster:
         return True
 
     def take(self, reader: Reader) -> Changes | None:
-        """Return what changed since the reader's position, and move it; None: too long ago to say."""
+        """Return the changes since the reader's position, and advance it; None if the history does not reach back."""
         behind = self._seq - reader.position
         reader.position = self._seq
-        if behind > len(self._kept):
+        if behind > len(self._history):
             return None
-        found: dict[str, Names] = {}
-        for each in itertools.islice(self._kept, len(self._kept) - behind, None):
+        merged: dict[str, Names] = {}
+        for each in itertools.islice(self._history, len(self._history) - behind, None):
             for kind, names in each.items():
-                add(found, kind, names)
-        return found
+                add(merged, kind, names)
+        return merged
 
     def _wake(self) -> None:
         with self._lock:
@@ -184,52 +184,52 @@ class Broadcaster:
     def _wake_locked(self) -> None:
         if self._loop is not None and not self._waking and not self._closed:
             self._waking = True
-            self._loop.call_soon_threadsafe(self._woken)
+            self._loop.call_soon_threadsafe(self._schedule_comparison)
 
-    def _woken(self) -> None:
+    def _schedule_comparison(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_at(max(loop.time(), self._compared_s + SPACING_S), self._compare)
+        loop.call_at(max(loop.time(), self._compared_s + COMPARE_INTERVAL_S), self._compare)
 
     def _compare(self) -> None:
-        """Make one change of all that differs from the latest one, and wake the readers."""
+        """Record all differences since the latest change as one change, and wake the readers."""
         with self._lock:
-            noted, self._waking = self._noted, False
-            if noted is None or self._seen is None:
+            pending, self._waking = self._pending, False
+            if pending is None or self._compared is None:
                 return
-            self._noted = {}
+            self._pending = {}
         self._compared_s = asyncio.get_running_loop().time()
         latest = self._published.latest
-        found = dict(changes(self._seen, latest))
-        self._seen = latest
-        for kind, names in noted.items():
-            add(found, kind, names)
-        if found:
+        changed = dict(changes(self._compared, latest))
+        self._compared = latest
+        for kind, names in pending.items():
+            add(changed, kind, names)
+        if changed:
             self._seq += 1
-            self._kept.append(found)
-            if NUMBERS in found or NUMBERS_ELSEWHERE in found:
+            self._history.append(changed)
+            if NUMBERS in changed or NUMBERS_ELSEWHERE in changed:
                 self._numbers_seq = self._seq
             for reader in self._readers:
                 reader.woken.set()
 
-    def _left(self) -> None:
-        """Stop waking the event loop, and forget the changes later."""
+    def _schedule_expiry(self) -> None:
+        """Stop waking the event loop, and schedule the end of the history."""
         with self._lock:
             self._loop = None
             self._waking = False
-        self._forget = asyncio.get_running_loop().call_later(FORGOTTEN_AFTER_S, self._forgotten)
+        self._expiry = asyncio.get_running_loop().call_later(RETENTION_S, self._drop_history)
 
-    def _forgotten(self) -> None:
-        self._forget = self._seen = None
+    def _drop_history(self) -> None:
+        self._expiry = self._compared = None
         self._seq += 1  # no earlier position can be resumed
-        self._kept.clear()
+        self._history.clear()
         with self._lock:
-            self._noted = None
+            self._pending = None
 
-    def _end(self) -> None:
+    def _end_streams(self) -> None:
         loop = asyncio.get_running_loop()
         for reader in self._readers:
             reader.woken.set()
-            loop.call_later(ABORTED_AFTER_S, self._abort, reader)
+            loop.call_later(ABORT_DELAY_S, self._abort, reader)
 
     def _abort(self, reader: Reader) -> None:
         if reader in self._readers:

@@ -25,7 +25,7 @@ from kraal.dead_letters.selection import Box, from_offset, not_yet, topics_of
 if TYPE_CHECKING:
     from kraal.dead_letters.kafka import Kafka
 
-SHOWN: Final = 10
+DEFAULT_SHOWN: Final = 10
 
 
 class _BoxName(NameType):
@@ -75,10 +75,10 @@ def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
 
     LETTERS counts the whole topic, even if connectors share it; `-` means that the topic does not exist yet.
     """
-    found = rest.get("connectors", query=[("expand", "info")])
+    connectors = rest.get("connectors", query=[("expand", "info")])
     rows = [
         _row_over_rest(rest, name, topic) if kafka is None else _row(kafka, name, topic)
-        for name, topic in topics_of(found)
+        for name, topic in topics_of(connectors)
     ]
     if style != "table":
         emit(rows, style)
@@ -91,29 +91,29 @@ def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
 
 
 def _row(kafka: Kafka, name: str, topic: str) -> dict[str, Any]:
-    letters = left = None
+    letters = left_to_replay = None
     if topic in kafka.partitions:
         spans = kafka.spans(topic)
         letters = sum(span.count for span in spans.values())
         committed = kafka.committed(Box(topic, name).group, topic)
-        left = sum(span.count for span in not_yet(spans, committed).values())
-    return {"connector": name, "topic": topic, "letters": letters, "left_to_replay": left}
+        left_to_replay = sum(span.count for span in not_yet(spans, committed).values())
+    return {"connector": name, "topic": topic, "letters": letters, "left_to_replay": left_to_replay}
 
 
 def _row_over_rest(rest: Rest, name: str, topic: str) -> dict[str, Any]:
-    found = over_rest.shown(rest, name, 1)
+    letters = over_rest.get_letters(rest, name, 1)
     return {
         "connector": name,
         "topic": topic,
-        "letters": found["letters"],
-        "left_to_replay": found["left_to_replay"],
+        "letters": letters["letters"],
+        "left_to_replay": letters["left_to_replay"],
     }
 
 
-def _needs_kafka(**given: bool) -> None:
-    """Raise UsageError if an option is given that REST does not have."""
-    for name, is_given in given.items():
-        if is_given:
+def _require_kafka(**options: bool) -> None:
+    """Raise UsageError if an option is set that the REST API does not support."""
+    for name, is_set in options.items():
+        if is_set:
             raise click.UsageError(
                 f"--{name.replace('_', '-')} requires --bootstrap-servers; without it, the worker's REST API is used."
             )
@@ -133,7 +133,7 @@ def _needs_kafka(**given: bool) -> None:
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    default=SHOWN,
+    default=DEFAULT_SHOWN,
     show_default=True,
     metavar="N",
     help="Maximum number of records.",
@@ -166,8 +166,8 @@ def show(
     place = _place(partition, offset)
     letters: Iterable[DeadLetter]
     if kafka is None:
-        _needs_kafka(topic=is_topic, partition=place is not None, limit=limit > over_rest.MOST_SHOWN)
-        letters = [from_json(each) for each in reversed(over_rest.shown(rest, name, limit)["shown"])]
+        _require_kafka(topic=is_topic, partition=place is not None, limit=limit > over_rest.MAX_SHOWN)
+        letters = [from_json(each) for each in reversed(over_rest.get_letters(rest, name, limit)["shown"])]
     else:
         box = find_box_of(kafka, name, find_connector(rest, name, is_topic=is_topic), is_topic=is_topic)
         spans = kafka.spans(box.topic)
@@ -182,20 +182,20 @@ def show(
 
 
 def _print_each(letters: Iterable[DeadLetter], *, stack: bool, is_json: bool) -> int:
-    """Print letters as they are read, and return how many there were."""
-    seen = 0
+    """Print letters as they are read; return their number."""
+    count = 0
     for letter in letters:
         if is_json:
             click.echo(json.dumps(_as_data(letter)))  # ASCII, so control characters are escaped
         else:
-            say("\n".join([*([""] if seen else []), *as_text(letter, stack=stack)]))
-        seen += 1
-    return seen
+            say("\n".join([*([""] if count else []), *as_text(letter, stack=stack)]))
+        count += 1
+    return count
 
 
 def _as_data(letter: DeadLetter) -> dict[str, Any]:
-    cut = {"truncated": dict(letter.truncated)} if letter.truncated else {}
-    return {**as_json(letter), **cut}
+    sizes = {"truncated": dict(letter.truncated)} if letter.truncated else {}
+    return {**as_json(letter), **sizes}
 
 
 def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
@@ -263,7 +263,7 @@ def replay(
     if place and from_beginning:
         raise click.UsageError("Specify either --from-beginning, or --partition and --offset.")
     if kafka is None:
-        _needs_kafka(
+        _require_kafka(
             topic=is_topic,
             to=to is not None,
             allow_topic=bool(allowed),
@@ -280,27 +280,27 @@ def replay(
         spans, limit = from_offset(spans, box.topic, *place), limit or 1
     elif not from_beginning:
         spans = not_yet(spans, kafka.committed(box.group, box.topic))
-    remembers = place is None and not dry_run
+    is_recorded = place is None and not dry_run
     report = _Report(box.topic, dry_run=dry_run, style=style)
-    pieces = replayed(kafka, box, spans, targets, limit=limit, write=not dry_run, remember=remembers)
-    most = sum(span.count for span in spans.values())
-    with Progress("Replaying dead letters", min(most, limit or most)) as progress:
-        for piece in pieces:
+    chunks = replayed(kafka, box, spans, targets, limit=limit, write=not dry_run, remember=is_recorded)
+    total = sum(span.count for span in spans.values())
+    with Progress("Replaying dead letters", min(total, limit or total)) as progress:
+        for chunk in chunks:
             if dry_run:
-                for letter, target in piece:
+                for letter, target in chunk:
                     report.target(letter.place, target)
-            report.written.update(target.topic for _, target in piece)
+            report.written.update(target.topic for _, target in chunk)
             progress.at(report.written.total())
     report.end()
 
 
 def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool, style: str) -> None:
-    found = over_rest.shown(rest, name, 1)
-    report = _Report(found["topic"], dry_run=dry_run, style=style)
-    source, left = found["topic"], found["left_to_replay"]
-    most = min(left, limit or left)
-    with Progress("Replaying dead letters", most) as progress:
-        for answer in over_rest.replays(rest, name, most, dry_run=dry_run):
+    letters = over_rest.get_letters(rest, name, 1)
+    report = _Report(letters["topic"], dry_run=dry_run, style=style)
+    source, remaining = letters["topic"], letters["left_to_replay"]
+    total = min(remaining, limit or remaining)
+    with Progress("Replaying dead letters", total) as progress:
+        for answer in over_rest.replays(rest, name, total, dry_run=dry_run):
             report.written.update(answer["written"])
             progress.at(report.written.total())
             if dry_run:
@@ -312,7 +312,7 @@ def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool
 
 
 class _Report:
-    """What a replay has written, or would write: lines as it happens, or one object at the end."""
+    """Report of a replay or dry run: lines while it runs, or one object at the end."""
 
     def __init__(self, source: str, *, dry_run: bool, style: str) -> None:
         self.written: Counter[str] = Counter()
@@ -323,22 +323,22 @@ class _Report:
         self._targets: list[dict[str, str]] = []
 
     def target(self, place: str, target: Target) -> None:
-        """Tell where a letter would be written."""
+        """Report the target of a letter."""
         if self._style == "table":
             say(f"{place} -> {target}")
         else:
             self._targets.append({"from": place, "to": str(target)})
 
     def more(self, count: int) -> None:
-        """Tell that this many letters have no line of their own."""
+        """Report the number of letters without a line."""
         if count > 0 and self._style == "table":
             say(f"… and {count} more")
 
     def end(self) -> None:
-        """Print the sums."""
+        """Print the totals."""
         if self._style != "table":
-            found = {"topic": self._source, "written": dict(self.written), "dry_run": self._dry_run}
-            emit({**found, "targets": self._targets} if self._dry_run else found, self._style)
+            report = {"topic": self._source, "written": dict(self.written), "dry_run": self._dry_run}
+            emit({**report, "targets": self._targets} if self._dry_run else report, self._style)
             return
         if not self.written:
             click.echo(f"Nothing to replay in {self._source}.", err=True)

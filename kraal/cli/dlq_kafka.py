@@ -1,4 +1,4 @@
-"""Kafka options of `kraal dlq`, and the box and the targets that its arguments name."""
+"""Kafka options of `kraal dlq`, and look-up of the box and the targets in its arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kraal.client.command import asking
+from kraal.client.command import with_rest
 from kraal.client.rest import Refused, Rest
 from kraal.config.properties_file import read_properties
 from kraal.dead_letters.api import KafkaUnavailable
@@ -27,7 +27,7 @@ _CHECK_KAFKA: Final = (
 
 
 def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the Kafka options to a command and pass it a `Kafka` after its `Rest`; None if no brokers are named."""
+    """Add the Kafka options to a command and pass it a `Kafka` after its `Rest`; None without bootstrap servers."""
 
     @click.option(
         "--bootstrap-servers",
@@ -66,13 +66,13 @@ def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
                 exc.hint = exc.hint or _CHECK_KAFKA
                 raise
 
-    return asking(run)
+    return with_rest(run)
 
 
 def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] | None:
     """Return the worker's description of a connector; None if it does not exist, or the name is a topic's.
 
-    Raises what `Rest.ask` raises.
+    Raises the errors of `Rest.ask`.
     """
     if is_topic:
         return None
@@ -85,9 +85,9 @@ def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] |
 
 
 def find_box_of(kafka: Kafka, name: str, connector: Mapping[str, Any] | None, *, is_topic: bool) -> Box:
-    """Find the box of a connector or topic. Raises what `find_box` raises."""
-    what = "Topic" if is_topic else "Connector or topic"
-    return find_box(kafka, name, None if connector is None else connector["config"], what)
+    """Find the box of a connector or topic. Raises the errors of `find_box`."""
+    kind = "Topic" if is_topic else "Connector or topic"
+    return find_box(kafka, name, None if connector is None else connector["config"], kind)
 
 
 def targets_of(
@@ -97,7 +97,7 @@ def targets_of(
     to: str | None,
     allowed: Collection[str],
 ) -> Targets:
-    """Find the targets of a replay. Raises what `find_targets` and `Rest.ask` raise."""
+    """Find the targets of a replay. Raises the errors of `find_targets` and `Rest.ask`."""
     if connector is None:
         return find_targets(kafka, None, allowed=allowed, to=to)
     name, active = connector["name"], ()

@@ -1,4 +1,4 @@
-"""`kraal doctor`: check what a worker needs before it is started."""
+"""`kraal doctor`: check the requirements of a worker before it is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kraal.doctor.finding import Finding, Level
 
 _TIMEOUT_S: Final = 10.0
 _RETRY_S: Final = 5.0
-"""How long a request is retried while the workers rebalance."""
+"""Time limit for retries of a request during a rebalance."""
 _COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
 
 
@@ -46,17 +46,17 @@ def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: 
     """
     target = None if url is None else _target(url, cacert)
     with Progress("Checking what a worker needs"):
-        found = _findings(worker, target)
+        findings = _findings(worker, target)
     if style == "table":
-        _print(found)
+        _print(findings)
     else:
-        emit([_as_data(each) for each in found], style)
-    if any(each.level is Level.ERROR for each in found):
+        emit([_as_data(each) for each in findings], style)
+    if any(each.level is Level.ERROR for each in findings):
         raise click.exceptions.Exit(1)
 
 
 def _findings(worker: Path | None, target: Target | None) -> list[Finding]:
-    """Run the checks; those of the machine, unless a running worker alone is meant, need the worker's packages."""
+    """Run the checks; local checks, which need the worker's packages, are skipped if only a URL is set."""
     # Imported late because --help does not need it.
     from kraal.doctor import run  # noqa: PLC0415
 
@@ -92,23 +92,23 @@ def _target(url: str, cacert: Path | None) -> Target:
 
 def _as_data(finding: Finding) -> dict[str, str]:
     """Return a finding for scripts, without secrets."""
-    found = {
+    fields = {
         "id": finding.id,
         "area": finding.area,
         "level": str(finding.level),
         "what": finding.what,
         "fix": finding.fix,
     }
-    return {key: secrets.scrub(value) for key, value in found.items()}
+    return {key: secrets.scrub(value) for key, value in fields.items()}
 
 
-def _print(found: Sequence[Finding]) -> None:
-    """Print a line for each finding, and what to do below it, or below the last of those that have it in common."""
-    wide = max(len(each.id) for each in found)
-    for each, following in zip_longest(found, found[1:]):
+def _print(findings: Sequence[Finding]) -> None:
+    """Print a line for each finding, followed by its fix; consecutive findings with the same fix share it."""
+    id_width = max(len(each.id) for each in findings)
+    for each, next_finding in zip_longest(findings, findings[1:]):
         click.echo(f"{painted(f'{each.level:<7}', _COLORS.get(each.level))}  ", nl=False)
-        say(secrets.scrub(f"{each.id:<{wide}}  {each.what}"))
-        if each.fix and (following is None or (following.id, following.fix) != (each.id, each.fix)):
-            say(secrets.scrub(f"{'':<{wide + 11}}{each.fix}"))
-    worst = [each.level for each in found]
-    say(f"{counted(worst.count(Level.ERROR), 'error')}, {counted(worst.count(Level.WARNING), 'warning')}")
+        say(secrets.scrub(f"{each.id:<{id_width}}  {each.what}"))
+        if each.fix and (next_finding is None or (next_finding.id, next_finding.fix) != (each.id, each.fix)):
+            say(secrets.scrub(f"{'':<{id_width + 11}}{each.fix}"))
+    levels = [each.level for each in findings]
+    say(f"{counted(levels.count(Level.ERROR), 'error')}, {counted(levels.count(Level.WARNING), 'warning')}")

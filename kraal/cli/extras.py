@@ -1,4 +1,4 @@
-"""The extras of Kraal's distribution, and what to say when one of them is not installed."""
+"""The extras of Kraal's distribution, and the error if one of them is not installed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ PACKAGES: Final[Mapping[str, str]] = {
     "referencing": "registry",
     "pytest": "test",
 }
-"""The extra that brings each package, by the name that Python imports."""
+"""The extra that contains each package, by import name."""
 
-ENOUGH: Final[Mapping[str, str]] = {"dlq": "kafka"}
-"""Commands for which a smaller extra than the worker's is enough."""
+SMALLER_EXTRAS: Final[Mapping[str, str]] = {"dlq": "kafka"}
+"""Commands that need a smaller extra than the worker's."""
 
-_CALLED: Final[Mapping[str, str]] = {
+_TITLES: Final[Mapping[str, str]] = {
     "worker": "the worker",
     "registry": "the client of schema registries",
     "test": "pytest",
@@ -37,7 +37,7 @@ _CALLED: Final[Mapping[str, str]] = {
 
 
 def missing_text(package: str | None, command: str | None) -> str | None:
-    """Return what to install for a package that `command` did not find; None if no extra brings it.
+    """Return an error that names the extra of a missing package; None if no extra contains it.
 
     Args:
         package: dotted name of the module, as in ModuleNotFoundError.
@@ -47,5 +47,5 @@ def missing_text(package: str | None, command: str | None) -> str | None:
     if extra is None:
         return None
     if extra == "worker":
-        extra = ENOUGH.get(command or "", extra)
-    return f"`kraal{f' {command}' if command else ''}` needs {_CALLED[extra]}: pip install 'kraal[{extra}]'"
+        extra = SMALLER_EXTRAS.get(command or "", extra)
+    return f"`kraal{f' {command}' if command else ''}` needs {_TITLES[extra]}: pip install 'kraal[{extra}]'"

@@ -17,11 +17,11 @@ def jars_command(groups: tuple[str, ...], *, classpath: bool, style: str) -> Non
     """Download and verify the jars of GROUPS: broker, spark, connect.  [default: broker spark]."""
     if classpath and style != "table":
         raise click.UsageError("--classpath cannot be combined with -o.")
-    found = [(group, path) for group in groups or ("broker", "spark") for path in jars.ensure(group)]
-    paths = [path for _, path in found]
+    group_jars = [(group, path) for group in groups or ("broker", "spark") for path in jars.ensure(group)]
+    paths = [path for _, path in group_jars]
     if classpath:
         click.echo(":".join(map(str, dict.fromkeys(paths))))
     elif style != "table":
-        emit([{"group": group, "path": str(path)} for group, path in found], style)
+        emit([{"group": group, "path": str(path)} for group, path in group_jars], style)
     else:
         click.echo(f"{len(set(paths))} jars in {paths[0].parent}")

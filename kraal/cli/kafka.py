@@ -85,15 +85,15 @@ def stop(data_dir: Path | None, port: int) -> None:
 def status(data_dir: Path | None, port: int, *, style: str) -> None:
     """Show whether the broker is running and ready; exit with code 0 only if it is."""
     broker = _broker(data_dir, port)
-    now = broker.status()
-    if style != "table" or now.answers:
-        _show(broker, style, pid=now.pid, port=now.port, is_ready=now.answers)
-    if now.pid is None:
+    current = broker.status()
+    if style != "table" or current.answers:
+        _show(broker, style, pid=current.pid, port=current.port, is_ready=current.answers)
+    if current.pid is None:
         text = f"No broker is running with data directory {broker.data_dir}."
         raise BrokerError(text, hint="Start one with `kraal kafka start`.")
-    if not now.answers:
+    if not current.answers:
         raise BrokerError(
-            f"The broker (pid {now.pid}) is running but does not respond on port {now.port}; see {broker.log}."
+            f"The broker (pid {current.pid}) is running but does not respond on port {current.port}; see {broker.log}."
         )
 
 
@@ -103,5 +103,5 @@ def _show(broker: Broker, style: str, *, pid: int | None, port: int, is_ready: b
     if style == "table":
         click.echo(f"Kafka is ready on {address} (pid {pid}, data in {broker.data_dir})")
         return
-    found = {"pid": pid, "ready": is_ready, "bootstrap_servers": address}
-    emit({**found, "data_dir": str(broker.data_dir), "log": str(broker.log)}, style)
+    fields = {"pid": pid, "ready": is_ready, "bootstrap_servers": address}
+    emit({**fields, "data_dir": str(broker.data_dir), "log": str(broker.log)}, style)

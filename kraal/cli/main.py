@@ -13,7 +13,7 @@ from kraal.client.lazy import Lazy, LazyGroup
 from kraal.core.errors import KraalError, with_hint
 from kraal.core.secrets import secrets
 
-OWN = {
+WORKER_COMMANDS = {
     "standalone": Lazy("kraal.cli.worker", "standalone", "Run a standalone worker."),
     "distributed": Lazy("kraal.cli.worker", "distributed", "Run a worker of a cluster."),
     "mirror": Lazy("kraal.cli.mirror", "mirror", "Run MirrorMaker 2 from its properties file."),
@@ -28,8 +28,8 @@ OWN = {
 }
 
 WORKERS = ("standalone", "distributed", "mirror")
-WORKER_USAGE = 1
-"""Exit code for invalid usage of the commands that run workers, as of Connect's scripts; 2 is a failed start."""
+USAGE_EXIT_CODE = 1
+"""Exit code for invalid usage of the commands that run workers, as in Connect's scripts; 2 is a failed start."""
 
 CLIENT = {
     **COMMANDS,
@@ -53,7 +53,7 @@ class Commands(LazyGroup):
             if ctx.invoked_subcommand not in WORKERS:
                 raise
             exc.show()
-            raise click.exceptions.Exit(WORKER_USAGE) from exc
+            raise click.exceptions.Exit(USAGE_EXIT_CODE) from exc
         except KraalError as exc:
             raise click.ClickException(secrets.scrub(with_hint(exc))) from exc
         except ModuleNotFoundError as exc:
@@ -65,11 +65,13 @@ class Commands(LazyGroup):
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List client commands and worker commands in separate sections."""
-        self.write_commands(formatter, "Workers", sorted(OWN))
+        self.write_commands(formatter, "Workers", sorted(WORKER_COMMANDS))
         self.write_commands(formatter, "Client of a running worker (Kraal or Java)", sorted(CLIENT))
 
 
-@click.group(cls=Commands, lazy={**CLIENT, **OWN}, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands, lazy={**CLIENT, **WORKER_COMMANDS}, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="kraal")
 @click.pass_context
 def main(ctx: click.Context) -> None:

@@ -1,7 +1,7 @@
 """Detects other packages named `actors` or `web`, which are generic names.
 
-A neighbour that comes earlier in `sys.path` shadows the package of Kraal. One in the same directory replaces its files,
-which pip does not mention, and its removal removes them.
+A package that precedes Kraal's in `sys.path` shadows it. A package in the same directory overwrites Kraal's files
+without a warning from pip, and its removal deletes them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ _MARK: Final = "__kraal__ = True"
 def check_neighbours() -> None:
     """Raise KraalError if Kraal's `actors` or `web` is missing, replaced or shadowed. Imports neither."""
     for name in NAMES:
-        ours = Path(__file__).parents[2] / name / "__init__.py"
+        own_file = Path(__file__).parents[2] / name / "__init__.py"
         spec = find_spec(name)
-        found = spec.origin if spec else None
-        if not ours.exists():
-            raise KraalError(f"Kraal's package '{name}' is missing: {ours} does not exist; reinstall Kraal.")
-        if found is None or not ours.samefile(found):
+        origin = spec.origin if spec else None
+        if not own_file.exists():
             raise KraalError(
-                f"Kraal's package '{name}' is shadowed by {found}; install Kraal in its own environment."
+                f"Kraal's package '{name}' is missing: {own_file} does not exist; reinstall Kraal."
             )
-        if _MARK not in ours.read_text(encoding="utf-8", errors="replace"):
+        if origin is None or not own_file.samefile(origin):
+            raise KraalError(
+                f"Kraal's package '{name}' is shadowed by {origin}; install Kraal in its own environment."
+            )
+        if _MARK not in own_file.read_text(encoding="utf-8", errors="replace"):
             from importlib.metadata import packages_distributions  # noqa: PLC0415 - slow to import
 
-            others = sorted({*packages_distributions().get(name, [])} - {"kraal"})
+            distributions = sorted({*packages_distributions().get(name, [])} - {"kraal"})
             raise KraalError(
-                f"Kraal's package '{name}' was replaced by {', '.join(others) or 'another package'}, "
+                f"Kraal's package '{name}' was replaced by {', '.join(distributions) or 'another package'}, "
                 "which has a package of that name; install Kraal in its own environment."
             )

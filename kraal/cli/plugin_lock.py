@@ -72,7 +72,7 @@ def add(what: tuple[str, ...], path: Path, worker: str | None, *, style: str) ->
     Files are locked by sha256. Versions that are already locked or installed with Kraal do not change. Workers read the
     lock at startup.
     """
-    _changed(path, lambda: change.add(path, what), worker, style)
+    _apply(path, lambda: change.add(path, what), worker, style)
 
 
 @click.command(
@@ -91,7 +91,7 @@ def remove(what: tuple[str, ...], path: Path, worker: str | None, *, style: str)
     The version is optional. A Java plugin that was added as a file or directory has the file's name; see the list.
     """
     _require_lock(path)
-    _changed(path, lambda: change.remove(path, what), worker, style)
+    _apply(path, lambda: change.remove(path, what), worker, style)
 
 
 @click.command(
@@ -109,7 +109,7 @@ def lock(path: Path, worker: str | None, *, style: str) -> None:
     What was added as a file or directory does not change.
     """
     _require_lock(path)
-    _changed(path, lambda: change.relock(path), worker, style)
+    _apply(path, lambda: change.relock(path), worker, style)
 
 
 @click.command(
@@ -122,10 +122,10 @@ def lock(path: Path, worker: str | None, *, style: str) -> None:
 @output_option
 def list_command(path: Path, *, style: str) -> None:
     """Show the plugin lock and verify its files. `kraal plugins` shows the plugins of a running worker."""
-    found = read_lock(path) if path.exists() else Lock()
+    lock = read_lock(path) if path.exists() else Lock()
     entries = [
-        {**_as_data(kind, each), "added": _is_added(found, each.name, each.file)}
-        for kind, several in found.by_kind
+        {**_as_data(kind, each), "added": _is_added(lock, each.name, each.file)}
+        for kind, several in lock.by_kind
         for each in several
     ]
     if style != "table":
@@ -139,16 +139,16 @@ def list_command(path: Path, *, style: str) -> None:
         ]
         for line in table(("KIND", "NAME", "WHY", "SHA256"), rows, None):
             say(line)
-    check_files(path, found.everything)
+    check_files(path, lock.everything)
 
 
 def _as_data(kind: str, entry: Locked) -> dict[str, Any]:
     return {"kind": kind, "name": entry.name, "file": entry.file, "sha256": entry.sha256}
 
 
-def _is_added(found: Lock, name: str, file: str) -> bool:
-    asked = {each.partition("[")[0] for each in found.added}
-    return bool({name, file, name.partition("==")[0]} & asked)
+def _is_added(lock: Lock, name: str, file: str) -> bool:
+    added = {each.partition("[")[0] for each in lock.added}
+    return bool({name, file, name.partition("==")[0]} & added)
 
 
 def _require_lock(path: Path) -> None:
@@ -157,70 +157,72 @@ def _require_lock(path: Path) -> None:
 
 
 def _require_worker() -> None:
-    """Raise ModuleNotFoundError unless the worker is installed: a lock leaves out what is installed with it."""
+    """Raise ModuleNotFoundError unless the worker is installed: a lock omits packages installed with it."""
     if find_spec("pyspark") is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
 
 
-def _changed(path: Path, act: Callable[[], change.Change], worker: str | None, style: str) -> None:
+def _apply(path: Path, apply_change: Callable[[], change.Change], worker: str | None, style: str) -> None:
     _require_worker()
     with Progress("Changing the plugin lock"):
-        done = act()
+        result = apply_change()
     if style == "table":
-        _print_change(path, done)
+        _print_change(path, result)
     if worker is None and style == "table":
-        if done.new or done.gone:
+        if result.new or result.gone:
             say("Use --worker URL to show which tasks a restart stops.")
         return
-    stops = _stopped(path, worker) if worker is not None and (done.new or done.gone) else None
+    stopped_tasks = (
+        _stopped_tasks(path, worker) if worker is not None and (result.new or result.gone) else None
+    )
     if style != "table":
-        emit(_change_as_data(path, done, stops), style)
-    elif stops is not None:
-        say(tasks_text(stops))
+        emit(_change_as_data(path, result, stopped_tasks), style)
+    elif stopped_tasks is not None:
+        say(tasks_text(stopped_tasks))
 
 
 def _change_as_data(
-    path: Path, done: change.Change, stops: Mapping[str, Sequence[str]] | None
+    path: Path, result: change.Change, stopped_tasks: Mapping[str, Sequence[str]] | None
 ) -> dict[str, Any]:
-    """Return a change for scripts; `stops` are the tasks by worker, None if no worker was asked."""
-    kinds = {each: kind for kind, several in done.lock.by_kind for each in several}
+    """Return a change for scripts; `stopped_tasks` are by worker; None without --worker."""
+    kinds = {each: kind for kind, several in result.lock.by_kind for each in several}
     return {
         "lock": str(path),
-        "new": [_as_data(kinds[each], each) for each in done.new],
-        "gone": [each.name for each in done.gone],
-        "provided_by_spark": [*done.left],
-        "restart_stops": stops,
+        "new": [_as_data(kinds[each], each) for each in result.new],
+        "gone": [each.name for each in result.gone],
+        "provided_by_spark": [*result.left],
+        "restart_stops": stopped_tasks,
     }
 
 
-def _print_change(path: Path, done: change.Change) -> None:
-    for entry in done.gone:
+def _print_change(path: Path, result: change.Change) -> None:
+    for entry in result.gone:
         say(f"- {entry.name}")
-    for entry in done.new:
+    for entry in result.new:
         say(f"+ {entry.name} sha256 {entry.sha256}")
-    if done.left:
-        say(f"skipped because Spark provides them: {', '.join(done.left)}")
-    for name in done.connectors:
+    if result.left:
+        say(f"skipped because Spark provides them: {', '.join(result.left)}")
+    for name in result.connectors:
         click.echo(
             f"{HINT}{name} contains Kafka Connect connectors, which workers do not load from Spark's jars. Remove it, "
             f"and add the connector's archive: {archive_of(name)}.",
             err=True,
         )
-    if not done.new and not done.gone:
+    if not result.new and not result.gone:
         say(f"{path}: no changes")
         return
     say(
-        f"{path}: {counted(len(done.lock.jars), 'jar')}, {counted(len(done.lock.wheels), 'wheel')}, "
-        f"{counted(len(done.lock.java), 'Java plugin')}. Restart the workers with these properties:"
+        f"{path}: {counted(len(result.lock.jars), 'jar')}, {counted(len(result.lock.wheels), 'wheel')}, "
+        f"{counted(len(result.lock.java), 'Java plugin')}. Restart the workers with these properties:"
     )
     say(f"{PLUGINS_LOCK}={path}")
-    if done.lock.java:
+    if result.lock.java:
         say(f"{PATH}={plugin_path(path)}")
-    if any(is_coordinates(each.name) for each in (*done.new, *done.gone)):
+    if any(is_coordinates(each.name) for each in (*result.new, *result.gone)):
         say("Spark loads jars only when it starts, so a restart of connectors is not enough.")
 
 
-def _stopped(path: Path, worker: str) -> dict[str, list[str]]:
+def _stopped_tasks(path: Path, worker: str) -> dict[str, list[str]]:
     """Return the tasks that a restart of each worker stops. Raises KraalError."""
     try:
         return tasks_by_worker(_statuses(worker))
@@ -235,7 +237,7 @@ def _statuses(url: str) -> Statuses:
         url,
         user=os.environ.get("KRAAL_USER"),
         password=os.environ.get("KRAAL_PASSWORD"),
-        cacert=Path(found) if (found := os.environ.get("KRAAL_CACERT")) else None,
+        cacert=Path(path) if (path := os.environ.get("KRAAL_CACERT")) else None,
         timeout_s=30.0,
     )
     with Rest(target) as rest:
@@ -244,21 +246,21 @@ def _statuses(url: str) -> Statuses:
 
 def tasks_by_worker(statuses: Statuses) -> dict[str, list[str]]:
     """Return the tasks that a restart of each worker stops."""
-    found: dict[str, list[str]] = {}
+    tasks: dict[str, list[str]] = {}
     for name, status in statuses.items():
         for task in (status or {}).get("tasks", ()):
             if _runs(task):
-                found.setdefault(str(task["worker_id"]), []).append(f"{name}-{task['id']}")
-    return found
+                tasks.setdefault(str(task["worker_id"]), []).append(f"{name}-{task['id']}")
+    return tasks
 
 
-def tasks_text(found: Mapping[str, Sequence[str]]) -> str:
-    """Return the same as a text."""
-    if not found:
+def tasks_text(stopped_tasks: Mapping[str, Sequence[str]]) -> str:
+    """Format the result of `tasks_by_worker` as text."""
+    if not stopped_tasks:
         return "No tasks are running; a restart of the workers stops none."
     return "\n".join(
         f"A restart of worker {worker} stops: {', '.join(sorted(tasks))}"
-        for worker, tasks in sorted(found.items())
+        for worker, tasks in sorted(stopped_tasks.items())
     )
 
 

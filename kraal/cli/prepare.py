@@ -32,12 +32,12 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
         from kraal.worker.mirror import mirror_plugins  # noqa: PLC0415 - only if it is needed
 
         with Progress("Copying MirrorMaker's plugins"):
-            place = mirror_plugins()
-        click.echo(f"Downloaded MirrorMaker's plugins to {place}")
+            directory = mirror_plugins()
+        click.echo(f"Downloaded MirrorMaker's plugins to {directory}")
     if java_plugins or mirror:
         with Progress("Compiling the classes for Java plugins"):
-            compiled = java_class_path()[0]
-        click.echo(f"Compiled the classes for Java plugins into {compiled}")
+            class_directory = java_class_path()[0]
+        click.echo(f"Compiled the classes for Java plugins into {class_directory}")
     if worker is not None:
         _list_plugins(worker, properties)
 
@@ -63,7 +63,7 @@ def _list_plugins(file: Path, worker: Mapping[str, str]) -> None:
         click.echo(f"{file} has no {PATH}: there are no Java plugins to prepare")
         return
     with Progress("Looking for Java plugins"):
-        found = prepare_plugins(worker)
+        count = prepare_plugins(worker)
     click.echo(
-        f"Listed the Java plugins in {worker[PATH]}: {found} connectors, transforms, converters and others"
+        f"Listed the Java plugins in {worker[PATH]}: {count} connectors, transforms, converters and others"
     )

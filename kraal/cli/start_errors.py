@@ -1,4 +1,4 @@
-"""Running a worker until it ends, and why it did not start, on standard error."""
+"""Runs a worker until it ends, and prints start errors to standard error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("kraal")
 
 
 def print_start_error(error: KraalError, style: LogFormat) -> None:
-    """Print the error with its hint: as a line of the log if that is JSON, which programs read; else for people."""
+    """Print the error with its hint, as a log line if the log is JSON."""
     if style is LogFormat.JSON:
         log.error("Failed to start: %s", error)
     else:
@@ -36,7 +36,7 @@ def run_and_exit(run: Callable[[], int], style: LogFormat, *, examined: Path | N
     try:
         code = run()
     except KraalError as exc:
-        is_in_file = isinstance(exc, BadRequest)  # the message names what is wrong
+        is_in_file = isinstance(exc, BadRequest)  # the message names the invalid setting
         if examined is not None and not is_in_file and not exc.hint:
             exc.hint = f"`kraal doctor {shlex.quote(str(examined))}` checks what this worker needs."
         print_start_error(exc, style)

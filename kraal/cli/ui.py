@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from kraal.client.command import ClientCommand, asking
+from kraal.client.command import ClientCommand, with_rest
 from kraal.client.output import say
 from kraal.client.rest import Rest, trust_of
 from kraal.client.target import Target
@@ -23,8 +23,8 @@ from web.ui.sources.remote import Remote, RemoteWorker
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:8090"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_KEEP_S: Final = 0.25
-"""How long answers are shared by several browsers, unless something changes."""
+_REUSE_S: Final = 0.25
+"""Seconds for which browsers share answers, unless something changes."""
 _EXAMPLES: Final = (
     "kraal ui --url http://worker:8083 --open",
     "kraal ui --url https://worker:8443 --cacert ca.pem --read-only",
@@ -55,7 +55,7 @@ _EXAMPLES: Final = (
     help="Let everybody who reaches the address act with your credentials, on an address that is not loopback.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
-@asking
+@with_rest
 def ui(
     rest: Rest, listen: str, hosts: tuple[str, ...], *, read_only: bool, allow_anyone: bool, opens: bool
 ) -> None:
@@ -69,15 +69,15 @@ def ui(
             f"Everybody who reaches {listen} could act with your credentials; add --read-only or --allow-anyone."
         )
     server = HttpServer([Listener(host, port)], graceful_s=2, any_loop=True, setting="--listen")
-    bound = server.bound[0].port
+    port_in_use = server.bound[0].port
     app = DashboardApp(
-        Remote(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_KEEP_S
+        Remote(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_REUSE_S
     )
     stopping = threading.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda *_: stopping.set())
     server.start(standalone(app))
-    address = f"http://{_in_url(host)}:{bound}{PREFIX}/"
+    address = f"http://{_in_url(host)}:{port_in_use}{PREFIX}/"
     say(f"The dashboard of {rest.target.url} is at {address}")
     if opens:
         webbrowser.open(address)
@@ -108,14 +108,14 @@ def _options(target: Target, host: str, hosts: Iterable[str], read_only: bool) -
 
 def _address(text: str) -> tuple[str, int]:
     """Parse `HOST:PORT`. Raises UsageError."""
-    wrong = click.UsageError(f"Invalid --listen '{text}'; expected HOST:PORT, such as {_DEFAULT_LISTEN}.")
+    error = click.UsageError(f"Invalid --listen '{text}'; expected HOST:PORT, such as {_DEFAULT_LISTEN}.")
     try:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port
     except ValueError as exc:
-        raise wrong from exc
+        raise error from exc
     if not host or port is None or parts.netloc != text or parts.username is not None:
-        raise wrong
+        raise error
     return host, port
 
 

@@ -1,5 +1,5 @@
-"""The client: what `kraal ls`, `apply`, `status` and the like do, over Connect's public REST API alone.
+"""The client: `kraal ls`, `apply`, `status` and other commands that use only Connect's public REST API.
 
-It works against any Connect worker, Java's too. Commands (`kraal.client.commands`) parse and print; what they decide
-is in pure functions of the modules here, and `kraal.client.rest` is the only one that talks to a worker.
+It works with any Connect worker, including Java workers. Commands (`kraal.client.commands`) parse and print; decisions
+are pure functions in the modules here, and only `kraal.client.rest` sends requests to a worker.
 """

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from kraal.client.manifests import Wanted
+from kraal.client.manifests import Manifest
 from kraal.client.plan import Action, action_for
 from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.config.connector.keys import CONNECTOR_CLASS
@@ -22,11 +22,11 @@ from kraal.core.printable import one_line
 
 _INVALID = "Connector configuration is invalid and contains the following"
 _PLUGIN = re.compile(r"PluginDesc\{klass=\w+ [\w.$]+, name='([^']*)'[^}]*\}")
-_MORE = "You can also find the above list of errors"
+_TRAILER = "You can also find the above list of errors"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Result:
     """Result for one connector; `error` is one line, None unless the action is FAILED."""
 
     name: str
@@ -61,18 +61,18 @@ class Secrets:
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
-        self._known: dict[str, frozenset[str]] = {}
+        self._cache: dict[str, frozenset[str]] = {}
 
     def of(self, config: Config) -> frozenset[str]:
         """Return the keys that the connector class declares as secrets; empty if the worker does not know the class."""
         plugin = config.get(CONNECTOR_CLASS)
         if not plugin:
             return frozenset()
-        if plugin not in self._known:
-            self._known[plugin] = self._asked(plugin)
-        return self._known[plugin]
+        if plugin not in self._cache:
+            self._cache[plugin] = self._fetch(plugin)
+        return self._cache[plugin]
 
-    def _asked(self, plugin: str) -> frozenset[str]:
+    def _fetch(self, plugin: str) -> frozenset[str]:
         try:
             keys = self._rest.get_list("connector-plugins", plugin, "config")
             return frozenset(key["name"] for key in keys if key["type"] == "PASSWORD")
@@ -85,10 +85,10 @@ class Secrets:
             return frozenset()
 
 
-def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) -> Iterator[Done]:
+def apply_all(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
     """Apply the connectors one by one and yield the result of each. Raises Unreachable."""
     secrets = Secrets(rest)
-    for each in wanted:
+    for each in manifests:
         try:
             config = live.config(each.name)
             action = action_for(config, each.config)
@@ -98,7 +98,7 @@ def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool
                 else:
                     action = _write(rest, each, action)
         except (Refused, NoAnswer) as error:
-            yield Done(
+            yield Result(
                 each.name,
                 Action.FAILED,
                 each.where,
@@ -106,20 +106,20 @@ def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool
                 error.hint,
             )
         else:
-            yield Done(each.name, action, each.where)
+            yield Result(each.name, action, each.where)
 
 
-def prune(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) -> Iterator[Done]:
+def prune(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
     """Delete the connectors that are not in the files and yield the result of each. Raises Unreachable."""
-    kept = {each.name for each in wanted}
-    for name in (name for name in live.names if name not in kept):
+    names_in_files = {each.name for each in manifests}
+    for name in (name for name in live.names if name not in names_in_files):
         try:
             if not dry_run:
                 rest.ask("DELETE", "connectors", name)
         except (Refused, NoAnswer) as error:
-            yield Done(name, Action.FAILED, "", sentence(error), error.hint)
+            yield Result(name, Action.FAILED, "", sentence(error), error.hint)
         else:
-            yield Done(name, Action.DELETED, "")
+            yield Result(name, Action.DELETED, "")
 
 
 def validate(rest: Rest, config: Config) -> None:
@@ -128,26 +128,26 @@ def validate(rest: Rest, config: Config) -> None:
     if not plugin:
         text = f'Missing required configuration "{CONNECTOR_CLASS}" which has no default value.'
         raise Refused(HTTPStatus.BAD_REQUEST, text, text)
-    found = rest.ask("PUT", "connector-plugins", plugin, "config", "validate", body=dict(config))
-    errors = list(dict.fromkeys(_errors(found)))
+    answer = rest.ask("PUT", "connector-plugins", plugin, "config", "validate", body=dict(config))
+    errors = list(dict.fromkeys(_errors(answer)))
     if errors:
         text = "; ".join(errors)
         raise Refused(HTTPStatus.BAD_REQUEST, text, text)
 
 
 def sentence(error: Refused | NoAnswer) -> str:
-    """Return an error as one line; of validation errors, each one once; of plugins, only the names of their classes."""
+    """Return an error as one line, without duplicate validation errors, and with class names only for plugins."""
     if isinstance(error, Refused) and error.text.startswith(_INVALID):
-        lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_MORE)]
+        lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_TRAILER)]
         return one_line("; ".join(dict.fromkeys(lines)))
     return _PLUGIN.sub(r"\1", one_line(str(error)))
 
 
-def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:
+def _write(rest: Rest, manifest: Manifest, action: Action) -> Action:
     """Create the connector or replace its config, even if another client does the same; return the action."""
-    initial = _initial(wanted)
+    initial = _initial(manifest)
     if action is Action.CREATED and initial:
-        body = {"name": wanted.name, "config": dict(wanted.config), **initial}
+        body = {"name": manifest.name, "config": dict(manifest.config), **initial}
         try:
             rest.ask("POST", "connectors", body=body)
         except Refused as error:
@@ -156,20 +156,20 @@ def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:
             action = Action.CONFIGURED
         else:
             return action
-    rest.ask("PUT", "connectors", wanted.name, "config", body=dict(wanted.config))
+    rest.ask("PUT", "connectors", manifest.name, "config", body=dict(manifest.config))
     return action
 
 
-def _initial(wanted: Wanted) -> dict[str, Any]:
-    """Return what counts only when the connector is created, as fields of the request."""
-    found: dict[str, Any] = {}
-    if wanted.initial_state is not None:
-        found["initial_state"] = wanted.initial_state
-    if wanted.initial_offsets is not None:
-        found["initial_offsets"] = [{"partition": p, "offset": o} for p, o in wanted.initial_offsets]
-    return found
+def _initial(manifest: Manifest) -> dict[str, Any]:
+    """Return the request's fields that apply only when the connector is created."""
+    fields: dict[str, Any] = {}
+    if manifest.initial_state is not None:
+        fields["initial_state"] = manifest.initial_state
+    if manifest.initial_offsets is not None:
+        fields["initial_offsets"] = [{"partition": p, "offset": o} for p, o in manifest.initial_offsets]
+    return fields
 
 
-def _errors(found: Mapping[str, Any]) -> Iterator[str]:
-    for each in found.get("configs", ()):
+def _errors(answer: Mapping[str, Any]) -> Iterator[str]:
+    for each in answer.get("configs", ()):
         yield from map(str, each["value"]["errors"])

@@ -27,7 +27,7 @@ CONNECTING = (
     "Set the worker with --url or KRAAL_URL, user and password in the URL or with KRAAL_USER and KRAAL_PASSWORD, "
     "and trusted CA certificates for https with --cacert or KRAAL_CACERT."
 )
-_COMPLETION_S = 2.0
+_COMPLETION_TIMEOUT_S = 2.0
 
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> N
             formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
-class _Shown(click.Command):
+class _CommandWithExamples(click.Command):
     """Command with examples in its help."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class _Shown(click.Command):
         self.examples = examples
 
 
-class ClientCommand(_Shown):
+class ClientCommand(_CommandWithExamples):
     """Command that uses the client's exit codes and documents them in its help."""
 
     trouble = FAILED
@@ -67,13 +67,13 @@ class ClientCommand(_Shown):
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)
-        asks = any(parameter.name == "url" for parameter in self.params)
-        for text in (self.epilog or EXIT_CODES, CONNECTING)[: 2 if asks else 1]:
+        has_url = any(parameter.name == "url" for parameter in self.params)
+        for text in (self.epilog or EXIT_CODES, CONNECTING)[: 2 if has_url else 1]:
             formatter.write_paragraph()
             formatter.write_text(text)
 
 
-class ClientGroup(_Shown, click.Group):
+class ClientGroup(_CommandWithExamples, click.Group):
     """Group of client commands."""
 
     command_class = ClientCommand
@@ -84,7 +84,7 @@ class ClientGroup(_Shown, click.Group):
 
 
 class NameType(click.ParamType[str]):
-    """Non-empty connector name; completes to the names that the worker knows."""
+    """Non-empty connector name; completes to the names of the worker's connectors."""
 
     name = "name"
 
@@ -98,13 +98,13 @@ class NameType(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[Any]]:
-        before = ctx.params.get(param.name or "")
-        given = before if isinstance(before, tuple) else ()
-        return complete(ctx, incomplete, Rest.names, given)
+        previous = ctx.params.get(param.name or "")
+        used = previous if isinstance(previous, tuple) else ()
+        return complete(ctx, incomplete, Rest.names, used)
 
 
 def complete(
-    ctx: click.Context, incomplete: str, ask: Callable[[Rest], Iterable[str]], given: Sequence[str] = ()
+    ctx: click.Context, incomplete: str, ask: Callable[[Rest], Iterable[str]], used: Sequence[str] = ()
 ) -> list[CompletionItem[Any]]:
     """Complete a word from the worker's answer; return no completions if any error occurs."""
     try:
@@ -113,14 +113,14 @@ def complete(
             user=os.environ.get("KRAAL_USER"),
             password=os.environ.get("KRAAL_PASSWORD"),
             cacert=_path(ctx.params.get("cacert") or os.environ.get("KRAAL_CACERT")),
-            timeout_s=_COMPLETION_S,
+            timeout_s=_COMPLETION_TIMEOUT_S,
             retry_s=0.0,
         )
         with Rest(target) as rest:
             return [
                 CompletionItem(each)
                 for each in sorted(ask(rest))
-                if each.startswith(incomplete) and each not in given
+                if each.startswith(incomplete) and each not in used
             ]
     except (KraalError, TypeError):
         return []
@@ -151,7 +151,7 @@ output_option = click.option(
 )
 
 
-def asking(function: Callable[..., None]) -> Callable[..., None]:
+def with_rest(function: Callable[..., None]) -> Callable[..., None]:
     """Add the connection options to a command and pass it a `Rest` as first argument."""
 
     @click.option(
@@ -185,12 +185,12 @@ def asking(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def seconds_option(flag: str, name: str, *, least: float, default: float, help_text: str) -> Option:
-    """Return a click option for a time of at least `least` seconds, which a command receives as `name`."""
+def seconds_option(flag: str, name: str, *, minimum: float, default: float, help_text: str) -> Option:
+    """Return a click option for a time of at least `minimum` seconds, which a command receives as `name`."""
     return click.option(
         flag,
         name,
-        type=click.FloatRange(min=least),
+        type=click.FloatRange(min=minimum),
         default=default,
         show_default=True,
         metavar="SECONDS",
@@ -199,8 +199,8 @@ def seconds_option(flag: str, name: str, *, least: float, default: float, help_t
 
 
 def interval_option(help_text: str) -> Option:
-    """Return the option `--interval`, with which a command looks again."""
-    return seconds_option("--interval", "interval", least=0.1, default=2.0, help_text=help_text)
+    """Return the option `--interval` for a command's polling interval."""
+    return seconds_option("--interval", "interval", minimum=0.1, default=2.0, help_text=help_text)
 
 
 def _target(options: dict[str, Any]) -> Target:
@@ -221,7 +221,7 @@ def for_each(
 
     Prints errors except those for which `ignore` returns True. Raises Unreachable immediately.
     """
-    well = True
+    succeeded = True
     for name in dict.fromkeys(names):
         try:
             act(name)
@@ -229,17 +229,17 @@ def for_each(
             if isinstance(error, Refused) and ignore is not None and ignore(error):
                 continue
             print_error(error, about=name)
-            well = False
-    return well
+            succeeded = False
+    return succeeded
 
 
-def end(*, well: bool) -> None:
+def end(*, succeeded: bool) -> None:
     """Exit with code 1 unless everything succeeded."""
-    if not well:
+    if not succeeded:
         raise click.exceptions.Exit(FAILED)
 
 
-def chosen(rest: Rest, names: Sequence[str], *, everything: bool) -> list[str]:
+def select_names(rest: Rest, names: Sequence[str], *, everything: bool) -> list[str]:
     """Return the connectors selected by names or by --all. Raises UsageError unless exactly one is given."""
     if everything == bool(names):
         raise click.UsageError("Specify connector names or --all.")

@@ -1,4 +1,4 @@
-"""Dead letters over a worker's REST API, for machines without access to Kafka. Kraal's own; Java workers have none."""
+"""Dead letters over a worker's REST API, for machines without access to Kafka. Java workers do not support it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 from kraal.client.rest import Refused, Rest
 from kraal.core.errors import KraalError
 
-MOST_SHOWN: Final = 100
-MOST_REPLAYED: Final = 10_000
+MAX_SHOWN: Final = 100
+MAX_REPLAYED: Final = 10_000
 """Limits of one request; see web/openapi/dead_letters.py."""
 
 
@@ -18,30 +18,31 @@ class NotOverRest(KraalError):
     """The worker does not serve dead letters."""
 
 
-def shown(rest: Rest, connector: str, limit: int) -> dict[str, Any]:
-    """Return the counts and the latest letters of a connector. Raises NotOverRest, and what `Rest.ask` raises."""
-    with _served(rest):
+def get_letters(rest: Rest, connector: str, limit: int) -> dict[str, Any]:
+    """Return the counts and the latest letters of a connector. Raises NotOverRest, and the errors of `Rest.ask`."""
+    with _map_errors(rest):
         return dict(rest.get("connectors", connector, "dead-letters", query=[("limit", str(limit))]))
 
 
-def replays(rest: Rest, connector: str, left: int, *, dry_run: bool) -> Iterator[dict[str, Any]]:
-    """Replay `left` letters, in as many requests as it takes, and yield the answer to each.
+def replays(rest: Rest, connector: str, remaining: int, *, dry_run: bool) -> Iterator[dict[str, Any]]:
+    """Replay `remaining` letters in one or more requests, and yield the answer to each.
 
-    With `left_to_replay` of `shown`, letters that arrive meanwhile are left for the next replay. Raises like `shown`.
+    With `left_to_replay` of `get_letters`, letters that arrive meanwhile stay for the next replay. Raises like
+    `get_letters`.
     """
-    while left > 0:
-        body = {"limit": min(left, MOST_REPLAYED), "dry_run": dry_run}
-        with _served(rest):
+    while remaining > 0:
+        body = {"limit": min(remaining, MAX_REPLAYED), "dry_run": dry_run}
+        with _map_errors(rest):
             answer = rest.ask("POST", "connectors", connector, "dead-letters", "replay", body=body)
         yield answer
         written = sum(answer["written"].values())
         if dry_run or not written:
             return
-        left = min(left - written, answer["left_to_replay"])
+        remaining = min(remaining - written, answer["left_to_replay"])
 
 
 @contextmanager
-def _served(rest: Rest) -> Iterator[None]:
+def _map_errors(rest: Rest) -> Iterator[None]:
     """Raise NotOverRest if the worker has no such endpoints."""
     try:
         yield

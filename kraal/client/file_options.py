@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from kraal.client.manifests import STDIN, SUFFIXES, Wants, read_wants
+from kraal.client.manifests import STDIN, SUFFIXES, Manifests, read_manifests
 from kraal.client.output import print_error
 from kraal.core.errors import BadRequest
 
@@ -31,16 +31,16 @@ prune_option = click.option(
 )
 
 
-def read_files(paths: Sequence[str], *, recursive: bool) -> Wants:
+def read_files(paths: Sequence[str], *, recursive: bool) -> Manifests:
     """Read all files and print their errors."""
-    wants = read_wants(paths, sys.stdin, recursive=recursive)
-    for fault in wants.faults:
-        print_error(fault)
-    return wants
+    manifests = read_manifests(paths, sys.stdin, recursive=recursive)
+    for error in manifests.errors:
+        print_error(error)
+    return manifests
 
 
-def refuse_nothing(wants: Wants, *, prunes: bool) -> None:
-    """Raise BadRequest if the files contain no connector, unless errors that were printed already say so."""
-    if not wants.wanted and (prunes or not wants.faults):
+def require_connectors(manifests: Manifests, *, prunes: bool) -> None:
+    """Raise BadRequest if the files contain no connector, unless printed errors explain it."""
+    if not manifests.connectors and (prunes or not manifests.errors):
         consequence = "; --prune would delete every connector" if prunes else ""
         raise BadRequest(f"No connectors found in the files{consequence}.")

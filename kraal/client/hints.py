@@ -1,6 +1,6 @@
-"""What to do next about the errors that users of the client meet most often. Pure functions.
+"""Hints for the most frequent errors of the client. Pure functions.
 
-A text that says what to do itself gets no hint.
+An error text that contains the remedy gets no hint.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LISTS: Final = {
     "connector-plugins": "`kraal plugins --all` lists the plugins of the worker.",
     "admin": "`kraal loggers` lists the loggers of the worker.",
 }
-"""What lists the names that exist, by the first part of a path."""
+"""Command that lists the existing names, by the first part of a path."""
 _BY_TEXT: Final = {
     "Failed to find any class that implements Connector": _CLASS,
     "Unknown task": "`kraal status NAME` lists the tasks of a connector.",
     "invalid log level": "Levels are OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE and ALL.",
     "has no dead letter queue topic": "`kraal dlq ls` lists the connectors that have one.",
 }
-"""What to do, by a part of the worker's message."""
+"""Hints by a part of the worker's message."""
 _OTHER_HOST: Final = (62, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _HAS_EXPIRED: Final = 10
@@ -56,7 +56,7 @@ _HAS_EXPIRED: Final = 10
 
 
 def of_connection(cause: BaseException, url: str) -> str:
-    """Return what to do about the operating system's or OpenSSL's reason for a failed connection to a worker's URL."""
+    """Return a hint for a failed connection, from the operating system's or OpenSSL's error."""
     match cause:
         case ssl.SSLCertVerificationError():
             return OTHER_NAME if is_of_another_host(cause) else EXPIRED if has_expired(cause) else ""
@@ -76,12 +76,12 @@ def is_of_another_host(error: ssl.SSLCertVerificationError) -> bool:
 
 
 def has_expired(error: ssl.SSLCertVerificationError) -> bool:
-    """Return whether a certificate is too old."""
+    """Return whether a certificate has expired."""
     return error.verify_code == _HAS_EXPIRED
 
 
 def of_refusal(status: int, text: str, resource: str, *, no_such_path: bool, repeated: bool) -> str:
-    """Return what to do about a rejected request.
+    """Return a hint for a rejected request.
 
     Args:
         status: of the response.

@@ -29,10 +29,10 @@ class Lazy:
 
     def load(self) -> click.Command:
         """Import the command. Raises TypeError if the attribute is not a command."""
-        found = getattr(import_module(self.module), self.attribute)
-        if not isinstance(found, click.Command):
+        command = getattr(import_module(self.module), self.attribute)
+        if not isinstance(command, click.Command):
             raise TypeError(f"{self.module}:{self.attribute} is not a click command")
-        return found
+        return command
 
 
 class LazyGroup(click.Group):
@@ -74,9 +74,9 @@ class LazyGroup(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only completion needs it
 
-        found = [
+        items = [
             CompletionItem[Any](name, help=self.lazy[name].summary)
             for name in self.list_commands(ctx)
             if name.startswith(incomplete)
         ]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return items + click.Command.shell_complete(self, ctx, incomplete)

@@ -28,12 +28,12 @@ SUFFIXES = (".json", ".properties", *YAML)
 _WHAT = "connector configuration"
 _PROPERTIES = re.compile(r"[^\s:=]+\s*=")
 _OFFSETS = "initial_offsets"
-_SHOWN_AS = {TargetState.STARTED: "RUNNING"}
+_REST_STATES = {TargetState.STARTED: "RUNNING"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Connector that a file defines."""
+class Manifest:
+    """Definition of a connector in a file."""
 
     name: str
     config: Config
@@ -41,49 +41,49 @@ class Wanted:
     initial_state: str | None
     """Initial state in REST's terms; applies only when the connector is created."""
     initial_offsets: Sequence[Pair] | None = None
-    """The same."""
+    """Initial offsets; apply only when the connector is created."""
     where: str
     """File name for messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
-    """Connectors in the order of the files; `faults` are error messages that contain the file name."""
+class Manifests:
+    """Connectors in the order of the files; `errors` are error messages that contain the file name."""
 
-    wanted: tuple[Wanted, ...]
-    faults: tuple[str, ...]
+    connectors: tuple[Manifest, ...]
+    errors: tuple[str, ...]
 
 
-def read_wants(paths: Sequence[str], stdin: Iterable[str], *, recursive: bool) -> Wants:
+def read_manifests(paths: Sequence[str], stdin: Iterable[str], *, recursive: bool) -> Manifests:
     """Read files, and in directories all files with one of `SUFFIXES`, sorted. `-` means standard input."""
-    wanted: list[Wanted] = []
-    faults: list[str] = []
+    manifests: list[Manifest] = []
+    errors: list[str] = []
     for path in paths:
         try:
             texts = (
-                [(STDIN, "".join(stdin))] if path == STDIN else list(_texts(Path(path), faults, recursive))
+                [(STDIN, "".join(stdin))] if path == STDIN else list(_texts(Path(path), errors, recursive))
             )
         except BadRequest as exc:
-            faults.append(str(exc))
+            errors.append(str(exc))
             continue
         for where, text in texts:
-            _read(text, where, wanted, faults)
-    files = Counter(each.name for each in wanted)
+            _read(text, where, manifests, errors)
+    files = Counter(each.name for each in manifests)
     for name in (name for name, count in files.items() if count > 1):
-        places = ", ".join(each.where for each in wanted if each.name == name)
-        faults.append(
+        places = ", ".join(each.where for each in manifests if each.name == name)
+        errors.append(
             f"Connector {name} is defined {files[name]} times, so all definitions are ignored: {places}"
         )
-    return Wants(tuple(each for each in wanted if files[each.name] == 1), tuple(faults))
+    return Manifests(tuple(each for each in manifests if files[each.name] == 1), tuple(errors))
 
 
-def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - ours
-    """Yield the name and text of each file; unreadable files become faults. Raises BadRequest."""
+def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - ours
+    """Yield the name and text of each file; unreadable files become errors. Raises BadRequest."""
     if not path.is_dir():
         yield str(path), read_text(path, _WHAT)
         return
     try:
-        found = sorted(
+        files = sorted(
             each
             for each in (path.rglob("*") if recursive else path.iterdir())
             if each.suffix.lower() in SUFFIXES
@@ -92,26 +92,26 @@ def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str
         )
     except OSError as exc:
         raise BadRequest(f"Cannot read the directory '{path}': {exc.strerror or exc}.") from exc
-    if not found:
+    if not files:
         raise BadRequest(f"The directory '{path}' contains no connector files ({', '.join(SUFFIXES)}).")
-    for each in found:
+    for each in files:
         try:
             yield str(each), read_text(each, _WHAT)
         except BadRequest as exc:
-            faults.append(str(exc))
+            errors.append(str(exc))
 
 
-def _read(text: str, where: str, wanted: list[Wanted], faults: list[str]) -> None:
-    """Read the connectors of one file. A fault in one YAML document invalidates the whole file."""
+def _read(text: str, where: str, manifests: list[Manifest], errors: list[str]) -> None:
+    """Read the connectors of one file. An error in one YAML document invalidates the whole file."""
     try:
-        found = [_checked(each, where) for each in _parsed(text, where)]
+        parsed = [_to_manifest(each, where) for each in _parse(text, where)]
     except BadRequest as exc:
-        faults.append(str(exc))
+        errors.append(str(exc))
     else:
-        wanted += found
+        manifests += parsed
 
 
-def _parsed(text: str, where: str) -> list[ConnectorFile]:
+def _parse(text: str, where: str) -> list[ConnectorFile]:
     if not _is_yaml(text, where):
         return [parse_connector_file(text, where)]
     from kraal.config.yaml_text import YamlError, as_written, read_yaml, typed  # noqa: PLC0415 - late: most commands need no YAML
@@ -150,20 +150,20 @@ def _is_yaml(text: str, where: str) -> bool:
     return not _PROPERTIES.match(first)
 
 
-def _checked(found: ConnectorFile, where: str) -> Wanted:
-    hidden = placeholders(found.config)
+def _to_manifest(file: ConnectorFile, where: str) -> Manifest:
+    hidden = placeholders(file.config)
     if hidden:
         raise BadRequest(
             f"The {_WHAT} '{where}' has {HIDDEN} as value of {', '.join(hidden)}, the placeholder of a secret; "
             "replace it with the secret or with a reference such as ${file:…}"
         )
-    if not found.name:
+    if not file.name:
         raise BadRequest(f"The {_WHAT} '{where}' has an empty name")
-    state = found.initial_state
-    return Wanted(
-        name=found.name,
-        config=found.config,
-        initial_state=None if state is None else _SHOWN_AS.get(state, str(state)),
-        initial_offsets=found.initial_offsets,
+    state = file.initial_state
+    return Manifest(
+        name=file.name,
+        config=file.config,
+        initial_state=None if state is None else _REST_STATES.get(state, str(state)),
+        initial_offsets=file.initial_offsets,
         where=where,
     )

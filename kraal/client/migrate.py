@@ -1,8 +1,9 @@
 """Migrates connectors from another Connect cluster, one by one, over REST (KIP-980).
 
-For each: stop it there, read its offsets there, create it here STOPPED, write the offsets here, start it here. What can
-be known before is asked before anything is stopped. It never runs on both: it stays STOPPED there, until somebody
-deletes it. A failure says where the connector stands on both sides, and how to go on or back.
+For each connector: stop it at the source, read its offsets, create it STOPPED at the target, write the offsets, and
+start it at the target. All checks run before any connector is stopped. A connector never runs on both clusters: it
+stays STOPPED at the source until a user deletes it. An error describes the connector's state on both clusters, and
+how to continue or roll back.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from kraal.client.target import parse_target
 from kraal.core.errors import KraalError
 from kraal.core.progress import Progress
 
-STOP_S = 120.0
-PAUSE_S = 0.5
-MOMENTARY_S = 30.0
+STOP_TIMEOUT_S = 120.0
+POLL_INTERVAL_S = 0.5
+STATUS_TIMEOUT_S = 30.0
 _URLS = "Check the URLs in --from and --to, and check that both workers run."
 
 Say = Callable[[str], None]
@@ -46,30 +47,30 @@ class Cluster:
 
     def state(self, name: str) -> tuple[str, int]:
         """Return a connector's state and task count; wait for the first status of a new connector."""
-        deadline = time.monotonic() + MOMENTARY_S
+        deadline = time.monotonic() + STATUS_TIMEOUT_S
         while True:
             try:
                 status = self.ask("GET", "connectors", name, "status")
             except Refused as error:
-                new = error.status == HTTPStatus.NOT_FOUND and error.text.startswith("No status found")
-                if not new or time.monotonic() >= deadline:
+                is_new = error.status == HTTPStatus.NOT_FOUND and error.text.startswith("No status found")
+                if not is_new or time.monotonic() >= deadline:
                     raise
             else:
                 return status["connector"]["state"], len(status["tasks"])
-            time.sleep(PAUSE_S)
+            time.sleep(POLL_INTERVAL_S)
 
     def wait_until_stopped(self, name: str) -> None:
         """Wait until a connector is STOPPED and has no tasks. Raises KraalError."""
-        deadline = time.monotonic() + STOP_S
+        deadline = time.monotonic() + STOP_TIMEOUT_S
         while True:
             state, tasks = self.state(name)
             if (state, tasks) == ("STOPPED", 0):
                 return
             if time.monotonic() >= deadline:
                 raise KraalError(
-                    f"{name} is {state} with {tasks} tasks at {self.url}, {STOP_S:g} s after it was stopped."
+                    f"{name} is {state} with {tasks} tasks at {self.url}, {STOP_TIMEOUT_S:g} s after it was stopped."
                 )
-            time.sleep(PAUSE_S)
+            time.sleep(POLL_INTERVAL_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: 
     """Migrate connectors one after another, all if `names` is empty. Raises KraalError."""
     plans = plan_all(source, target, names)
     for plan in plans:
-        again = "; an earlier attempt already created it at the target" if plan.begun else ""
-        say(f"{plan.name} is {plan.state} at {source.url} and can be migrated{again}")
+        suffix = "; an earlier attempt already created it at the target" if plan.begun else ""
+        say(f"{plan.name} is {plan.state} at {source.url} and can be migrated{suffix}")
     if dry_run:
         return
     take_over_all(source, target, plans, say=say)
@@ -97,12 +98,12 @@ def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: 
 
 def plan_all(source: Cluster, target: Cluster, names: Sequence[str]) -> list[Plan]:
     """Check connectors, all if `names` is empty, without changing anything. Raises KraalError if one cannot migrate."""
-    wanted = names or source.ask("GET", "connectors")
+    selected = names or source.ask("GET", "connectors")
     plans: list[Plan] = []
-    with Progress("Checking connectors", len(wanted)) as progress:
-        for name in wanted:
+    with Progress("Checking connectors", len(selected)) as progress:
+        for name in selected:
             progress.at(len(plans), name)
-            plans.append(_planned(source, target, name))
+            plans.append(_plan(source, target, name))
     return plans
 
 
@@ -114,7 +115,7 @@ def take_over_all(
     say: Say,
     migrated: Callable[[Plan], None] = lambda _: None,
 ) -> None:
-    """Migrate connectors one after another; `migrated` receives each that is. Raises what `take_over` raises."""
+    """Migrate connectors one after another; `migrated` receives each migrated plan. Raises like `take_over`."""
     with Progress("Migrating connectors", len(plans)) as progress:
         for number, plan in enumerate(plans):
             progress.at(number, plan.name)
@@ -122,7 +123,7 @@ def take_over_all(
             migrated(plan)
 
 
-def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
+def _plan(source: Cluster, target: Cluster, name: str) -> Plan:
     """Check whether the migration is possible without changing anything. Raises KraalError."""
     config = source.ask("GET", "connectors", name, "config")
     state, _ = source.state(name)
@@ -131,17 +132,17 @@ def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
     try:
         target.ask("GET", "connectors", name, "offsets")
     except Refused as error:
-        unknown = error.status == HTTPStatus.NOT_FOUND and error.text == f"Connector {name} not found"
-        if not unknown:
+        is_missing = error.status == HTTPStatus.NOT_FOUND and error.text == f"Connector {name} not found"
+        if not is_missing:
             raise KraalError(
                 f"{target.url} does not accept offsets ({error}), and without them the connector would "
                 "start from the beginning. Nothing was changed."
             ) from error
-    found = target.ask(
+    validation = target.ask(
         "PUT", "connector-plugins", config["connector.class"], "config", "validate", body=config
     )
-    if found["error_count"]:
-        errors = [text for each in found["configs"] for text in each["value"]["errors"]]
+    if validation["error_count"]:
+        errors = [text for each in validation["configs"] for text in each["value"]["errors"]]
         raise KraalError(
             f"{target.url} rejected the config of {name}: {'; '.join(errors)}. Nothing was changed."
         )
@@ -150,42 +151,42 @@ def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
 
 def _already_exists(target: Cluster, name: str, config: dict[str, Any]) -> bool:
     try:
-        there = target.ask("GET", "connectors", name, "config")
+        existing = target.ask("GET", "connectors", name, "config")
     except Refused as error:
         if error.not_found:
             return False
         raise
     state, _ = target.state(name)
-    if there != config or state != "STOPPED":
+    if existing != config or state != "STOPPED":
         raise KraalError(
             f"Connector {name} already exists at {target.url}: {state}, "
-            f"{'with the same config' if there == config else 'with another config'}. Nothing was changed."
+            f"{'with the same config' if existing == config else 'with another config'}. Nothing was changed."
         )
     return True
 
 
 def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
-    """Migrate one connector. Raises KraalError that says what state it is in and how to continue."""
+    """Migrate one connector. Raises KraalError with the connector's state and how to continue."""
     name = plan.name
-    here = "STOPPED, without its offsets" if plan.begun else "not there"
-    doing = f"stopping it at {source.url}"
+    target_state = "STOPPED, without its offsets" if plan.begun else "not there"
+    step = f"stopping it at {source.url}"
     try:
         source.ask("PUT", "connectors", name, "stop")
         source.wait_until_stopped(name)
-        doing = f"reading its offsets at {source.url}"
+        step = f"reading its offsets at {source.url}"
         offsets = source.ask("GET", "connectors", name, "offsets")
-        doing = f"creating it at {target.url}"
+        step = f"creating it at {target.url}"
         if not plan.begun:
-            here = "not there, or STOPPED"
+            target_state = "not there, or STOPPED"
             body = {"name": name, "config": plan.config, "initial_state": "STOPPED"}
             target.ask("POST", "connectors", body=body)
-        here = "STOPPED, without its offsets"
+        target_state = "STOPPED, without its offsets"
         target.wait_until_stopped(name)
-        doing = f"writing its offsets at {target.url}"
+        step = f"writing its offsets at {target.url}"
         if offsets["offsets"]:
             target.ask("PATCH", "connectors", name, "offsets", body=offsets)
-        here = "STOPPED, with its offsets"
-        doing = f"starting it at {target.url}"
+        target_state = "STOPPED, with its offsets"
+        step = f"starting it at {target.url}"
         if plan.state == "PAUSED":
             target.ask("PUT", "connectors", name, "pause")
         elif plan.state != "STOPPED":
@@ -193,8 +194,8 @@ def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
     except (KraalError, KeyError, TypeError, ValueError) as error:
         path = f"/connectors/{quote(name, safe='')}"
         raise KraalError(
-            f"{name}: {doing} failed: {error}. It was {plan.state} at {source.url} and is STOPPED there now, or about "
-            f"to be; at {target.url} it is {here}. To continue: run the same command again; it is STOPPED at "
+            f"{name}: {step} failed: {error}. It was {plan.state} at {source.url} and is STOPPED there now, or about "
+            f"to be; at {target.url} it is {target_state}. To continue: run the same command again; it is STOPPED at "
             f"{target.url} then, until you PUT {target.url}{path}/resume. To roll back: delete it at {target.url} "
             f"if it is there, then PUT {source.url}{path}/resume."
         ) from error

@@ -25,18 +25,18 @@ _HINTS = "kraal.hints"
 
 
 def print_error(error: Exception | str, *, about: str = "") -> None:
-    """Print an error on one line to standard error, and below it what to do, if the error knows.
+    """Print an error on one line to standard error, followed by its hint, if any.
 
-    A hint is printed once by a command, even if many connectors have the same trouble. `about`: the connector.
+    A command prints each hint once, even if many connectors have the same error. `about`: the connector.
     """
     hint = error.hint if isinstance(error, KraalError) else ""
     context = click.get_current_context(silent=True)
-    given = set[str]() if context is None else context.meta.setdefault(_HINTS, set())
+    printed = set[str]() if context is None else context.meta.setdefault(_HINTS, set())
     with aside():
         click.echo(f"Error: {f'{about}: ' if about else ''}{one_line(str(error))}", err=True)
-        if hint and hint not in given:
+        if hint and hint not in printed:
             click.echo(f"{HINT}{one_line(hint)}", err=True)
-    given.add(hint)
+    printed.add(hint)
 
 
 def say(text: str) -> None:
@@ -58,14 +58,14 @@ def emit(value: Any, style: str) -> None:
     click.echo(text)
 
 
-def emit_table(head: Sequence[str], rows: Iterable[Sequence[str]], nothing: str) -> None:
-    """Print a table, cut to the width of a terminal; without rows, print `nothing` to standard error."""
-    laid_out = list(rows)
-    if not laid_out:
-        click.echo(nothing, err=True)
+def emit_table(head: Sequence[str], rows: Iterable[Sequence[str]], empty_text: str) -> None:
+    """Print a table, cut to the width of a terminal; without rows, print `empty_text` to standard error."""
+    listed = list(rows)
+    if not listed:
+        click.echo(empty_text, err=True)
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in table(head, laid_out, width, colored=True):
+    for line in table(head, listed, width, colored=True):
         click.echo(line)
 
 

@@ -11,7 +11,7 @@ from kraal.config.hidden import shown
 from kraal.core.ids import Config
 from kraal.core.printable import printable
 
-_ANOTHER = " (changed)"
+_CHANGED_MARK = " (changed)"
 """Marks a hidden value that differs."""
 _CONTEXT = 3
 
@@ -26,11 +26,11 @@ class Action(StrEnum):
     FAILED = "failed"
 
 
-def action_for(live: Config | None, wanted: Config) -> Action:
+def action_for(live: Config | None, target: Config) -> Action:
     """Return the action that applies a config; `live` is None if the connector does not exist."""
     if live is None:
         return Action.CREATED
-    return Action.UNCHANGED if dict(live) == dict(wanted) else Action.CONFIGURED
+    return Action.UNCHANGED if dict(live) == dict(target) else Action.CONFIGURED
 
 
 def patched(live: Config, changes: Config) -> dict[str, str | None]:
@@ -55,7 +55,8 @@ def difference(
     }
     left = [_line(key, old[key], declared) for key in sorted(old)]
     right = [
-        _line(key, new[key], declared) + (_ANOTHER if key in hidden_changes else "") for key in sorted(new)
+        _line(key, new[key], declared) + (_CHANGED_MARK if key in hidden_changes else "")
+        for key in sorted(new)
     ]
     from_title, to_title = (
         printable(title) if config is not None else "/dev/null" for title, config in (before, after)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import httpx2
 
 _CONNECT_TIMEOUT_S = 15.0
-_LONGEST_TEXT = 500
+_MAX_TEXT_LENGTH = 500
 """Maximum number of characters shown of a response that is not from Connect."""
 _NOT_CONNECT = "returned an unexpected response; check that it is the URL of a Connect worker"
 _NO_PATH = "HTTP 404 Not Found"
@@ -49,7 +49,7 @@ class Refused(KraalError):
 
     @property
     def not_found(self) -> bool:
-        """Whether the connector, or what is asked of it, does not exist, as opposed to the endpoint."""
+        """Whether the connector or its resource does not exist, as opposed to the endpoint."""
         return self.status == HTTPStatus.NOT_FOUND and not self.no_such_path
 
 
@@ -95,17 +95,17 @@ class Rest:
 
     def get(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """GET a path, given as decoded segments, and return a JSON object. Raises the same errors as `ask`."""
-        return self._shaped(dict, self.ask("GET", *segments, query=query))
+        return self._check_type(dict, self.ask("GET", *segments, query=query))
 
     def get_list(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> list[Any]:
         """GET a path as `get` does and return a JSON array. Raises the same errors as `ask`."""
-        found: list[Any] = self._shaped(list, self.ask("GET", *segments, query=query))
-        return found
+        array: list[Any] = self._check_type(list, self.ask("GET", *segments, query=query))
+        return array
 
     def get_with_headers(self, *segments: str) -> tuple[Any, Mapping[str, str]]:
-        """GET a path as `get` does; return a JSON object and the headers of the answer, whose names have no case."""
-        response = self._answered("GET", "/" + "/".join(map(segment, segments)), None)
-        return self._shaped(dict, self._parsed(response)), response.headers
+        """GET a path as `get` does; return a JSON object and the case-insensitive headers of the response."""
+        response = self._send_with_retries("GET", "/" + "/".join(map(segment, segments)), None)
+        return self._check_type(dict, self._parse(response)), response.headers
 
     def names(self) -> list[str]:
         """Return the sorted names of all connectors. Raises the same errors as `ask`."""
@@ -119,20 +119,20 @@ class Rest:
         Raises Refused, NoAnswer, Unreachable.
         """
         path = "/" + "/".join(map(segment, segments)) + (f"?{urlencode(query)}" if query else "")
-        return self._parsed(self._answered(method, path, body))
+        return self._parse(self._send_with_retries(method, path, body))
 
-    def _answered(self, method: str, path: str, body: object) -> httpx2.Response:
-        """Send a request until it is neither to be retried nor refused. Raises Refused, NoAnswer, Unreachable."""
+    def _send_with_retries(self, method: str, path: str, body: object) -> httpx2.Response:
+        """Send a request, retrying as needed. Raises Refused, NoAnswer, Unreachable."""
         deadline = self.clock.now() + self.target.retry_s
-        found = self._tried(method, path, body, deadline)
-        if isinstance(found, float):
+        result = self._try_send(method, path, body, deadline)
+        if isinstance(result, float):
             with Progress(f"Waiting for {self.target.url} to accept a request"):
-                while isinstance(found, float):
-                    self.clock.pause(found)
-                    found = self._tried(method, path, body, deadline)
-        return found
+                while isinstance(result, float):
+                    self.clock.pause(result)
+                    result = self._try_send(method, path, body, deadline)
+        return result
 
-    def _tried(self, method: str, path: str, body: object, deadline: float) -> httpx2.Response | float:
+    def _try_send(self, method: str, path: str, body: object, deadline: float) -> httpx2.Response | float:
         """Send a request once; return its response, or the seconds after which to repeat it. Raises as `ask` does."""
         response = self._send(method, path, body)
         if HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
@@ -140,21 +140,21 @@ class Rest:
         text = _message(response)
         pause_s = pause_before_retry(method, response.status_code, text, response.headers.get("Retry-After"))
         if pause_s is None or self.clock.now() + pause_s > deadline:
-            raise self._refused(response, text, _resource(path), repeated=pause_s is not None)
+            raise self._to_refused(response, text, _resource(path), repeated=pause_s is not None)
         return pause_s
 
-    def _shaped(self, shape: type, found: Any) -> Any:
-        if not isinstance(found, shape):
+    def _check_type(self, shape: type, value: Any) -> Any:
+        if not isinstance(value, shape):
             raise NoAnswer(f"{self.target.url} {_NOT_CONNECT}")
-        return found
+        return value
 
     def _send(self, method: str, path: str, body: object) -> httpx2.Response:
         import httpx2  # noqa: PLC0415 - imported late because --help does not need it
 
         url = self.target.url
-        ended = hints.IS_HTTPS if url.startswith("http:") else ""
+        closed_hint = hints.IS_HTTPS if url.startswith("http:") else ""
         try:
-            return self._opened().request(
+            return self._open_client().request(
                 method,
                 url + path,
                 content=None if body is None else json.dumps(body).encode(),
@@ -166,19 +166,21 @@ class Rest:
         except httpx2.ConnectError as exc:
             cause = _cause(exc)
             hint = hints.of_connection(cause, url)
-            raise Unreachable(f"Cannot connect to {url}: {_why(cause)}", hint=hint) from exc
+            raise Unreachable(f"Cannot connect to {url}: {_describe_error(cause)}", hint=hint) from exc
         except httpx2.TimeoutException as exc:
             raise NoAnswer(
                 f"{url} did not respond within {self.target.timeout_s:g} s; the request may still take effect",
                 hint=hints.SLOW,
             ) from exc
         except httpx2.RemoteProtocolError as exc:
-            raise NoAnswer(f"{url} closed the connection without a response: {exc}", hint=ended) from exc
+            raise NoAnswer(
+                f"{url} closed the connection without a response: {exc}", hint=closed_hint
+            ) from exc
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             text = f"Request to {url} failed: {str(exc) or type(exc).__name__}"
-            raise NoAnswer(text, hint=ended if isinstance(exc, httpx2.NetworkError) else "") from exc
+            raise NoAnswer(text, hint=closed_hint if isinstance(exc, httpx2.NetworkError) else "") from exc
 
-    def _opened(self) -> httpx2.Client:
+    def _open_client(self) -> httpx2.Client:
         if self._client is None:
             import httpx2  # noqa: PLC0415 - see above
 
@@ -198,7 +200,7 @@ class Rest:
             )
         return self._client
 
-    def _parsed(self, response: httpx2.Response) -> Any:
+    def _parse(self, response: httpx2.Response) -> Any:
         if not response.content:
             return None
         try:
@@ -206,7 +208,7 @@ class Rest:
         except (ValueError, RecursionError) as exc:
             raise NoAnswer(f"{self.target.url} {_NOT_CONNECT}") from exc
 
-    def _refused(self, response: httpx2.Response, text: str, resource: str, *, repeated: bool) -> Refused:
+    def _to_refused(self, response: httpx2.Response, text: str, resource: str, *, repeated: bool) -> Refused:
         status = response.status_code
         reason = one_line(text)
         if response.has_redirect_location:
@@ -234,7 +236,7 @@ def _message(response: httpx2.Response) -> str:
     if isinstance(content, dict) and isinstance(content.get("message"), str):
         return str(content["message"])
     is_page = "html" in response.headers.get("Content-Type", "")
-    text = "" if is_page or content is not None else response.text.strip()[:_LONGEST_TEXT]
+    text = "" if is_page or content is not None else response.text.strip()[:_MAX_TEXT_LENGTH]
     return text or response.reason_phrase or "no message"
 
 
@@ -248,7 +250,7 @@ def _cause(error: Exception) -> BaseException:
     return error
 
 
-def _why(cause: BaseException) -> str:
+def _describe_error(cause: BaseException) -> str:
     """Return the reason for a failed connection."""
     if isinstance(cause, ssl.SSLCertVerificationError):
         if hints.is_of_another_host(cause):
@@ -265,7 +267,7 @@ def _why(cause: BaseException) -> str:
 def trust_of(target: Target) -> ssl.SSLContext:
     """Return the TLS context for a target. Raises Unreachable if its CA certificates cannot be read.
 
-    For http, it trusts nobody: loading the machine's certificates takes 30 ms.
+    For http, it has no certificates, because loading those of the machine takes 30 ms.
     """
     if not target.url.startswith("https:"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -78,41 +78,47 @@ def status_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
 
 def instances(statuses: Statuses) -> dict[tuple[str, str], Instance]:
     """Return all instances by connector and task; the task of the connector instance is `-`."""
-    found: dict[tuple[str, str], Instance] = {}
+    instances_by_key: dict[tuple[str, str], Instance] = {}
     for name, status in statuses.items():
         if status is not None:
-            found[name, NONE] = _instance(status.get("connector", {}))
-            found |= {(name, str(each.get("id"))): _instance(each) for each in status.get("tasks", ())}
-    return found
+            instances_by_key[name, NONE] = _instance(status.get("connector", {}))
+            instances_by_key |= {
+                (name, str(each.get("id"))): _instance(each) for each in status.get("tasks", ())
+            }
+    return instances_by_key
 
 
 def changes(before: Statuses, after: Statuses) -> list[Change]:
     """Return the changes in the order of `after`, followed by removed instances."""
     old, new = instances(before), instances(after)
-    came = [Change(*key, old.get(key), instance) for key, instance in new.items() if old.get(key) != instance]
-    return came + [Change(*key, instance, None) for key, instance in old.items() if key not in new]
+    changed = [
+        Change(*key, old.get(key), instance) for key, instance in new.items() if old.get(key) != instance
+    ]
+    return changed + [Change(*key, instance, None) for key, instance in old.items() if key not in new]
 
 
 def change_line(change: Change) -> str:
     """Return a change as a line with instance, states, worker and trace."""
-    what = change.name if change.task == NONE else f"{change.name} task {change.task}"
+    instance = change.name if change.task == NONE else f"{change.name} task {change.task}"
     if change.after is None:
-        return f"{what} {change.before.state if change.before else NONE} -> gone"
-    was = f"{change.before.state} -> " if change.before and change.before.state != change.after.state else ""
-    return f"{what} {was}{change.after.state} {change.after.worker} {change.after.trace}".rstrip()
+        return f"{instance} {change.before.state if change.before else NONE} -> gone"
+    transition = (
+        f"{change.before.state} -> " if change.before and change.before.state != change.after.state else ""
+    )
+    return f"{instance} {transition}{change.after.state} {change.after.worker} {change.after.trace}".rstrip()
 
 
-def verdict(status: Status | None, wanted: str) -> Verdict:
-    """Return whether a connector and all its tasks have reached `wanted`: RUNNING, PAUSED or STOPPED."""
+def verdict(status: Status | None, target: str) -> Verdict:
+    """Return whether a connector and all its tasks have reached `target`: RUNNING, PAUSED or STOPPED."""
     if status is None:
         return Verdict.PENDING
     connector = str(status.get("connector", {}).get("state"))
     tasks = [str(task.get("state")) for task in status.get("tasks", ())]
-    if connector == wanted == STOPPED:
+    if connector == target == STOPPED:
         return Verdict.PENDING if tasks else Verdict.READY
-    if wanted != STOPPED and FAILED in (connector, *tasks):
+    if target != STOPPED and FAILED in (connector, *tasks):
         return Verdict.FAILED
-    if connector != wanted or any(state != wanted for state in tasks):
+    if connector != target or any(state != target for state in tasks):
         return Verdict.PENDING
     return Verdict.READY if tasks else Verdict.WITHOUT_TASKS
 
@@ -121,10 +127,10 @@ def summary(status: Status | None) -> str:
     """Return a short form of a status for errors: the states and the first trace."""
     if status is None:
         return "it has no status"
-    found = instances({"": status})
-    words = [f"task {task} is {each.state}" for (_, task), each in found.items() if task != NONE]
-    trace = next((each.trace for each in found.values() if each.trace), "")
-    states = ", ".join([f"it is {found['', NONE].state}", *words])
+    instances_by_key = instances({"": status})
+    words = [f"task {task} is {each.state}" for (_, task), each in instances_by_key.items() if task != NONE]
+    trace = next((each.trace for each in instances_by_key.values() if each.trace), "")
+    states = ", ".join([f"it is {instances_by_key['', NONE].state}", *words])
     return f"{states}: {trace}" if trace else states
 
 

@@ -1,4 +1,4 @@
-"""Automatic restarts, stalled tasks and the ways of batches, as `kraal describe` shows them. Pure functions.
+"""Automatic restarts, stalled tasks and execution modes of batches for `kraal describe`. Pure functions.
 
 `GET /connectors/{c}/status?expand=supervision` adds them to a status on Kraal workers; Java workers add nothing.
 """
@@ -19,12 +19,12 @@ _WORDS = {"task": "failed tasks are restarted", "all": "failed tasks and connect
 
 def supervision_lines(status: Status) -> list[str]:
     """Return lines to print; empty if nothing is supervised and nothing is stalled."""
-    found: Mapping[str, Any] = status.get("supervision") or {}
+    supervision: Mapping[str, Any] = status.get("supervision") or {}
     parts: Sequence[Mapping[str, Any]] = [
-        *([{"id": NONE, **found["connector"]}] if "connector" in found else []),
-        *found.get("tasks", ()),
+        *([{"id": NONE, **supervision["connector"]}] if "connector" in supervision else []),
+        *supervision.get("tasks", ()),
     ]
-    policy: Mapping[str, Any] = found.get("policy") or {}
+    policy: Mapping[str, Any] = supervision.get("policy") or {}
     words = _WORDS.get(str(policy.get("restart")))
     supervised = [
         part for part in parts if part.get("supervised") or part.get("restarts") or part.get("stalled")
@@ -32,13 +32,13 @@ def supervision_lines(status: Status) -> list[str]:
     if words is None and not supervised:
         return []
     lines = [_head(words, policy), *(f"  {line}" for line in table(_HEAD, map(_row, supervised)))]
-    if silent := found.get("silent"):
+    if silent := supervision.get("silent"):
         lines.append(f"  no report from {printable(', '.join(map(str, silent)))}")
     return lines
 
 
 def batch_lines(status: Status) -> list[str]:
-    """Return lines that tell how the latest batch of each task was carried out; empty if no task reports it."""
+    """Return lines with the execution mode of each task's latest batch; empty if no task reports it."""
     tasks: Sequence[Mapping[str, Any]] = (status.get("supervision") or {}).get("tasks", ())
     rows = [
         (str(task.get("id")), printable(str(task["last_batch_way"])))

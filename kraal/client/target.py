@@ -28,7 +28,7 @@ class Target:
     timeout_s: float = 100.0
     """Timeout of one request; longer than the 90 s after which a worker itself times out."""
     retry_s: float = 30.0
-    """How long a request is retried during a rebalance."""
+    """Time limit for retries of a request during a rebalance."""
 
 
 def parse_target(
@@ -42,19 +42,19 @@ def parse_target(
 ) -> Target:
     """Parse a URL; `host:port` means http, and credentials in the URL take precedence. Raises BadTarget."""
     parts = _split(url.strip())
-    shown = _without_credentials(parts)
+    shown_url = _without_credentials(parts)
     if parts.scheme not in ("http", "https"):
-        raise BadTarget(f"Invalid worker URL '{shown}'; expected http:// or https://.")
+        raise BadTarget(f"Invalid worker URL '{shown_url}'; expected http:// or https://.")
     if parts.query or parts.fragment:
-        raise BadTarget(f"Invalid worker URL '{shown}'; query and fragment are not allowed.")
+        raise BadTarget(f"Invalid worker URL '{shown_url}'; query and fragment are not allowed.")
     if parts.username is not None:
         user, password = unquote(parts.username), unquote(parts.password or "")
     if password is not None and user is None:
         raise BadTarget("Password without user; set KRAAL_USER too, or specify both in the URL.")
     if cacert is not None and parts.scheme != "https":
-        raise BadTarget(f"--cacert requires an https URL, but the URL is {shown}.")
+        raise BadTarget(f"--cacert requires an https URL, but the URL is {shown_url}.")
     return Target(
-        url=shown,
+        url=shown_url,
         user=user,
         password=Password(password or "") if user is not None else None,
         cacert=cacert,
@@ -78,5 +78,5 @@ def _split(url: str) -> SplitResult:
 
 
 def _without_credentials(parts: SplitResult) -> str:
-    where = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{where}{parts.path}".rstrip("/")
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}".rstrip("/")

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import click
 
-from kraal.client.command import ClientCommand, all_option, asking, chosen, end, for_each, names_argument
+from kraal.client.command import (
+    ClientCommand,
+    all_option,
+    end,
+    for_each,
+    names_argument,
+    select_names,
+    with_rest,
+)
 from kraal.client.output import say
 from kraal.client.rest import Rest
 from kraal.client.wait_options import wait_for, wait_options
@@ -19,7 +27,7 @@ def target_state_command(
     @names_argument
     @all_option
     @wait_options
-    @asking
+    @with_rest
     def command(
         rest: Rest, names: tuple[str, ...], *, everything: bool, waits: bool, timeout_s: float
     ) -> None:
@@ -30,8 +38,8 @@ def target_state_command(
             changed.append(name)
             say(f"{name} {done}")
 
-        well = for_each(chosen(rest, names, everything=everything), put)
-        waited = not waits or wait_for(rest, dict.fromkeys(changed, state), timeout_s=timeout_s)
-        end(well=well and waited)
+        succeeded = for_each(select_names(rest, names, everything=everything), put)
+        is_reached = not waits or wait_for(rest, dict.fromkeys(changed, state), timeout_s=timeout_s)
+        end(succeeded=succeeded and is_reached)
 
     return command

@@ -24,12 +24,12 @@ def cut(text: str, width: int) -> str:
     """Return a text cut to `width` columns, with an ellipsis if it was too long."""
     if width_of(text) <= width:
         return text
-    kept = ""
+    head = ""
     for each in text:
-        if width_of(kept) + width_of(each) > width - 1:
+        if width_of(head) + width_of(each) > width - 1:
             break
-        kept += each
-    return kept + _CUT if width > 0 else ""
+        head += each
+    return head + _CUT if width > 0 else ""
 
 
 def table(
@@ -41,13 +41,16 @@ def table(
     """
     lines = [[printable(cell) for cell in line] for line in (head, *rows)]
     widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
-    laid_out = []
+    formatted = []
     for line in lines:
-        cells = [cell + " " * (room - width_of(cell)) for cell, room in zip(line, widths, strict=True)]
+        cells = [
+            cell + " " * (column_width - width_of(cell))
+            for cell, column_width in zip(line, widths, strict=True)
+        ]
         text = _GAP.join(cells).rstrip()
         text = text if width is None else cut(text, width)
-        laid_out.append(_in_colors(text, lines[0], cells) if colored else text)
-    return laid_out
+        formatted.append(_in_colors(text, lines[0], cells) if colored else text)
+    return formatted
 
 
 def _in_colors(line: str, head: Sequence[str], cells: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from kraal.core.progress import Progress
 
 def timeout_option(help_text: str) -> Option:
     """Return the option `--timeout`, which a command receives as `timeout_s`."""
-    return seconds_option("--timeout", "timeout_s", least=0, default=120.0, help_text=help_text)
+    return seconds_option("--timeout", "timeout_s", minimum=0, default=120.0, help_text=help_text)
 
 
 def wait_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -32,21 +32,21 @@ def wait_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def wait_for(
     rest: Rest,
-    wanted: dict[str, str],
+    targets: dict[str, str],
     *,
     settle_s: dict[str, float] | None = None,
     timeout_s: float,
     quiet: bool = False,
 ) -> bool:
     """Wait and print the result for each connector, or only failures if `quiet`; return whether all succeeded."""
-    well = True
-    some = "1 connector" if len(wanted) == 1 else f"{len(wanted)} connectors"
-    with Progress(f"Waiting for {some}", len(wanted)) as progress:
-        for name, error in wait(rest, wanted, settle_s=settle_s or {}, timeout_s=timeout_s):
+    succeeded = True
+    subject = "1 connector" if len(targets) == 1 else f"{len(targets)} connectors"
+    with Progress(f"Waiting for {subject}", len(targets)) as progress:
+        for name, error in wait(rest, targets, settle_s=settle_s or {}, timeout_s=timeout_s):
             progress.advance()
             if error is None and not quiet:
-                say(f"{name} is {wanted[name]}")
+                say(f"{name} is {targets[name]}")
             elif error is not None:
                 print_error(error)
-                well = False
-    return well
+                succeeded = False
+    return succeeded

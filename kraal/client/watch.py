@@ -34,17 +34,17 @@ def frame(
 class Polled(Generic[R]):
     """The last answer of a worker that is polled. Not thread-safe."""
 
-    def __init__(self, look: Callable[[], R]) -> None:
+    def __init__(self, poll: Callable[[], R]) -> None:
         """Poll for the first time. Raises Refused, NoAnswer, Unreachable."""
-        self._look = look
-        self.last = look()
+        self._poll = poll
+        self.last = poll()
         self.problem = ""
-        """Why the latest poll had no answer."""
+        """Error of the latest poll; empty if it succeeded."""
 
     def again(self) -> None:
         """Poll; if that fails, keep the last answer and note the problem."""
         try:
-            self.last = self._look()
+            self.last = self._poll()
             self.problem = ""
         except (Refused, NoAnswer, Unreachable) as error:
             self.problem = printable(str(error))
@@ -53,33 +53,35 @@ class Polled(Generic[R]):
 class Watch:
     """Polls every `interval_s` seconds until it is interrupted. Not thread-safe."""
 
-    def __init__(self, look: Look, pause: Callable[[float], None], interval_s: float) -> None:
-        self._look = look
+    def __init__(self, poll: Look, pause: Callable[[float], None], interval_s: float) -> None:
+        self._poll = poll
         self._pause = pause
         self._interval_s = interval_s
 
     def on_screen(self, screen: Screen, url: str) -> None:
         """Draw a table in place. Raises the errors of the first poll."""
-        polled = Polled(self._look)
+        polled = Polled(self._poll)
         screen.clear()
         while True:
             columns, lines = screen.size()
             title = f"{url}   every {self._interval_s:g} s   {_now()}   Ctrl-C to quit"
-            shown = frame(title, polled.last, polled.problem, columns=columns, lines=lines, colored=True)
-            screen.draw(shown)
+            screen_lines = frame(
+                title, polled.last, polled.problem, columns=columns, lines=lines, colored=True
+            )
+            screen.draw(screen_lines)
             self._pause(self._interval_s)
             polled.again()
 
     def as_lines(self, say: Say, print_error: Say, *, as_json: bool) -> None:
         """Print the current states and then each change, one line each. Raises the errors of the first poll."""
-        before: Statuses = {}
-        polled = Polled(self._look)
+        previous: Statuses = {}
+        polled = Polled(self._poll)
         while True:
-            for change in changes(before, polled.last):
-                at = _now()
-                line = json.dumps({"time": at, **asdict(change)}) if as_json else None
-                say(line or f"{at} {printable(change_line(change))}")
-            before, problem = polled.last, polled.problem
+            for change in changes(previous, polled.last):
+                time = _now()
+                line = json.dumps({"time": time, **asdict(change)}) if as_json else None
+                say(line or f"{time} {printable(change_line(change))}")
+            previous, problem = polled.last, polled.problem
             self._pause(self._interval_s)
             polled.again()
             if polled.problem != problem:

@@ -1,1 +1,1 @@
-"""Dead letters of Kraal and Java workers: read from Kafka, chosen by topic and connector, and written back."""
+"""Dead letters of Kraal and Java workers: reading from Kafka, selection by topic and connector, and replay."""

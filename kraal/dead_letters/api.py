@@ -1,4 +1,4 @@
-"""What reading and replaying dead letters needs of Kafka."""
+"""Kafka operations for reading and replaying dead letters."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class LettersKafka(Protocol):
 
     @property
     def internal(self) -> frozenset[str] | None:
-        """Internal topics of the Connect cluster; None if they are not known."""
+        """Internal topics of the Connect cluster; None if unknown."""
 
     def compacted(self, topics: Collection[str]) -> set[str]:
         """Return the compacted ones of these topics; internal topics of a Connect cluster are compacted."""
 
     def spans(self, topic: str) -> dict[int, Span]:
-        """Return the offsets of each partition of a topic; empty if there is no topic."""
+        """Return the offsets of each partition of a topic; empty if the topic does not exist."""
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """Return the committed offsets of a group by partition."""

@@ -34,10 +34,10 @@ from kraal.kafka.settings import LastClientError, client, code
 if TYPE_CHECKING:
     from kraal.dead_letters.malformed_headers import HeaderReader
 
-ASK_S: Final = 20.0
-WRITE_S: Final = 60.0
+REQUEST_TIMEOUT_S: Final = 20.0
+WRITE_TIMEOUT_S: Final = 60.0
 _CLIENT_ID: Final = "kraal-dlq"
-_OURS: Final = frozenset(
+_PROGRAM_KEYS: Final = frozenset(
     {"group.id", "client.id", "transactional.id", "group.instance.id", "auto.offset.reset"}
 )
 """Client configs that identify a program; ignored here."""
@@ -59,21 +59,21 @@ class Kafka:
         """Create clients from Kafka client configs, which include `bootstrap.servers`. Raises ConfigInvalid.
 
         Args:
-            settings: of the consumer, and of the other clients if they have none of their own.
+            settings: of the consumer, and of the other clients unless set separately.
             producer: of the producer.
             admin: of the admin client.
             ask_s: time for each response, and for the next record of a partition. Default: 20 s.
             write_s: time until written records are acknowledged. Default: 60 s.
-            internal: internal topics of the Connect cluster; None if they are not known.
+            internal: internal topics of the Connect cluster; None if unknown.
         """
         self.address = settings["bootstrap.servers"]
         self._settings = settings
         self.internal = internal
-        self._of_consumer = _options(settings)
-        self._of_producer = self._of_consumer if producer is None else _options(producer)
-        self._of_admin = self._of_consumer if admin is None else _options(admin)
-        self._ask_s = ASK_S if ask_s is None else ask_s
-        self._write_s = WRITE_S if write_s is None else write_s
+        self._consumer_options = _options(settings)
+        self._producer_options = self._consumer_options if producer is None else _options(producer)
+        self._admin_options = self._consumer_options if admin is None else _options(admin)
+        self._ask_s = REQUEST_TIMEOUT_S if ask_s is None else ask_s
+        self._write_s = WRITE_TIMEOUT_S if write_s is None else write_s
         self._last_error = LastClientError()
 
     def __enter__(self) -> Self:
@@ -91,10 +91,10 @@ class Kafka:
     def partitions(self) -> Mapping[str, int]:
         """Number of partitions by topic. Raises KafkaUnavailable."""
         try:
-            found = self._admin.list_topics(timeout=self._ask_s)
+            metadata = self._admin.list_topics(timeout=self._ask_s)
         except ck.KafkaException as exc:
             raise self._to_error("failed to list topics", exc) from exc
-        return {name: len(topic.partitions) for name, topic in found.topics.items()}
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
     def compacted(self, topics: Collection[str]) -> set[str]:
         """Return the compacted ones of these topics. Raises KafkaUnavailable."""
@@ -126,28 +126,32 @@ class Kafka:
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """Return the committed offsets of a group by partition. Raises KafkaUnavailable."""
-        places = [ck.TopicPartition(topic, number) for number in range(self.partitions.get(topic, 0))]
-        what = f"failed to fetch the committed offsets of group {group}"
-        found = self._of_group(self._admin.list_consumer_group_offsets, group, places, what)
-        return {place.partition: place.offset for place in found if place.offset >= 0}
+        partitions = [ck.TopicPartition(topic, number) for number in range(self.partitions.get(topic, 0))]
+        action = f"failed to fetch the committed offsets of group {group}"
+        committed = self._request_group(self._admin.list_consumer_group_offsets, group, partitions, action)
+        return {place.partition: place.offset for place in committed if place.offset >= 0}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a group. Raises KafkaUnavailable."""
-        places = [ck.TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-        what = f"failed to commit the offsets of group {group}"
-        self._of_group(self._admin.alter_consumer_group_offsets, group, places, what)
+        partitions = [ck.TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        action = f"failed to commit the offsets of group {group}"
+        self._request_group(self._admin.alter_consumer_group_offsets, group, partitions, action)
 
-    def _of_group(self, ask: Any, group: str, places: Sequence[Any], what: str) -> Sequence[Any]:
+    def _request_group(
+        self, request: Any, group: str, partitions: Sequence[Any], action: str
+    ) -> Sequence[Any]:
         """Send a request for the offsets of a group without joining it."""
         try:
-            asked = ask([ck.ConsumerGroupTopicPartitions(group, list(places))], request_timeout=self._ask_s)
-            found: Sequence[Any] = asked[group].result(self._ask_s + 5).topic_partitions
+            futures = request(
+                [ck.ConsumerGroupTopicPartitions(group, list(partitions))], request_timeout=self._ask_s
+            )
+            results: Sequence[Any] = futures[group].result(self._ask_s + 5).topic_partitions
         except (ck.KafkaException, TimeoutError) as exc:
-            raise self._to_error(what, exc) from exc
-        for place in found:
+            raise self._to_error(action, exc) from exc
+        for place in results:
             if place.error is not None:
-                raise self._to_error(what, place.error)
-        return found
+                raise self._to_error(action, place.error)
+        return results
 
     def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
         """Yield the records of the spans in order, one partition after the other. Raises KafkaUnavailable."""
@@ -155,10 +159,10 @@ class Kafka:
         for number, span in sorted(spans.items()):
             if span.count:
                 consumer.assign([ck.TopicPartition(topic, number, span.first)])
-                yield from self._one(consumer, topic, number, span)
+                yield from self._read_partition(consumer, topic, number, span)
         consumer.unassign()
 
-    def _one(self, consumer: Any, topic: str, number: int, span: Span) -> Iterator[DeadLetter]:
+    def _read_partition(self, consumer: Any, topic: str, number: int, span: Span) -> Iterator[DeadLetter]:
         until_s = time.monotonic() + self._ask_s
         while True:
             message = consumer.poll(0.2)
@@ -208,44 +212,46 @@ class Kafka:
         producer = self._producer
         failures: list[Any] = []
 
-        def delivered(error: Any, message: Any) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
             if error is not None:
                 failures.append(_reason(error, message))
 
         try:
             for letter, target in letters:
-                self._produce(producer, letter, target, delivered)
-            left = producer.flush(self._write_s)
+                self._produce(producer, letter, target, on_delivery)
+            unacknowledged = producer.flush(self._write_s)
         except (ck.KafkaException, BufferError) as exc:
             raise self._to_error("failed to write all letters", exc) from exc
-        if failures or left:
-            cause = failures[0] if failures else f"{left} not acknowledged within {self._write_s:.0f} s"
+        if failures or unacknowledged:
+            cause = (
+                failures[0] if failures else f"{unacknowledged} not acknowledged within {self._write_s:.0f} s"
+            )
             raise self._to_error("failed to write all letters", cause)
 
-    def _produce(self, producer: Any, letter: DeadLetter, target: Target, delivered: Any) -> None:
-        where = {} if target.partition is None else {"partition": target.partition}
-        stamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
+    def _produce(self, producer: Any, letter: DeadLetter, target: Target, on_delivery: Any) -> None:
+        partition = {} if target.partition is None else {"partition": target.partition}
+        timestamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
         try:
             producer.produce(
                 target.topic,
                 key=letter.key,
                 value=letter.value,
                 headers=letter.own_headers,
-                on_delivery=delivered,
-                **where,
-                **stamp,
+                on_delivery=on_delivery,
+                **partition,
+                **timestamp,
             )
         except ck.KafkaException as exc:
             if code(exc) != ck.KafkaError.MSG_SIZE_TOO_LARGE:
                 raise
-            limit = (LIBRDKAFKA_DEFAULT | self._of_producer)[LIBRDKAFKA_NAME]
+            limit = (LIBRDKAFKA_DEFAULT | self._producer_options)[LIBRDKAFKA_NAME]
             size = len(letter.key or b"") + len(letter.value or b"")
             reason = refused_by_producer(target.topic, size, limit, f"producer.{MAX_REQUEST_SIZE}")
             raise self._to_error("failed to write all letters", reason) from exc
 
     @cached_property
     def _producer(self) -> Any:
-        settings = client({**LIBRDKAFKA_DEFAULT, **self._of_producer}, _CLIENT_ID, self._last_error)
+        settings = client({**LIBRDKAFKA_DEFAULT, **self._producer_options}, _CLIENT_ID, self._last_error)
         return self._make_client(
             ck.Producer,
             {**settings, "acks": "all", "enable.idempotence": "true", "partitioner": "murmur2_random"},
@@ -263,19 +269,19 @@ class Kafka:
             "queued.max.messages.kbytes": "16384",
         }
         return self._make_client(
-            ck.Consumer, {**client(self._of_consumer, _CLIENT_ID, self._last_error), **fixed}
+            ck.Consumer, {**client(self._consumer_options, _CLIENT_ID, self._last_error), **fixed}
         )
 
     @cached_property
     def _header_reader(self) -> HeaderReader:
         from kraal.dead_letters.malformed_headers import HeaderReader  # noqa: PLC0415 - rarely used
 
-        own = {key: value for key, value in self._settings.items() if key not in _OURS}
-        return HeaderReader({**own, "client.id": _CLIENT_ID}, self._ask_s)
+        settings = {key: value for key, value in self._settings.items() if key not in _PROGRAM_KEYS}
+        return HeaderReader({**settings, "client.id": _CLIENT_ID}, self._ask_s)
 
     @cached_property
     def _admin(self) -> Any:
-        return self._make_client(AdminClient, client(self._of_admin, _CLIENT_ID, self._last_error))
+        return self._make_client(AdminClient, client(self._admin_options, _CLIENT_ID, self._last_error))
 
     def _make_client(self, kind: Any, settings: Mapping[str, Any]) -> Any:
         try:
@@ -283,13 +289,13 @@ class Kafka:
         except (ck.KafkaException, ValueError) as exc:
             raise self._to_error("cannot be used with these client configs", exc) from exc
 
-    def _to_error(self, what: str, cause: object) -> KafkaUnavailable:
+    def _to_error(self, action: str, cause: object) -> KafkaUnavailable:
         reason = self._last_error.added_to(cause) if cause else ""
-        return KafkaUnavailable(f"Kafka at {self.address} {what}" + (f": {reason}" if reason else ""))
+        return KafkaUnavailable(f"Kafka at {self.address} {action}" + (f": {reason}" if reason else ""))
 
 
 def _options(settings: Mapping[str, str]) -> dict[str, str]:
-    return librdkafka_options({key: value for key, value in settings.items() if key not in _OURS})
+    return librdkafka_options({key: value for key, value in settings.items() if key not in _PROGRAM_KEYS})
 
 
 def _reason(error: Any, message: Any) -> object:

@@ -1,7 +1,7 @@
-"""Reads the headers that librdkafka's Python client refuses because a name is not valid UTF-8.
+"""Reads headers that librdkafka's Python client rejects because a name is not valid UTF-8.
 
-Such names become those that Java's consumer returns: U+FFFD replaces each malformed part. kafka-python reads the
-record once more, over a connection of its own, because confluent-kafka returns no bytes of a name.
+U+FFFD replaces each malformed part of a name, as in Java's consumer. kafka-python reads the record again over a
+separate connection, because confluent-kafka does not return the bytes of a name.
 Source: DefaultRecord.readHeaders, Utils.utf8 (Kafka 4.3.0).
 """
 
@@ -31,7 +31,7 @@ class HeaderReader:
     """Reads headers of single records. One thread; connects on first use."""
 
     def __init__(self, settings: Mapping[str, str], timeout_s: float) -> None:
-        """Prepare; `settings` are a consumer's with Connect's names, including `bootstrap.servers`."""
+        """Create a reader; `settings` are Connect's consumer settings, including `bootstrap.servers`."""
         self._settings = settings
         self._timeout_s = timeout_s
         self._consumer: Any = None
@@ -107,8 +107,8 @@ class _Bytes(bytes):
     """Bytes whose slices replace malformed UTF-8 when they are decoded."""
 
     @override
-    def __getitem__(self, at: SupportsIndex | slice) -> Any:
-        part = super().__getitem__(at)
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
+        part = super().__getitem__(index)
         return _Bytes(part) if isinstance(part, bytes) else part
 
     @override

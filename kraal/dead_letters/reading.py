@@ -14,12 +14,12 @@ from kraal.dead_letters.selection import Box, last
 Read = Callable[[Mapping[int, Span]], Iterator[DeadLetter]]
 """Reads the letters of a box from spans of its topic."""
 
-_FURTHER: Final = 10
-"""Factor by which each search looks back further than the one before."""
+_GROWTH_FACTOR: Final = 10
+"""Factor by which the search window grows."""
 
 
 class OutOfBounds(Exception):
-    """A search has read as much, or taken as long, as it may."""
+    """A search exceeded its limit of bytes or time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Found:
     """Result of a search."""
 
     letters: Sequence[DeadLetter]
-    """By time; the latest is the last."""
+    """Letters by time, the latest last."""
     searched: int
     """Number of offsets that were searched, at the end of each partition."""
 
@@ -37,26 +37,30 @@ def read_letters(kafka: LettersKafka, box: Box, spans: Mapping[int, Span]) -> It
     return (letter for letter in kafka.read(box.topic, spans) if box.holds(letter))
 
 
-def latest(read: Read, spans: Mapping[int, Span], limit: int, *, most: int | None = None) -> Found:
-    """Return the latest letters; looks back further until there are enough, or `most` offsets a partition are searched.
+def latest(read: Read, spans: Mapping[int, Span], limit: int, *, max_offsets: int | None = None) -> Found:
+    """Return the latest letters; the window grows until it has enough, or `max_offsets` of each partition are searched.
 
-    Once `read` raises OutOfBounds, the letters of the search before are the result. Raises OutOfBounds if it was the
-    first one, and what else `read` raises.
+    Once `read` raises OutOfBounds, the result of the previous window is returned. Raises OutOfBounds for the first
+    window, and other errors of `read`.
     """
-    found: Found | None = None
+    previous: Found | None = None
     size = limit
     while True:
         window = last(spans, size)
         try:
             letters = heapq.nlargest(limit, read(window), key=_by_time)
         except OutOfBounds:
-            if found is None:
+            if previous is None:
                 raise
-            return found
-        found = Found(letters[::-1], sum(span.count for span in window.values()))
-        if len(letters) == limit or window == dict(spans) or (most is not None and size >= most):
-            return found
-        size *= _FURTHER
+            return previous
+        previous = Found(letters[::-1], sum(span.count for span in window.values()))
+        if (
+            len(letters) == limit
+            or window == dict(spans)
+            or (max_offsets is not None and size >= max_offsets)
+        ):
+            return previous
+        size *= _GROWTH_FACTOR
 
 
 def _by_time(letter: DeadLetter) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from kraal.core.traces import last_cause
 PREFIX: Final = "__connect.errors."
 """Prefix of Connect's error headers."""
 
-_FACTS: Final = (
+_ERROR_HEADERS: Final = (
     ("topic", "topic"),
     ("partition", "partition"),
     ("offset", "offset"),
@@ -67,14 +67,14 @@ class DeadLetter:
         The last of several equal headers counts; the others come from earlier failures.
         """
         context = {name: value for name, value in self.headers if name.startswith(PREFIX)}
-        found: dict[str, str | int | None] = {}
-        for header, name in _FACTS:
+        facts: dict[str, str | int | None] = {}
+        for header, name in _ERROR_HEADERS:
             if PREFIX + header in context:
                 data = context[PREFIX + header]
                 text = None if data is None else data.decode("utf-8", "replace")
                 is_number = text is not None and name in _NUMBERS and text.isascii() and text.isdecimal()
-                found[name] = int(text) if is_number and text is not None else text
-        return found
+                facts[name] = int(text) if is_number and text is not None else text
+        return facts
 
     def is_of(self, connector: str) -> bool:
         """Whether a connector may have written the letter: it contains its name, or no name."""
@@ -94,25 +94,27 @@ class Target:
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
 
 
-def shortened(letter: DeadLetter, most: int) -> DeadLetter:
-    """Return a letter with at most `most` bytes of its key, its value and each header, and of all own headers."""
+def shortened(letter: DeadLetter, max_bytes: int) -> DeadLetter:
+    """Truncate the key, the value, each error header and all own headers together to `max_bytes` each."""
     truncated: dict[str, int] = {}
 
     def cut(name: str, data: bytes | None) -> bytes | None:
-        if data is None or len(data) <= most:
+        if data is None or len(data) <= max_bytes:
             return data
         truncated[name] = truncated.get(name, 0) + len(data)
-        return _cut(data, most)
+        return _cut(data, max_bytes)
 
     errors = {name: value for name, value in letter.headers if name.startswith(PREFIX)}
     headers = [
-        (name, cut("error", errors[name])) for name in (PREFIX + fact for fact, _ in _FACTS) if name in errors
+        (name, cut("error", errors[name]))
+        for name in (PREFIX + fact for fact, _ in _ERROR_HEADERS)
+        if name in errors
     ]
-    left = most
+    bytes_left = max_bytes
     for name, value in letter.own_headers:
         size = len(name.encode()) + len(value or b"")
-        left -= size
-        if left >= 0:
+        bytes_left -= size
+        if bytes_left >= 0:
             headers.append((name, value))
         else:
             truncated["headers"] = truncated.get("headers", 0) + size
@@ -120,13 +122,13 @@ def shortened(letter: DeadLetter, most: int) -> DeadLetter:
     return replace(letter, key=key, value=value, headers=headers, truncated=truncated)
 
 
-def _cut(data: bytes, most: int) -> bytes:
-    """Return the beginning; of text, it ends with a whole character."""
+def _cut(data: bytes, max_bytes: int) -> bytes:
+    """Return the beginning of data; text is cut between characters."""
     try:
         data.decode()
     except UnicodeDecodeError:
-        return data[:most]
-    return data[:most].decode(errors="ignore").encode()
+        return data[:max_bytes]
+    return data[:max_bytes].decode(errors="ignore").encode()
 
 
 def as_json(letter: DeadLetter) -> dict[str, Any]:
@@ -144,20 +146,20 @@ def as_json(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def from_json(found: Mapping[str, Any]) -> DeadLetter:
-    """Return the letter that `as_json` rendered, with the sizes of what was cut if it has them."""
-    names = {name: PREFIX + header for header, name in _FACTS}
-    facts = (found["error"] or {}).items()
+def from_json(content: Mapping[str, Any]) -> DeadLetter:
+    """Parse a letter from `as_json`, with the sizes of its truncated parts, if any."""
+    names = {name: PREFIX + header for header, name in _ERROR_HEADERS}
+    facts = (content["error"] or {}).items()
     errors = [(names[name], None if value is None else str(value).encode()) for name, value in facts]
     return DeadLetter(
-        topic=found["topic"],
-        partition=found["partition"],
-        offset=found["offset"],
-        timestamp_ms=found["timestamp"],
-        key=_data("key", found),
-        value=_data("value", found),
-        headers=[*((each["key"], _data("value", each)) for each in found["headers"]), *errors],
-        truncated=found.get("truncated", {}),
+        topic=content["topic"],
+        partition=content["partition"],
+        offset=content["offset"],
+        timestamp_ms=content["timestamp"],
+        key=_data("key", content),
+        value=_data("value", content),
+        headers=[*((each["key"], _data("value", each)) for each in content["headers"]), *errors],
+        truncated=content.get("truncated", {}),
     )
 
 
@@ -202,10 +204,10 @@ def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
-def _data(name: str, found: Mapping[str, Any]) -> bytes | None:
-    if f"{name}_base64" in found:
-        return base64.b64decode(found[f"{name}_base64"])
-    text = found[name]
+def _data(name: str, content: Mapping[str, Any]) -> bytes | None:
+    if f"{name}_base64" in content:
+        return base64.b64decode(content[f"{name}_base64"])
+    text = content[name]
     return None if text is None else str(text).encode()
 
 

@@ -1,4 +1,4 @@
-"""Replay of dead letters: writing them back, and then remembering that they were."""
+"""Replay of dead letters: write them back, then commit the progress."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kraal.dead_letters.records import DeadLetter, Target
 from kraal.dead_letters.selection import Box
 from kraal.dead_letters.targets import Targets
 
-AT_ONCE: Final = 500
-"""Number of letters that are written and then remembered at a time."""
-AT_ONCE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of keys and values after which no more letters are added to these."""
+BATCH_SIZE: Final = 500
+"""Maximum number of letters to write before the progress is committed."""
+BATCH_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of keys and values at which a batch is complete."""
 
-Piece = Sequence[tuple[DeadLetter, Target]]
+Batch = Sequence[tuple[DeadLetter, Target]]
 
 
 def replay(
@@ -31,37 +31,37 @@ def replay(
     write: bool = True,
     remember: bool = True,
     until_s: float = math.inf,
-) -> Iterator[Piece]:
-    """Write the letters of a box in these spans back, at most `limit`, and yield them in pieces.
+) -> Iterator[Batch]:
+    """Write the letters of a box in these spans back, at most `limit`, and yield them in batches.
 
-    Each piece is yielded when it is written and the progress is committed to the box's group, so that the next replay
-    continues after it. Letters of other connectors count as passed. `until_s`, of time.monotonic, ends it early.
+    Each batch is yielded after it is written and the progress is committed to the box's group, so that the next replay
+    continues after it. Letters of other connectors are skipped. `until_s`, of time.monotonic, ends the replay early.
     Without `write` it only yields; without `remember` it commits nothing.
 
-    Raises KafkaUnavailable; some letters of the current piece may be written then. Raises CannotReplay for a letter
-    without an allowed target, before anything of its piece is written.
+    Raises KafkaUnavailable; some letters of the current batch may be written then. Raises CannotReplay for a letter
+    without an allowed target, before its batch is written.
     """
     scan = _Scan(kafka, box, spans, until_s)
     letters = ((letter, targets.target(letter, kafka.partitions)) for letter in scan.letters())
-    chosen = islice(letters, limit)
+    selected = islice(letters, limit)
     committed: Mapping[int, int] = {}
-    while piece := list(_piece(chosen)):
+    while batch := list(_next_batch(selected)):
         if write:
-            kafka.write(piece)
+            kafka.write(batch)
         if remember:
-            committed = dict(scan.passed)
+            committed = dict(scan.positions)
             kafka.commit(box.group, box.topic, committed)
-        yield piece
-    if remember and scan.passed != committed:
-        kafka.commit(box.group, box.topic, scan.passed)
+        yield batch
+    if remember and scan.positions != committed:
+        kafka.commit(box.group, box.topic, scan.positions)
 
 
 class _Scan:
-    """Reads the letters of a box, and knows how far it has come."""
+    """Reads the letters of a box and tracks its position."""
 
     def __init__(self, kafka: LettersKafka, box: Box, spans: Mapping[int, Span], until_s: float) -> None:
-        self.passed: dict[int, int] = {}
-        """Offset behind the latest record that was read, by partition; the ends, when all were."""
+        self.positions: dict[int, int] = {}
+        """Next offset by partition; the ends of the spans after the last record."""
         self._kafka = kafka
         self._box = box
         self._spans = spans
@@ -71,16 +71,16 @@ class _Scan:
         for letter in self._kafka.read(self._box.topic, self._spans):
             if time.monotonic() > self._until_s:
                 return
-            self.passed[letter.partition] = letter.offset + 1
+            self.positions[letter.partition] = letter.offset + 1
             if self._box.holds(letter):
                 yield letter
-        self.passed = {number: span.end for number, span in self._spans.items()}
+        self.positions = {number: span.end for number, span in self._spans.items()}
 
 
-def _piece(letters: Iterable[tuple[DeadLetter, Target]]) -> Iterator[tuple[DeadLetter, Target]]:
+def _next_batch(letters: Iterable[tuple[DeadLetter, Target]]) -> Iterator[tuple[DeadLetter, Target]]:
     size = 0
-    for letter, target in islice(letters, AT_ONCE):
+    for letter, target in islice(letters, BATCH_SIZE):
         yield letter, target
         size += len(letter.key or b"") + len(letter.value or b"")
-        if size >= AT_ONCE_BYTES:
+        if size >= BATCH_BYTES:
             return

@@ -60,14 +60,14 @@ def topic_of(name: str, config: Mapping[str, Any]) -> str:
     return topic
 
 
-def find_box(kafka: LettersKafka, name: str, config: Mapping[str, Any] | None, what: str = "Topic") -> Box:
-    """Return the box of a connector with this config, or of a topic if `config` is None; `what` names the latter.
+def find_box(kafka: LettersKafka, name: str, config: Mapping[str, Any] | None, kind: str = "Topic") -> Box:
+    """Return the box of a connector with this config, or of a topic if `config` is None; `kind` names the latter.
 
     Raises NoDeadLetters, KafkaUnavailable.
     """
     if config is None:
         if name not in kafka.partitions:
-            raise NoDeadLetters(f"{what} {name} does not exist.")
+            raise NoDeadLetters(f"{kind} {name} does not exist.")
         return Box(name)
     topic = topic_of(name, config)
     if topic not in kafka.partitions:
@@ -83,8 +83,8 @@ def from_offset(spans: Mapping[int, Span], topic: str, partition: int, offset: i
     if span is None:
         raise NoDeadLetters(f"Topic {topic} has no partition {partition}; it has {len(spans)} partitions.")
     if not span.first <= offset < span.end:
-        there = f"{span.first} to {span.end - 1}" if span.count else "none"
-        raise NoDeadLetters(f"{topic}-{partition} has no offset {offset}; available: {there}.")
+        available = f"{span.first} to {span.end - 1}" if span.count else "none"
+        raise NoDeadLetters(f"{topic}-{partition} has no offset {offset}; available: {available}.")
     return {partition: Span(offset, span.end)}
 
 

@@ -1,6 +1,6 @@
 """Topics that a replay may write to.
 
-The headers that name the original topic are part of the record, so whoever can write records can forge them: a replay
+The headers that name the original topic are part of the record, so any writer of records can forge them: a replay
 into the config topic of a Connect cluster would create connectors. A replay of a sink's letters therefore writes to
 topics of the sink only, and no replay writes to an internal topic.
 """
@@ -19,7 +19,7 @@ from kraal.dead_letters.api import LettersKafka
 from kraal.dead_letters.records import PREFIX, DeadLetter, Target
 
 _INTERNAL_PREFIX: Final = "__"
-_LISTED: Final = 10
+_MAX_LISTED: Final = 10
 
 
 class CannotReplay(KraalError):
@@ -33,7 +33,7 @@ class Targets:
     to: str | None = None
     """Topic for all letters; None: the topics that their headers name."""
     topics: frozenset[str] | None = None
-    """Topics that headers may name; None: any except internal ones."""
+    """Topics allowed in headers; None: any except internal ones."""
     internal: frozenset[str] = field(default=frozenset())
     """Internal topics of the Connect cluster, if known."""
 
@@ -53,20 +53,20 @@ class Targets:
             )
         self._refuse(letter, topic, partitions)
         partition = facts.get("partition") if self.to is None else None
-        there = isinstance(partition, int) and partition < partitions[topic]
-        return Target(topic, partition if there and isinstance(partition, int) else None)
+        exists = isinstance(partition, int) and partition < partitions[topic]
+        return Target(topic, partition if exists and isinstance(partition, int) else None)
 
     def _refuse(self, letter: DeadLetter, topic: str, partitions: Mapping[str, int]) -> None:
-        named = f"The original topic {topic} of {letter.place}" if self.to is None else f"The topic {topic}"
+        subject = f"The original topic {topic} of {letter.place}" if self.to is None else f"The topic {topic}"
         if topic.startswith(_INTERNAL_PREFIX) or topic in self.internal:
             raise CannotReplay(
-                f"{named} is an internal topic of Kafka or Kafka Connect; a replay does not write to these"
+                f"{subject} is an internal topic of Kafka or Kafka Connect; a replay does not write to these"
             )
         if topic not in partitions:
-            raise CannotReplay(f"{named} does not exist")
+            raise CannotReplay(f"{subject} does not exist")
         if self.to is None and self.topics is not None and topic not in self.topics:
             raise CannotReplay(
-                f"{named} is not one of the topics that the replay may write to: {self.listed}; its header may be"
+                f"{subject} is not one of the topics that the replay may write to: {self.listed}; its header may be"
                 f" forged. If it is right, specify --allow-topic {topic}; for another topic, specify --to TOPIC"
             )
         if topic == letter.topic:
@@ -82,8 +82,8 @@ class Targets:
         if self.topics is None:
             return "the topics that the headers of the letters name"
         names = sorted(self.topics)
-        more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
-        return ", ".join([*names[:_LISTED], *more]) or "none"
+        suffix = [f"and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
+        return ", ".join([*names[:_MAX_LISTED], *suffix]) or "none"
 
 
 def find_targets(
@@ -101,7 +101,7 @@ def find_targets(
         kafka: lists the topics that `topics.regex` matches.
         config: of the connector, as written; None: the letters are those of a topic, and only `allowed` is permitted.
         is_source: whether the connector is a source. Its config does not name its topics, so that any is allowed.
-        active: active topics of the connector (KIP-558), among them topics of a former config.
+        active: active topics of the connector (KIP-558), including topics of earlier configs.
         allowed: topics that the operator allows.
         to: topic for all letters.
     """
@@ -110,11 +110,11 @@ def find_targets(
         return Targets(to, None, internal or frozenset())
     topics = frozenset(allowed)
     if config is not None:
-        named = frozenset(split_list(str(config.get(TOPICS) or "")))
-        others = ({*active} | _matched(str(config.get(TOPICS_REGEX) or ""), kafka)) - named
-        if internal is None and others:
-            others -= kafka.compacted(others & kafka.partitions.keys())
-        topics |= named | others
+        configured = frozenset(split_list(str(config.get(TOPICS) or "")))
+        candidates = ({*active} | _matched(str(config.get(TOPICS_REGEX) or ""), kafka)) - configured
+        if internal is None and candidates:
+            candidates -= kafka.compacted(candidates & kafka.partitions.keys())
+        topics |= configured | candidates
     return Targets(None, topics - (internal or frozenset()), internal or frozenset())
 
 

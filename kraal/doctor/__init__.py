@@ -1,1 +1,1 @@
-"""`kraal doctor`: checks what a worker needs, and says what to do about each problem. Changes nothing."""
+"""`kraal doctor`: read-only checks of a worker's requirements, with a remedy for each problem."""

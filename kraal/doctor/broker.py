@@ -1,4 +1,4 @@
-"""Checks of Kafka: a broker answers, and the internal topics and permissions are as a worker needs them."""
+"""Checks of Kafka: reachability, internal topics and permissions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.kafka.cluster_info import cluster_id
 from kraal.kafka.permissions import PermissionsReader
 from kraal.kafka.topics import TopicAdmin
 
-_ANSWER_S = 4.0
+_TIMEOUT_S = 4.0
 
 
 def check_kafka(subject: Subject) -> Iterator[Finding]:
@@ -26,15 +26,15 @@ def check_kafka(subject: Subject) -> Iterator[Finding]:
         return
     try:
         options = librdkafka_options(config.own_client)
-        found = cluster_id(config.bootstrap_servers, options, timeout_s=_ANSWER_S)
+        cluster = cluster_id(config.bootstrap_servers, options, timeout_s=_TIMEOUT_S)
     except KraalError as exc:
         yield unreachable(config.bootstrap_servers, config.own_client, exc)
         if subject.distributed is not None:
             yield Finding("topics.exist", Level.SKIPPED, "The internal topics cannot be looked up")
         return
-    yield ok("broker.reachable", f"The cluster {found} answers at {config.bootstrap_servers}")
+    yield ok("broker.reachable", f"The cluster {cluster} answers at {config.bootstrap_servers}")
     if subject.distributed is not None:
-        admin = TopicAdmin(options, client_id="kraal-doctor", timeout_s=_ANSWER_S)
+        admin = TopicAdmin(options, client_id="kraal-doctor", timeout_s=_TIMEOUT_S)
         try:
             yield from check_storage(admin, subject.distributed)
         finally:
@@ -42,7 +42,7 @@ def check_kafka(subject: Subject) -> Iterator[Finding]:
 
 
 def check_storage(admin: TopicAdmin, config: DistributedConfig) -> Iterator[Finding]:
-    """Check the topics that a distributed worker stores its state in, and what its user may do."""
+    """Check the internal topics of a distributed worker, and the permissions of its user."""
     topics = (config.config_topic, config.offset_topic, config.status_topic)
     storages = [look_up(admin, each) for each in topics]
     for each in storages:

@@ -31,5 +31,5 @@ _CHECKS: Final[Mapping[str, Callable[[Subject], Iterable[Finding]]]] = {
 
 
 def local_checks(subject: Subject) -> dict[str, Check]:
-    """Return the checks of this machine and of a worker's file by name, in the order in which they are shown."""
+    """Return the checks of this machine and of a worker's file by name, in display order."""
     return {name: partial(check, subject) for name, check in _CHECKS.items()}

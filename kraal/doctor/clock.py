@@ -1,7 +1,7 @@
-"""Checks of the clock: the kernel's own judgment, and times that others have written. Writes nothing.
+"""Checks of the clock: the kernel's state, and timestamps of records and responses. Writes nothing.
 
-Brokers do not tell their time. But a record in a storage topic has the time of the worker that wrote it, and cannot be
-younger than now unless one of the two clocks is wrong.
+Brokers do not report their time. But a record in a storage topic has the time of the worker that wrote it, which cannot
+be in the future unless one of the two clocks is wrong.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kraal.doctor.finding import Finding, Level, ok
 _TIMEX_BYTES = 1024
 """More than `struct timex` has on any Linux; zeros ask for the state and set nothing. Source: adjtimex(2)."""
 _TIME_ERROR = 5
-TOLERATED_S = 5.0
+TOLERANCE_S = 5.0
 _FIX = "Synchronize the clocks of all machines: chrony, or systemd-timesyncd."
 
 
 def check_clock() -> Iterator[Finding]:
-    """Check whether the kernel knows its clock to be synchronized."""
+    """Check whether the kernel considers its clock synchronized."""
     state = kernel_state()
     if state is None:
         yield Finding(
@@ -33,12 +33,12 @@ def check_clock() -> Iterator[Finding]:
 
 
 def kernel_state() -> int | None:
-    """Return the state of the kernel's clock, as adjtimex(2) does; None where it cannot be asked."""
+    """Return the state of the kernel's clock from adjtimex(2); None if unavailable."""
     try:
-        ask = ctypes.CDLL(None).adjtimex
+        adjtimex = ctypes.CDLL(None).adjtimex
     except (OSError, AttributeError):
         return None
-    state = int(ask(ctypes.create_string_buffer(_TIMEX_BYTES)))
+    state = int(adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)))
     return None if state < 0 else state
 
 
@@ -51,35 +51,35 @@ def synchronized(state: int) -> Finding:
 
 
 def of_records(topic: str, latest_s: float, now_s: float) -> Finding:
-    """Judge the time of a topic's latest record, in seconds since the epoch; it may be as old as it likes."""
+    """Judge the time of a topic's latest record, in seconds since the epoch; its age does not matter."""
     ahead_s = latest_s - now_s
-    if ahead_s <= TOLERATED_S:
+    if ahead_s <= TOLERANCE_S:
         return ok("clock.records", f"No record of the topic {topic} is from the future")
     what = f"A record of the topic {topic} is from {ahead_s:,.0f} s in the future: this clock is behind its writer's"
     return Finding("clock.records", Level.WARNING, what, _FIX)
 
 
-def of_worker(url: str, date: str | None, asked_s: float, answered_s: float) -> Finding:
+def of_worker(url: str, date: str | None, sent_s: float, received_s: float) -> Finding:
     """Judge the header `Date` of a worker's answer.
 
     Args:
         url: The worker's, shown.
         date: The header; its resolution is a second.
-        asked_s: When the request was sent, in seconds since the epoch.
-        answered_s: When the answer was there.
+        sent_s: When the request was sent, in seconds since the epoch.
+        received_s: When the answer was received.
     """
     try:
-        told = parsedate_to_datetime(date or "")
+        worker_time = parsedate_to_datetime(date or "")
     except ValueError:
         return Finding("clock.worker", Level.SKIPPED, f"{url} does not tell its time")
-    told_s = (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
-    off_s = told_s - answered_s if told_s > answered_s else min(told_s + 1 - asked_s, 0.0)
-    if abs(off_s) <= TOLERATED_S:
+    worker_s = (worker_time if worker_time.tzinfo else worker_time.replace(tzinfo=UTC)).timestamp()
+    offset_s = worker_s - received_s if worker_s > received_s else min(worker_s + 1 - sent_s, 0.0)
+    if abs(offset_s) <= TOLERANCE_S:
         return ok(
-            "clock.worker", f"The clock of {url} differs from this machine's by less than {TOLERATED_S:g} s"
+            "clock.worker", f"The clock of {url} differs from this machine's by less than {TOLERANCE_S:g} s"
         )
-    word = "ahead of" if off_s > 0 else "behind"
-    what = f"The clock of {url} is {abs(off_s):,.0f} s {word} this machine's"
+    direction = "ahead of" if offset_s > 0 else "behind"
+    what = f"The clock of {url} is {abs(offset_s):,.0f} s {direction} this machine's"
     return Finding("clock.worker", Level.WARNING, what, _FIX)
 
 

@@ -1,7 +1,7 @@
-"""Finds out why no broker answers, because Kafka's clients often report only a timeout.
+"""Diagnoses why no broker answers, because Kafka's clients often report only a timeout.
 
-A port with TLS or with a login closes the connection without an error. So each address is tried in the order of a
-client: name, connection, TLS.
+A port with TLS or with a login closes the connection without an error. Each address is therefore tried in the order of
+a client: name, connection, TLS.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from kraal.config.values import split_list
 from kraal.core.errors import KraalError
 from kraal.doctor.finding import Finding, Level
 
-_CONNECT_S: Final = 2.0
-_MOST_SERVERS: Final = 3
+_CONNECT_TIMEOUT_S: Final = 2.0
+_MAX_SERVERS: Final = 3
 """Maximum number of bootstrap servers to try."""
 _TLS_RECORDS: Final = range(0x14, 0x18)
 """First bytes of TLS records. Source: RFC 8446, 5.1."""
-_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
+_NO_TLS_REASONS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
 """OpenSSL's reasons when the answer to a greeting is not TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a connection to an address fails, and what to do."""
+    """Cause of a failed connection to an address, and the fix."""
 
     what: str
     fix: str
@@ -42,8 +42,8 @@ _CHECK_ALL: Final = (
     "Check the address, the firewall, and `security.protocol`, `sasl.*` and `ssl.*` in the worker's file."
 )
 _ADVERTISED: Final = re.compile(r"([^\s/]+)/\d+: (?:Failed to resolve|Connect to)")
-"""Prefix of librdkafka's errors about a broker that another one has named: `host:port/broker id`."""
-_SIGNS: Final[Sequence[tuple[str, str]]] = (
+"""Prefix of librdkafka's errors about an advertised address: `host:port/broker id`."""
+_FIXES: Final[Sequence[tuple[str, str]]] = (
     # No mechanism follows the colon: the listener has no SASL. It has to precede the next entry.
     (
         "supported mechanisms:  ",
@@ -56,7 +56,7 @@ _SIGNS: Final[Sequence[tuple[str, str]]] = (
         "The broker refused TLS: see its log. Set `ssl.keystore.*` to a certificate that the broker trusts.",
     ),
 )
-"""What to do, by a part of librdkafka's error once it is connected; the first part that is found counts."""
+"""Fixes by a part of librdkafka's error after it has connected; the first match counts."""
 
 
 def unreachable(servers: str, client: Mapping[str, str], error: KraalError) -> Finding:
@@ -76,14 +76,14 @@ def unreachable(servers: str, client: Mapping[str, str], error: KraalError) -> F
 
 
 def of_client(error: str, protocol: str) -> tuple[str, str]:
-    """Return what is wrong and what to do where connections stand, and TLS if it is used, but Kafka's client fails."""
-    if told := _ADVERTISED.search(error):
+    """Diagnose a failure of Kafka's client after connections, and TLS if used, succeeded; return problem and fix."""
+    if match := _ADVERTISED.search(error):
         return error, (
-            f"A bootstrap server answers, but advertises {told[1]}, which cannot be reached from here. Make this "
+            f"A bootstrap server answers, but advertises {match[1]}, which cannot be reached from here. Make this "
             "address reachable, or correct `advertised.listeners` in the broker's settings."
         )
-    for sign, fix in _SIGNS:
-        if sign in error:
+    for part, fix in _FIXES:
+        if part in error:
             return error, fix
     if "timed out" not in error.lower():
         return error, _CHECK_ALL
@@ -105,23 +105,23 @@ def _causes(servers: str, client: Mapping[str, str]) -> list[Cause]:
         with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
             context = None if security.tls is None else client_context(security.tls, Path(scratch))
     except (KraalError, OSError, ValueError):
-        return []  # what the client said is about the settings
-    found: list[Cause] = []
-    for server in split_list(servers)[:_MOST_SERVERS]:
+        return []  # the client's error concerns the settings
+    causes: list[Cause] = []
+    for server in split_list(servers)[:_MAX_SERVERS]:
         cause = tried(server, str(security.protocol), context)
         if cause is None:
             return []
-        found.append(cause)
-    return found
+        causes.append(cause)
+    return causes
 
 
 def tried(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause | None:
-    """Connect to a server, with TLS if there is a context; return what keeps a client from it, None if nothing."""
+    """Connect to a server, with TLS if there is a context; return the cause of a failure, or None."""
     host, _, port = server.rpartition("://")[2].rpartition(":")
     host = host.strip("[]")
     try:
-        with socket.create_connection((host, int(port)), timeout=_CONNECT_S) as connection:
-            connection.settimeout(_CONNECT_S)
+        with socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S) as connection:
+            connection.settimeout(_CONNECT_TIMEOUT_S)
             if context is None:
                 return _plain(connection, server, protocol)
             return _encrypted(connection, context, host, server, protocol)
@@ -145,7 +145,7 @@ def tried(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause |
 
 
 def _plain(connection: socket.socket, server: str, protocol: str) -> Cause | None:
-    """Check whether a port that is used without TLS has it: it answers a TLS greeting with a TLS record."""
+    """Check whether a port that is used without TLS requires TLS: it answers a TLS greeting with a TLS record."""
     outgoing, incoming = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     greeting = context.wrap_bio(incoming, outgoing, server_hostname="kafka")
@@ -155,14 +155,14 @@ def _plain(connection: socket.socket, server: str, protocol: str) -> Cause | Non
         connection.sendall(outgoing.read())
     try:
         first = connection.recv(1)
-    except OSError:  # a port without TLS waits for more, or drops what is no request
+    except OSError:  # a port without TLS waits for more, or drops an invalid request
         return None
     if not first or first[0] not in _TLS_RECORDS:
         return None
-    wanted = "SASL_SSL" if protocol == "SASL_PLAINTEXT" else "SSL (or SASL_SSL, with a login)"
+    suggestion = "SASL_SSL" if protocol == "SASL_PLAINTEXT" else "SSL (or SASL_SSL, with a login)"
     return Cause(
         f"{server} uses TLS, but security.protocol={protocol} does not",
-        f"Set security.protocol to {wanted} and `ssl.truststore.*`, or use the port of a listener without TLS.",
+        f"Set security.protocol to {suggestion} and `ssl.truststore.*`, or use the port of a listener without TLS.",
     )
 
 
@@ -184,11 +184,11 @@ def _encrypted(
             "Check that this is the port of a listener with TLS, and that the broker is up.",
         )
     except (ssl.SSLError, ConnectionError) as exc:
-        return _without_tls(exc, server, protocol)
+        return _handshake_failure(exc, server, protocol)
 
 
-def _without_tls(error: OSError, server: str, protocol: str) -> Cause:
-    """Return what a handshake tells that has failed for another reason than a certificate or time."""
+def _handshake_failure(error: OSError, server: str, protocol: str) -> Cause:
+    """Diagnose a TLS handshake failure not caused by the certificate or a timeout."""
     listeners = (
         "Compare `bootstrap.servers` and `security.protocol` with `listeners` and `listener.security.protocol.map` in "
         f"the broker's settings: the port must be that of a listener with {protocol}"
@@ -196,7 +196,7 @@ def _without_tls(error: OSError, server: str, protocol: str) -> Cause:
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
         what = f"{server} hangs up during the TLS handshake, which security.protocol={protocol} needs"
         return Cause(what, f"{listeners}. If it is, the broker's log may have the reason.")
-    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_REASONS:
         what = f"{server} does not speak TLS, but security.protocol={protocol} needs it"
         return Cause(what, f"{listeners}.")
     return Cause(

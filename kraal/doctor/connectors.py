@@ -13,59 +13,60 @@ from kraal.core.printable import first_of
 from kraal.core.traces import root_cause
 from kraal.doctor.finding import Finding, Level, ok
 
-Found = Mapping[str, Any]
+Expanded = Mapping[str, Any]
 _FAILED: Final = "FAILED"
-_SHOWN: Final = 5
+_MAX_SHOWN: Final = 5
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _LISTS: Final = ("transforms", "predicates")
 _ENDINGS: Final = ("Connector", "HeaderConverter", "Converter", "Transformation", "Predicate")
 
 
-def workers(found: Found) -> list[str]:
-    """Return the sorted ids, `host:port`, of the workers that run something."""
-    ids = {str(part.get("worker_id") or "") for each in found.values() for part in _parts(each)}
+def workers(expanded: Expanded) -> list[str]:
+    """Return the sorted ids, `host:port`, of the workers that run connectors or tasks."""
+    ids = {str(part.get("worker_id") or "") for each in expanded.values() for part in _parts(each)}
     return sorted(ids - {""})
 
 
-def failed(found: Found) -> Iterator[Finding]:
+def failed(expanded: Expanded) -> Iterator[Finding]:
     """Yield a finding for each failed connector, and one for the failed tasks of each connector."""
-    well = True
-    for name, each in found.items():
+    all_ok = True
+    for name, each in expanded.items():
         fix = f"Correct the cause, then: kraal restart {shlex.quote(name)} --tasks --only-failed"
         connector, *tasks = _parts(each)
         if connector.get("state") == _FAILED:
             what = f"The connector {name} has failed on {connector.get('worker_id')}: {_cause(connector)}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
-            well = False
-        if gone := [task for task in tasks if task.get("state") == _FAILED]:
-            what = (
-                f"{len(gone)} of {len(tasks)} tasks of {name} have failed, {_places(gone)}: {_cause(gone[0])}"
-            )
+            all_ok = False
+        if failures := [task for task in tasks if task.get("state") == _FAILED]:
+            count, places = len(failures), _places(failures)
+            what = f"{count} of {len(tasks)} tasks of {name} have failed, {places}: {_cause(failures[0])}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
-            well = False
-    if well:
-        tasks_of_all = sum(len(_parts(each)) - 1 for each in found.values())
-        yield ok("connectors.failed", f"None of {len(found)} connectors and {tasks_of_all} tasks has failed")
+            all_ok = False
+    if all_ok:
+        tasks_of_all = sum(len(_parts(each)) - 1 for each in expanded.values())
+        yield ok(
+            "connectors.failed", f"None of {len(expanded)} connectors and {tasks_of_all} tasks has failed"
+        )
 
 
-def stalled(found: Found) -> Iterator[Finding]:
-    """Yield a finding for each stalled task; only Kraal's workers tell of them."""
-    if not any("progress" in each for each in found.values()):
-        if found:
+def stalled(expanded: Expanded) -> Iterator[Finding]:
+    """Yield a finding for each stalled task; only Kraal's workers report them."""
+    if not any("progress" in each for each in expanded.values()):
+        if expanded:
             yield Finding("connectors.stalled", Level.SKIPPED, "Java workers do not tell of stalled tasks")
         return
-    causes = {name: (each.get("progress") or {}).get("stall_cause") for name, each in found.items()}
+    causes = {name: (each.get("progress") or {}).get("stall_cause") for name, each in expanded.items()}
     for name, cause in causes.items():
         if cause:
             what = f"The connector {name} makes no progress: {cause}"
             yield Finding("connectors.stalled", Level.WARNING, what, "Look at the cause and at its log.")
-    late = [
+    stalled_tasks = [
         (name, task)
-        for name, each in found.items()
+        for name, each in expanded.items()
         for task in (each.get("progress") or {}).get("tasks", ())
         if task.get("stalled")
     ]
-    for name, task in late:
+    for name, task in stalled_tasks:
         ms = task.get("step_ms")
         since = f" for {ms / 1000:,.0f} s" if isinstance(ms, int | float) else ""
         cause = f": {task['stall_cause']}" if task.get("stall_cause") else ""
@@ -75,33 +76,37 @@ def stalled(found: Found) -> Iterator[Finding]:
         fix = "Look at the system that it reads or writes; a restart of the task helps if a call hangs."
         yield Finding("connectors.stalled", Level.WARNING, what, fix)
     silent = sorted(
-        {str(worker) for each in found.values() for worker in (each.get("progress") or {}).get("silent", ())}
+        {
+            str(worker)
+            for each in expanded.values()
+            for worker in (each.get("progress") or {}).get("silent", ())
+        }
     )
     if silent:
         what = f"Of the tasks on {', '.join(silent)} it is not known whether they are stalled"
         yield Finding("connectors.stalled", Level.SKIPPED, what)
-    elif not late and not any(causes.values()):
+    elif not stalled_tasks and not any(causes.values()):
         yield ok("connectors.stalled", "No task is stalled")
 
 
-def plugins(url: str, found: Found, listed: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Yield a finding for each class that connectors name and the worker at `url` does not list.
+def plugins(url: str, expanded: Expanded, installed: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield a finding for each class in a connector's config that the worker at `url` does not list.
 
     Workers before Kafka 3.2 list only connectors; then only these are judged.
     """
-    known = {name for plugin in listed for name in _names(str(plugin.get("class") or ""))}
-    all_kinds = any(plugin.get("type") == "converter" for plugin in listed)
+    known_names = {name for plugin in installed for name in _names(str(plugin.get("class") or ""))}
+    all_kinds = any(plugin.get("type") == "converter" for plugin in installed)
     users: dict[str, list[str]] = {}
-    for name, each in found.items():
+    for name, each in expanded.items():
         config: Mapping[str, Any] = (each.get("info") or {}).get("config") or {}
-        for wanted in _classes(config, all_kinds=all_kinds):
-            if wanted not in known and "${" not in wanted:
-                users.setdefault(wanted, []).append(name)
-    for wanted, names in users.items():
-        what = f"{url} lacks the plugin {wanted}, which is needed by {first_of(names, _SHOWN)}"
+        for class_name in _classes(config, all_kinds=all_kinds):
+            if class_name not in known_names and "${" not in class_name:
+                users.setdefault(class_name, []).append(name)
+    for class_name, names in users.items():
+        what = f"{url} lacks the plugin {class_name}, which is needed by {first_of(names, _MAX_SHOWN)}"
         fix = "Install the plugin on every worker, in a directory of plugin.path or with `kraal plugins add`."
         yield Finding("connectors.plugins", Level.WARNING, what, fix)
-    if found and not users:
+    if expanded and not users:
         yield ok("connectors.plugins", f"{url} has the plugins of all connectors")
 
 
@@ -116,11 +121,11 @@ def _cause(part: Mapping[str, Any]) -> str:
 
 
 def _places(tasks: Sequence[Mapping[str, Any]]) -> str:
-    return first_of([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks], _SHOWN)
+    return first_of([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks], _MAX_SHOWN)
 
 
 def _classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[str]:
-    """Yield the classes that a connector's config names."""
+    """Yield the plugin classes in a connector's config."""
     keys = ["connector.class"]
     if all_kinds:
         keys += _CONVERTERS

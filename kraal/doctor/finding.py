@@ -1,4 +1,4 @@
-"""Findings, and the ids that they may have."""
+"""Findings and their ids."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Finding:
     level: Level
     what: str
     fix: str = ""
-    """What to do; empty if nothing needs to be done."""
+    """Remedy; empty if no action is needed."""
 
     @property
     def area(self) -> str:
-        """What the id begins with: `broker`."""
+        """First part of the id, such as `broker`."""
         return self.id.partition(".")[0]
 
 
@@ -75,9 +75,9 @@ IDS: Final[Mapping[str, str]] = {
     "connectors.plugins": "The worker has all plugins that existing connectors name",
     "doctor.check": "A check itself has failed or has taken too long",
 }
-"""What each check looks for, by the ids of its findings."""
+"""Descriptions of the checks, by the ids of their findings."""
 
 
 def ok(check: str, what: str) -> Finding:
-    """Return a finding that needs nothing."""
+    """Return a finding that needs no action."""
     return Finding(check, Level.OK, what)

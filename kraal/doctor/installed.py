@@ -1,7 +1,7 @@
-"""Checks of the installed distribution: its files are those that were installed.
+"""Check that the files of the installed distribution are unchanged.
 
-The names of Kraal's packages `actors` and `web` are generic. Another distribution with a file of the same path replaces
-it without a word; pip and uv write what they install, with its digest, into the distribution's RECORD.
+The names of Kraal's packages `actors` and `web` are generic. Another distribution with a file of the same path silently
+replaces it; pip and uv record the installed files with their digests in the distribution's RECORD.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from kraal.core.printable import first_of
 from kraal.doctor.finding import Finding, Level, ok
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 _REINSTALL = (
     "Install Kraal again, in an environment of its own: pip install --force-reinstall --no-deps kraal"
 )
@@ -40,19 +40,17 @@ def judged(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Find
         yield Finding(
             "install.files",
             Level.ERROR,
-            f"Files of Kraal are missing: {first_of(missing, _SHOWN)}",
+            f"Files of Kraal are missing: {first_of(missing, _MAX_SHOWN)}",
             _REINSTALL,
         )
     owners = _owners(changed, others)
     if owners:
-        taken = [each for each in changed if each in owners]
-        what = (
-            f"{', '.join(sorted({*owners.values()}))} has replaced files of Kraal: {first_of(taken, _SHOWN)}"
-        )
+        replaced = [each for each in changed if each in owners]
+        what = f"{', '.join(sorted({*owners.values()}))} has replaced files of Kraal: {first_of(replaced, _MAX_SHOWN)}"
         yield Finding("install.files", Level.ERROR, what, _REINSTALL)
-    edited = [each for each in changed if each not in owners]
-    if edited:
-        what = f"Files of Kraal are not those that were installed: {first_of(edited, _SHOWN)}"
+    modified = [each for each in changed if each not in owners]
+    if modified:
+        what = f"Files of Kraal are not those that were installed: {first_of(modified, _MAX_SHOWN)}"
         yield Finding("install.files", Level.WARNING, what, _REINSTALL)
     if not recorded:
         yield Finding(
@@ -80,15 +78,15 @@ def _path(file: PackagePath) -> Path:
     return Path(str(file.locate()))
 
 
-def _owners(changed: Collection[str], others: Iterable[Distribution]) -> dict[str, str]:
+def _owners(changed: Collection[str], distributions: Iterable[Distribution]) -> dict[str, str]:
     """Return the names of the distributions that claim changed files of Kraal, by file."""
     if not changed:
         return {}
-    wanted = {*changed}
+    changed_files = {*changed}
     return {
         str(file): each.name
-        for each in others
+        for each in distributions
         if each.name != "kraal"
         for file in each.files or ()
-        if str(file) in wanted
+        if str(file) in changed_files
     }

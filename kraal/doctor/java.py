@@ -1,4 +1,4 @@
-"""Checks of Java and of what `kraal prepare` makes."""
+"""Checks of Java and of the archive from `kraal prepare`."""
 
 from __future__ import annotations
 

@@ -20,16 +20,16 @@ def check_listeners(subject: Subject) -> Iterator[Finding]:
         return
     for listener in dict.fromkeys([*config.listeners, *(config.admin_listeners or ())]):
         yield free(listener)
-    yield advertised(config.advertised_url, alone=subject.distributed is None)
+    yield advertised(config.advertised_url, is_standalone=subject.distributed is None)
 
 
 def free(listener: Listener) -> Finding:
-    """Judge whether a worker could listen there, by binding a socket for a moment."""
+    """Judge whether a worker could listen at an address, by briefly binding a socket."""
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tried.bind((listener.host, listener.port))
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((listener.host, listener.port))
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:
             fix = "Ignore this if the worker is running; otherwise stop the other program, or change `listeners`."
@@ -42,16 +42,18 @@ def free(listener: Listener) -> Finding:
     return ok("listeners.free", f"{listener} is free")
 
 
-def advertised(url: str, *, alone: bool) -> Finding:
-    """Judge the advertised URL; `alone`: there are no other workers that need it."""
+def advertised(url: str, *, is_standalone: bool) -> Finding:
+    """Judge the advertised URL; `is_standalone`: no other workers need it."""
     host = urlsplit(url).hostname or ""
     try:
-        found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
+        addresses = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
     except OSError as exc:
         what = f"The advertised host {host} cannot be resolved: {exc.strerror or exc}"
         fix = "Set `rest.advertised.host.name` to a name that all workers can resolve."
-        return Finding("listeners.advertised", Level.HINT if alone else Level.ERROR, what, fix)
-    if not alone and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found):
+        return Finding("listeners.advertised", Level.HINT if is_standalone else Level.ERROR, what, fix)
+    if not is_standalone and all(
+        ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses
+    ):
         what = f"The advertised host {host} is this machine's loopback address, so other machines cannot reach it"
         fix = "Set `rest.advertised.host.name`, unless all workers run on this machine."
         return Finding("listeners.advertised", Level.WARNING, what, fix)

@@ -14,16 +14,16 @@ from kraal.doctor.subject import Subject
 from kraal.worker.resources import files_allowed
 
 _MEMINFO = Path("/proc/meminfo")
-_GROUP = Path("/sys/fs/cgroup")
+_CGROUP = Path("/sys/fs/cgroup")
 _MB = 1024 * 1024
 _GB = 1024 * _MB
-LEAST_MEMORY = 3 * _GB // 2
-LEAST_DISK = _GB
-LEAST_FILES = 4096
+MIN_MEMORY = 3 * _GB // 2
+MIN_DISK = _GB
+MIN_FILES = 4096
 
 
 def check_machine(subject: Subject) -> Iterator[Finding]:
-    """Check what the operating system gives to a worker."""
+    """Check the resources that the operating system provides."""
     available = available_memory()
     if available is not None:
         yield memory(available)
@@ -32,13 +32,13 @@ def check_machine(subject: Subject) -> Iterator[Finding]:
 
 
 def available_memory() -> int | None:
-    """Return the bytes of memory that programs can still take; None where the system does not tell.
+    """Return the available memory in bytes; None if the system does not report it.
 
-    A container may take less than the machine has. Source: cgroup-v2 of Linux, where a container sees its own group at
-    the root.
+    The limit of a container may be lower than the machine's memory. Source: cgroup-v2 of Linux, where a container sees
+    its own group at the root.
     """
-    found = [each for each in (_of_machine(), _of_container()) if each is not None]
-    return min(found, default=None)
+    sizes = [each for each in (_of_machine(), _of_container()) if each is not None]
+    return min(sizes, default=None)
 
 
 def _of_machine() -> int | None:
@@ -46,48 +46,48 @@ def _of_machine() -> int | None:
         lines = _MEMINFO.read_text("ascii").splitlines()
     except OSError:
         return None
-    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
-    return None if found is None else int(found) * 1024
+    available_kb = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return None if available_kb is None else int(available_kb) * 1024
 
 
 def _of_container() -> int | None:
-    """Return what is left of the group's limit; None without one. Caches of files can be given up, and do not count."""
+    """Return the remainder of the group's limit; None without a limit. Reclaimable file caches do not count."""
     try:
-        limit = int((_GROUP / "memory.max").read_text("ascii"))
-        used = int((_GROUP / "memory.current").read_text("ascii"))
-        kinds = dict(line.split() for line in (_GROUP / "memory.stat").read_text("ascii").splitlines())
-    except (OSError, ValueError):  # there is no file, or the limit is the word max
+        limit = int((_CGROUP / "memory.max").read_text("ascii"))
+        used = int((_CGROUP / "memory.current").read_text("ascii"))
+        kinds = dict(line.split() for line in (_CGROUP / "memory.stat").read_text("ascii").splitlines())
+    except (OSError, ValueError):  # the file does not exist, or the limit is `max`
         return None
     return max(0, limit - used + int(kinds.get("inactive_file", 0)))
 
 
 def memory(available: int) -> Finding:
     """Judge the available memory, in bytes."""
-    if available >= LEAST_MEMORY:
+    if available >= MIN_MEMORY:
         return ok("machine.memory", f"{available // _MB:,} MB of memory are available")
-    needed = f"a worker with Spark needs {LEAST_MEMORY // _MB:,} MB"
+    needed = f"a worker with Spark needs {MIN_MEMORY // _MB:,} MB"
     what = f"Only {available // _MB:,} MB of memory are available; {needed}"
     fix = "Add memory to the machine or container, or stop other programs."
     return Finding("machine.memory", Level.WARNING, what, fix)
 
 
 def files(limit: int) -> Finding:
-    """Judge the limit of open files that a worker sets for itself when it starts."""
-    if limit == resource.RLIM_INFINITY or limit >= LEAST_FILES:
+    """Judge the limit of open files that a worker sets at startup."""
+    if limit == resource.RLIM_INFINITY or limit >= MIN_FILES:
         return ok("machine.files", "Enough files can be open at once")
     what = f"Only {limit} files can be open at once, because the hard limit does not allow more"
-    fix = f"Raise the hard limit: `ulimit -Hn {LEAST_FILES}` as root, or LimitNOFILE={LEAST_FILES} in a systemd unit."
+    fix = f"Raise the hard limit: `ulimit -Hn {MIN_FILES}` as root, or LimitNOFILE={MIN_FILES} in a systemd unit."
     return Finding("machine.files", Level.WARNING, what, fix)
 
 
 def scratch_of(subject: Subject) -> Path:
-    """Return the directory that a worker makes its scratch directory in."""
+    """Return the parent of a worker's scratch directory."""
     config = subject.distributed
     return Path(tempfile.gettempdir()) if config is None or config.data_dir is None else config.data_dir
 
 
 def disk(directory: Path) -> Finding:
-    """Judge the directory, or the nearest one above it that exists."""
+    """Judge the directory, or its nearest existing parent."""
     existing = next(each for each in (directory, *directory.absolute().parents) if each.exists())
     if not existing.is_dir():
         what = f"{existing} is not a directory, so scratch files cannot be created in {directory}"
@@ -98,7 +98,7 @@ def disk(directory: Path) -> Finding:
         )
         return Finding("machine.disk", Level.ERROR, f"{existing} is not writable", fix)
     free = shutil.disk_usage(existing).free
-    if free >= LEAST_DISK:
+    if free >= MIN_DISK:
         return ok("machine.disk", f"{free // _MB:,} MB are free in {existing}")
-    what = f"Only {free // _MB:,} MB are free in {existing}; a worker should have {LEAST_DISK // _MB:,}"
+    what = f"Only {free // _MB:,} MB are free in {existing}; a worker should have {MIN_DISK // _MB:,}"
     return Finding("machine.disk", Level.WARNING, what, "Free space, or set kraal.data.dir to another disk.")

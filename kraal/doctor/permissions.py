@@ -1,4 +1,4 @@
-"""Checks of ACLs: what the worker's Kafka user may do. Asks the brokers for it, and tries nothing out."""
+"""Checks of ACLs: the permissions of the worker's Kafka user, as reported by the brokers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USES_GROUP = frozenset({"READ", "DESCRIBE"})
 
 
 class Reader(Protocol):
-    """What answers for the brokers, such as `PermissionsReader`."""
+    """Source of permissions, such as `PermissionsReader`."""
 
     def of_cluster(self) -> Cluster:
         """Return the cluster with the operations on it. Raises StoreError."""
@@ -30,7 +30,7 @@ class Reader(Protocol):
 def check_permissions(
     reader: Reader, config: DistributedConfig, storages: Sequence[Storage]
 ) -> Iterator[Finding]:
-    """Check what a distributed worker's user may do on the topics that exist, and on its group."""
+    """Check the permissions of a distributed worker's user on the existing topics and on its group."""
     for each in storages:
         if each.is_missing:
             continue
@@ -46,17 +46,17 @@ def check_permissions(
         yield of_transactions(config)
 
 
-def of_topic(topic: InternalTopic, found: Permissions) -> Iterator[Finding]:
+def of_topic(topic: InternalTopic, permissions: Permissions) -> Iterator[Finding]:
     """Judge the permissions on an internal topic that exists."""
-    lacking = _USES_TOPIC - found.operations
-    if found.refused or (found.operations and lacking):
+    lacking = _USES_TOPIC - permissions.operations
+    if permissions.refused or (permissions.operations and lacking):
         what = f"The worker's user may not {_words(lacking)} the topic {topic.name}"
         fix = f"Allow Read, Write and DescribeConfigs on it, or correct {topic.key}. {_PAGE}"
         yield Finding("acls.topics", Level.ERROR, what, fix)
-    elif not found.operations:
+    elif not permissions.operations:
         what = f"The brokers do not tell what the worker's user may do on the topic {topic.name}"
         yield Finding("acls.topics", Level.SKIPPED, what)
-    elif _OPTIONAL not in found.operations:
+    elif _OPTIONAL not in permissions.operations:
         what = (
             f"The worker's user may not read the settings of the topic {topic.name}, so no worker checks them"
         )
@@ -65,23 +65,23 @@ def of_topic(topic: InternalTopic, found: Permissions) -> Iterator[Finding]:
         yield ok("acls.topics", f"The worker's user may read and write the topic {topic.name}")
 
 
-def of_group(group: str, found: Permissions) -> Finding:
+def of_group(group: str, permissions: Permissions) -> Finding:
     """Judge the permissions on the workers' group."""
-    lacking = _USES_GROUP - found.operations
-    if found.refused or (found.operations and lacking):
+    lacking = _USES_GROUP - permissions.operations
+    if permissions.refused or (permissions.operations and lacking):
         what = f"The worker's user may not {_words(lacking)} the group {group}, so the worker cannot join it"
         fix = f"Allow Read and Describe on the group, or correct group.id. {_PAGE}"
         return Finding("acls.group", Level.ERROR, what, fix)
-    if not found.operations:
+    if not permissions.operations:
         what = f"The brokers do not tell what the worker's user may do on the group {group}"
         return Finding("acls.group", Level.SKIPPED, what)
     return ok("acls.group", f"The worker's user may join the group {group}")
 
 
-def of_cluster(found: Cluster, missing: Iterable[InternalTopic]) -> Finding:
+def of_cluster(cluster: Cluster, missing: Iterable[InternalTopic]) -> Finding:
     """Judge whether the first worker can create the topics that do not exist."""
     names = ", ".join(topic.name for topic in missing)
-    if "CREATE" in found.operations:
+    if "CREATE" in cluster.operations:
         return ok("acls.cluster", f"The worker's user may create topics: {names}")
     what = (
         f"The worker's user may not create topics in the whole cluster; whether it may create {names} is not known "
@@ -92,7 +92,7 @@ def of_cluster(found: Cluster, missing: Iterable[InternalTopic]) -> Finding:
 
 
 def of_transactions(config: DistributedConfig) -> Finding:
-    """Name the transactional ids of exactly-once support, about which brokers cannot be asked."""
+    """List the transactional ids of exactly-once support, whose permissions brokers do not report."""
     needed = [f"`{config.transactional_id}`"]
     if config.exactly_once is ExactlyOnce.ENABLED:
         needed.append(f"all that begin with `{config.group_id}-`")

@@ -1,4 +1,4 @@
-"""What the jars of the plugins in `plugin.path` contain, read without Java: names of plugins, versions, libraries.
+"""Reads the content of plugin jars in `plugin.path` without Java: names of plugins, versions, libraries.
 
 Each entry of `plugin.path` is a jar, or a directory whose subdirectories and jars are one plugin each. Names of plugins
 are those in manifests; older jars without manifests are known only where a worker has scanned the same files before.
@@ -26,16 +26,16 @@ _PLUGINS: Final = (
     "org.apache.kafka.connect.transforms.Transformation",
     "org.apache.kafka.connect.transforms.predicates.Predicate",
 )
-_MARKS: Final = {
+_LIBRARY_FILES: Final = {
     "org/apache/kafka/connect/connector/Connector.class": "Connect's API",
     "org/apache/kafka/clients/producer/KafkaProducer.class": "Kafka's client",
     "org/slf4j/LoggerFactory.class": "SLF4J",
     "org/slf4j/impl/StaticLoggerBinder.class": "a binding of SLF4J",
     "META-INF/services/org.slf4j.spi.SLF4JServiceProvider": "a binding of SLF4J",
 }
-"""Files that tell which library a jar contains, also one that was merged into another jar."""
-_IN_NAME: Final = re.compile(r"-(\d[\w.+-]*)\.jar$")
-_IN_MANIFEST: Final = re.compile(r"^Implementation-Version: *(\S+)", re.MULTILINE)
+"""Files that identify a library in a jar, including a library merged into another jar."""
+_NAME_VERSION: Final = re.compile(r"-(\d[\w.+-]*)\.jar$")
+_MANIFEST_VERSION: Final = re.compile(r"^Implementation-Version: *(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,21 +46,21 @@ class Copy:
     place: str
     """The directory or jar that is the plugin."""
     jar: str
-    """The jar in it; the place itself if that is not known."""
+    """The jar in it; the place itself if unknown."""
     version: str
-    """Empty if it is not known."""
+    """Empty if unknown."""
     is_connector: bool
 
 
 @dataclass(slots=True)
 class Contents:
-    """What was found in all places."""
+    """Content of all places."""
 
     copies: list[Copy] = field(default_factory=list)
     libraries: dict[str, list[str]] = field(default_factory=dict)
-    """By place: libraries that the worker brings itself, each with its jar."""
+    """Libraries that the worker provides itself, each with its jar, by place."""
     unreadable: list[str] = field(default_factory=list)
-    """Jars that are damaged or may not be read, each with the reason."""
+    """Damaged or unreadable jars, each with the reason."""
 
 
 def places(entry: Path) -> Sequence[Path]:
@@ -73,45 +73,47 @@ def places(entry: Path) -> Sequence[Path]:
         return []
 
 
-def read_places(found: Iterable[Path]) -> Contents:
+def read_places(plugin_places: Iterable[Path]) -> Contents:
     """Read the manifests and the names of all files of the plugins' jars."""
     contents = Contents()
-    for place in found:
+    for place in plugin_places:
         for jar in [place] if place.is_file() else sorted(place.rglob("*.jar")):
             try:
-                with zipfile.ZipFile(jar) as opened:
-                    _read(contents, place, jar, opened)
+                with zipfile.ZipFile(jar) as archive:
+                    _read(contents, place, jar, archive)
             except (OSError, zipfile.BadZipFile) as exc:
                 contents.unreadable.append(f"{jar} ({exc})")
     return contents
 
 
-def _read(contents: Contents, place: Path, jar: Path, opened: zipfile.ZipFile) -> None:
-    names = {*opened.namelist()}
-    version = _version(jar, opened, names)
+def _read(contents: Contents, place: Path, jar: Path, archive: zipfile.ZipFile) -> None:
+    names = {*archive.namelist()}
+    version = _version(jar, archive, names)
     for service in _PLUGINS:
         if _SERVICES + service in names:
-            text = opened.read(_SERVICES + service).decode("utf-8", "replace")
+            text = archive.read(_SERVICES + service).decode("utf-8", "replace")
             contents.copies += (
-                Copy(each, str(place), str(jar), version, service in _CONNECTORS) for each in _listed(text)
+                Copy(each, str(place), str(jar), version, service in _CONNECTORS) for each in _classes(text)
             )
-    libraries = dict.fromkeys(f"{what} ({jar.name})" for mark, what in _MARKS.items() if mark in names)
+    libraries = dict.fromkeys(
+        f"{library} ({jar.name})" for file, library in _LIBRARY_FILES.items() if file in names
+    )
     if libraries:
         contents.libraries.setdefault(str(place), []).extend(libraries)
 
 
-def _listed(text: str) -> Iterator[str]:
+def _classes(text: str) -> Iterator[str]:
     """Yield the classes of a manifest. Source: java.util.ServiceLoader."""
     for line in text.splitlines():
         if name := line.partition("#")[0].strip():
             yield name
 
 
-def _version(jar: Path, opened: zipfile.ZipFile, names: Iterable[str]) -> str:
+def _version(jar: Path, archive: zipfile.ZipFile, names: Iterable[str]) -> str:
     manifest = "META-INF/MANIFEST.MF"
-    text = opened.read(manifest).decode("utf-8", "replace") if manifest in names else ""
-    found = _IN_MANIFEST.search(text) or _IN_NAME.search(jar.name)
-    return found[1] if found else ""
+    text = archive.read(manifest).decode("utf-8", "replace") if manifest in names else ""
+    match = _MANIFEST_VERSION.search(text) or _NAME_VERSION.search(jar.name)
+    return match[1] if match else ""
 
 
 def _is_jar(path: Path) -> bool:

@@ -21,7 +21,7 @@ _ARCHIVES: Final = (".jar", ".zip")
 
 
 def check_plugins(subject: Subject) -> Iterator[Finding]:
-    """Check what the worker's file names; loads no plugin."""
+    """Check the plugin settings in the worker's file; loads no plugin."""
     lock = lock_of(subject.raw)
     if lock is not None:
         yield locked(lock.absolute())
@@ -55,7 +55,7 @@ def locked(path: Path) -> Finding:
     """Judge a lock and its files."""
     try:
         lock = read_lock(path)
-        found = sum(len(check_files(path, files)) for files in (lock.jars, lock.wheels, lock.java))
+        count = sum(len(check_files(path, files)) for files in (lock.jars, lock.wheels, lock.java))
     except KraalError as exc:
         return Finding("plugins.lock", Level.ERROR, str(exc), f"Run `kraal plugins lock --lock {path}`.")
-    return ok("plugins.lock", f"{path} is valid, and so are its {found} files")
+    return ok("plugins.lock", f"{path} is valid, and so are its {count} files")

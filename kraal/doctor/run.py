@@ -1,4 +1,4 @@
-"""Runs checks side by side, each within a time limit."""
+"""Runs checks concurrently, each within a time limit."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from kraal.doctor.finding import Finding, Level
 
 Check = Callable[[], Iterable[Finding]]
 
-LIMIT_S: Final = 30.0
+TIMEOUT_S: Final = 30.0
 
 
-def examine(checks: Mapping[str, Check], limit_s: float = LIMIT_S) -> list[Finding]:
-    """Return the findings of all checks, in their order; one that fails or is not done in time is a finding itself.
+def examine(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[Finding]:
+    """Return the findings of all checks, in order; a check that fails or times out is a finding itself.
 
     Starts a thread for each check; all have `limit_s` seconds together. A thread that exceeds the limit does not keep
     the process from ending.
     """
-    found: dict[str, list[Finding]] = {name: [] for name in checks}
+    findings: dict[str, list[Finding]] = {name: [] for name in checks}
 
     def run(name: str, check: Check) -> None:
         try:
             for finding in check():
-                found[name].append(finding)
+                findings[name].append(finding)
         except Exception as exc:  # noqa: BLE001 - one check must not keep the others from being shown
-            found[name].append(_broken(f"The check of {name} failed: {one_line(repr(exc))}"))
+            findings[name].append(_broken(f"The check of {name} failed: {one_line(repr(exc))}"))
 
     threads = {
         name: threading.Thread(target=run, args=(name, check), name=f"doctor {name}", daemon=True)
@@ -40,8 +40,8 @@ def examine(checks: Mapping[str, Check], limit_s: float = LIMIT_S) -> list[Findi
     for name, thread in threads.items():
         thread.join(max(0.0, deadline_s - time.monotonic()))
         if thread.is_alive():
-            found[name] = [*found[name], _broken(f"The check of {name} took more than {limit_s:g} s")]
-    return [finding for each in found.values() for finding in each]
+            findings[name] = [*findings[name], _broken(f"The check of {name} took more than {limit_s:g} s")]
+    return [finding for each in findings.values() for finding in each]
 
 
 def _broken(what: str) -> Finding:

@@ -1,6 +1,6 @@
-"""Checks of running workers over REST, those of Kraal and of Java. Only GETs.
+"""Checks of running Kraal and Java workers over REST. Only GETs.
 
-The worker that was named gets the user's credentials; the others, which it names, are asked without any.
+Only the worker at the given URL gets the user's credentials; requests to the other workers have none.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kraal.doctor.finding import Finding, Level, ok
 _REACH = "Check the URL, the firewall, and the worker's log; `kraal doctor worker.properties` on its machine says more."
 _EXPAND: Final = (("expand", "status"), ("expand", "info"), ("expand", "progress"), ("traces", "causes"))
 _OTHERS_TIMEOUT_S: Final = 3.0
-_MOST_OTHERS: Final = 64
-_SIDE_BY_SIDE: Final = 16
+_MAX_OTHERS: Final = 64
+_MAX_CONCURRENT: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker tells of itself at `GET /`."""
+    """Answer of a worker to `GET /`."""
 
     url: str
     version: str
-    """Its version of Connect, and Kraal's own if it is a Kraal worker."""
+    """Its Connect version, and for a Kraal worker also Kraal's version."""
     cluster_id: str | None
     clock: Finding
 
@@ -50,28 +50,30 @@ def check_running(target: Target) -> Iterator[Finding]:
         yield health(rest)
         yield worker.clock
         try:
-            found: Mapping[str, Any] = rest.get("connectors", query=_EXPAND)
-            listed = rest.get_list("connector-plugins", query=[("connectorsOnly", "false")])
+            expanded: Mapping[str, Any] = rest.get("connectors", query=_EXPAND)
+            plugins = rest.get_list("connector-plugins", query=[("connectorsOnly", "false")])
         except KraalError as exc:
             yield Finding("connectors.failed", Level.SKIPPED, f"The connectors cannot be looked up: {exc}")
             return
-    yield from connectors.failed(found)
-    yield from connectors.stalled(found)
-    yield from connectors.plugins(target.url, found, listed)
-    yield from others(worker, target, connectors.workers(found))
+    yield from connectors.failed(expanded)
+    yield from connectors.stalled(expanded)
+    yield from connectors.plugins(target.url, expanded, plugins)
+    yield from others(worker, target, connectors.workers(expanded))
 
 
 def ask_worker(rest: Rest) -> Worker:
     """Ask a worker for its version and its time. Raises Refused, NoAnswer, Unreachable."""
-    asked_s = now_s()
+    sent_s = now_s()
     body, headers = rest.get_with_headers()
-    clock = of_worker(rest.target.url, headers.get("Date"), asked_s, now_s())
-    own = f", Kraal {body.get('commit')}" if headers.get("Server", "").startswith("kraal/") else ""
-    return Worker(rest.target.url, f"Connect {body.get('version')}{own}", body.get("kafka_cluster_id"), clock)
+    clock = of_worker(rest.target.url, headers.get("Date"), sent_s, now_s())
+    kraal_version = f", Kraal {body.get('commit')}" if headers.get("Server", "").startswith("kraal/") else ""
+    return Worker(
+        rest.target.url, f"Connect {body.get('version')}{kraal_version}", body.get("kafka_cluster_id"), clock
+    )
 
 
 def reachable(worker: Worker) -> Finding:
-    """Judge what the worker tells of itself."""
+    """Judge a worker's answer to `GET /`."""
     if worker.cluster_id is None:
         what = f"{worker.url} answers ({worker.version}), but has not reached Kafka yet"
         fix = "Look into the worker's log, and run `kraal doctor worker.properties` on its machine."
@@ -95,20 +97,20 @@ def health(rest: Rest) -> Finding:
 
 
 def others(worker: Worker, target: Target, ids: Sequence[str]) -> Iterator[Finding]:
-    """Check the workers that run connectors and tasks, by the addresses that they advertise."""
+    """Check the workers that run connectors and tasks, at their advertised addresses."""
     scheme = target.url.partition("://")[0]
     urls = [url for each in ids if (url := f"{scheme}://{each}") != target.url]
-    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="doctor worker") as pool:
-        answers = [*pool.map(lambda url: _ask_other(target, url), urls[:_MOST_OTHERS])]
-    told = [each for each in answers if isinstance(each, Worker)]
-    for each in told:
+    with ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="doctor worker") as pool:
+        answers = [*pool.map(lambda url: _ask_other(target, url), urls[:_MAX_OTHERS])]
+    answered = [each for each in answers if isinstance(each, Worker)]
+    for each in answered:
         if each.clock.level is not Level.OK:
             yield each.clock
     for answer in answers:
         if isinstance(answer, Finding):
             yield answer
-    if told or urls:
-        yield versions([worker, *told], unknown=len(urls) - len(told))
+    if answered or urls:
+        yield versions([worker, *answered], unknown=len(urls) - len(answered))
 
 
 def _ask_other(target: Target, url: str) -> Worker | Finding:
@@ -134,13 +136,15 @@ def _ask_other(target: Target, url: str) -> Worker | Finding:
 
 
 def versions(workers: Sequence[Worker], *, unknown: int) -> Finding:
-    """Judge whether all workers have the same version; of `unknown` workers it is not known."""
+    """Judge whether all workers have the same version; `unknown` workers did not report theirs."""
     by_version: dict[str, list[str]] = {}
     for each in workers:
         by_version.setdefault(each.version, []).append(each.url)
-    more = f"; {unknown} more did not tell theirs" if unknown else ""
+    suffix = f"; {unknown} more did not tell theirs" if unknown else ""
     if len(by_version) == 1:
-        return ok("workers.versions", f"{next(iter(by_version))} on {len(workers)} workers{more}")
-    shown = "; ".join(f"{version}: {', '.join(urls)}" for version, urls in by_version.items())
+        return ok("workers.versions", f"{next(iter(by_version))} on {len(workers)} workers{suffix}")
+    listing = "; ".join(f"{version}: {', '.join(urls)}" for version, urls in by_version.items())
     fix = "Finish the upgrade or the migration, so that connectors behave alike on every worker."
-    return Finding("workers.versions", Level.WARNING, f"Workers have different versions: {shown}{more}", fix)
+    return Finding(
+        "workers.versions", Level.WARNING, f"Workers have different versions: {listing}{suffix}", fix
+    )

@@ -13,7 +13,7 @@ _MASTER = "spark.master"
 _STANDALONE = "spark://"
 _LOCAL = re.compile(r"local(\[[^\]]*\])?")
 _UNCHECKED = re.compile(r"local-cluster\[[^\]]*\]$|k8s://|yarn$")
-_CONNECT_S = 3.0
+_CONNECT_TIMEOUT_S = 3.0
 
 
 def check_spark(subject: Subject) -> Iterator[Finding]:
@@ -42,7 +42,7 @@ def reachable(master: str) -> Finding:
     for address in master.removeprefix(_STANDALONE).split(","):
         host, _, port = address.rpartition(":")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S):
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S):
                 return ok("spark.master", f"{address} accepts connections")
         except (OSError, ValueError) as exc:
             refusals.append(f"{address} ({exc})")
@@ -51,7 +51,7 @@ def reachable(master: str) -> Finding:
 
 
 def secret(spark: Mapping[str, str]) -> Finding:
-    """Judge whether the cluster asks for a secret; that the worker has one, its config has checked."""
+    """Judge whether the cluster requires a secret; the worker's config has already been checked for one."""
     if spark.get("spark.authenticate", "true") == "false":
         what = "spark.authenticate=false: any program that reaches the cluster's ports can run code in it"
         fix = "Set spark.authenticate.secret for the cluster and for the worker."

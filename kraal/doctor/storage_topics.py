@@ -1,4 +1,4 @@
-"""Checks of the internal topics: they are as a worker needs them, and their records are not from the future."""
+"""Checks of the internal topics: their settings, and record timestamps in the future."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _POLICY: Final = "cleanup.policy"
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """An internal topic, and what the brokers tell about it."""
+    """An internal topic and its description by the brokers."""
 
     topic: InternalTopic
     found: Described | StoreError
-    """With the operations that the worker's user may do on it; the error that came instead."""
+    """The description with the permitted operations of the worker's user, or an error."""
     settings: Mapping[str, str] | StoreError
-    """Empty if the worker's user may not read them, or if there is no such topic."""
+    """Empty if the worker's user may not read them, or if the topic does not exist."""
     brokers: str = ""
     """The value of `bootstrap.servers`."""
 
@@ -38,41 +38,41 @@ class Storage:
 
 
 def look_up(admin: TopicAdmin, topic: InternalTopic) -> Storage:
-    """Ask the brokers about a topic, each question once."""
+    """Request the description and settings of a topic from the brokers."""
     settings: Mapping[str, str] | StoreError
     try:
-        found = admin.describe(topic.name, with_operations=True)
+        description = admin.describe(topic.name, with_operations=True)
     except StoreError as exc:
         return Storage(topic, exc, {}, admin.brokers)
     try:
         settings = admin.settings(topic.name)
     except StoreError as exc:
         settings = exc
-    return Storage(topic, found, settings, admin.brokers)
+    return Storage(topic, description, settings, admin.brokers)
 
 
 def check_topic(storage: Storage, *, single: bool) -> Iterator[Finding]:
     """Check one topic; `single`: it must have one partition."""
-    topic, found = storage.topic, storage.found
-    if isinstance(found, StoreError):
-        yield _unknown(storage, str(found))
+    topic, description = storage.topic, storage.found
+    if isinstance(description, StoreError):
+        yield _unknown(storage, str(description))
         return
-    yield ok("topics.exist", f"The topic {topic.name} exists with {_partitions(found.partitions)}")
-    if single and found.partitions != 1:
-        what = f"The topic {topic.name} has {_partitions(found.partitions)}, but must have 1"
+    yield ok("topics.exist", f"The topic {topic.name} exists with {_partitions(description.partitions)}")
+    if single and description.partitions != 1:
+        what = f"The topic {topic.name} has {_partitions(description.partitions)}, but must have 1"
         recreate = f"Create another topic, and set {topic.key} to it; or correct this one if it is empty."
         yield Finding("topics.partitions", Level.ERROR, what, recreate)
     if isinstance(storage.settings, StoreError):
         yield Finding("topics.cleanup", Level.SKIPPED, str(storage.settings))
     else:
-        yield from _settings(storage, found, storage.settings)
-    if found.replicas == 1:
+        yield from _settings(storage, description, storage.settings)
+    if description.replicas == 1:
         what = f"The topic {topic.name} has one replica: if its broker is lost, so are its records"
         fix = "Use three replicas in production; kafka-reassign-partitions.sh adds replicas to a topic."
         yield Finding("topics.replicas", Level.HINT, what, fix)
 
 
-def _settings(storage: Storage, found: Described, settings: Mapping[str, str]) -> Iterator[Finding]:
+def _settings(storage: Storage, description: Described, settings: Mapping[str, str]) -> Iterator[Finding]:
     name, policy = storage.topic.name, policies(settings)
     if policy and policy != {"compact"}:
         what = (
@@ -83,17 +83,17 @@ def _settings(storage: Storage, found: Described, settings: Mapping[str, str]) -
             "topics.cleanup", Level.ERROR, what, f"Change it: {_change(storage, _POLICY, 'compact')}"
         )
     needed = int(settings.get(_MIN_IN_SYNC) or 0)
-    if 0 < found.replicas < needed:
+    if 0 < description.replicas < needed:
         what = (
-            f"The topic {name} has {_MIN_IN_SYNC}={needed}, but {_replicas(found.replicas)}: nothing can be written "
-            "to it"
+            f"The topic {name} has {_MIN_IN_SYNC}={needed}, but {_replicas(description.replicas)}: nothing can be "
+            "written to it"
         )
-        change = _change(storage, _MIN_IN_SYNC, str(found.replicas))
+        change = _change(storage, _MIN_IN_SYNC, str(description.replicas))
         fix = f"Add replicas with kafka-reassign-partitions.sh, or lower {_MIN_IN_SYNC}: {change}"
         yield Finding("topics.insync", Level.ERROR, what, fix)
-    elif found.replicas and found.in_sync < max(needed, 1):
+    elif description.replicas and description.in_sync < max(needed, 1):
         what = (
-            f"A partition of the topic {name} has {_replicas(found.in_sync, 'in-sync ')}, but needs "
+            f"A partition of the topic {name} has {_replicas(description.in_sync, 'in-sync ')}, but needs "
             f"at least {max(needed, 1)} ({_MIN_IN_SYNC}): nothing can be written to it"
         )
         tool = f"kafka-topics.sh --bootstrap-server {storage.brokers} --describe --topic {name}"
@@ -102,13 +102,13 @@ def _settings(storage: Storage, found: Described, settings: Mapping[str, str]) -
 
 
 def check_creation(cluster: Cluster, missing: Sequence[InternalTopic]) -> Iterator[Finding]:
-    """Check that the cluster has the brokers for the replicas of topics that the first worker creates."""
+    """Check that the cluster has enough brokers for the replicas of topics that the first worker creates."""
     for topic in missing:
         if topic.replication_factor > cluster.brokers:
             key = topic.key.replace(".topic", ".replication.factor")
-            has = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
-            asked = f"{key}={topic.replication_factor}"
-            what = f"The topic {topic.name} cannot be created with {asked}: the cluster has {has}"
+            brokers = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+            setting = f"{key}={topic.replication_factor}"
+            what = f"The topic {topic.name} cannot be created with {setting}: the cluster has {brokers}"
             fix = f"Start more brokers, or set {key} to at most {cluster.brokers}."
             yield Finding("topics.replicas", Level.ERROR, what, fix)
 
@@ -117,7 +117,7 @@ def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
     """Check this machine's clock by the latest records of the topics that exist."""
     times: dict[str, int] = {}
     for each in storages:
-        if isinstance(each.found, StoreError):  # the topic's own finding says why
+        if isinstance(each.found, StoreError):  # reported by the topic's own finding
             continue
         try:
             latest_ms = admin.latest_time_ms(each.topic.name, each.found.partitions)
@@ -129,8 +129,8 @@ def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
         return Finding(
             "clock.records", Level.SKIPPED, "No worker has written records yet whose times can be compared"
         )
-    youngest = max(times, key=lambda name: times[name])
-    return of_records(youngest, times[youngest] / 1000, now_s())
+    latest = max(times, key=lambda name: times[name])
+    return of_records(latest, times[latest] / 1000, now_s())
 
 
 def _unknown(storage: Storage, reason: str) -> Finding:

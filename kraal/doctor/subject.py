@@ -1,4 +1,4 @@
-"""What is examined: a worker's file, read as the worker itself reads it."""
+"""Subject of the checks: a worker's file, parsed as the worker does."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DISTRIBUTED = ("group.id", "config.storage.topic")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A worker that could be started, as far as its file can be read."""
+    """A worker, as far as its file is valid."""
 
     file: Path | None = None
     raw: Mapping[str, str] = field(default_factory=dict)
     """The file's properties as written."""
     config: WorkerConfig | None = None
-    """None: there is no file, or it is invalid."""
+    """None if there is no file, or if it is invalid."""
 
     @property
     def distributed(self) -> DistributedConfig | None:
@@ -37,7 +37,7 @@ class Subject:
 
 
 def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
-    """Read a worker's file; return what is wrong with it as findings."""
+    """Read a worker's file; return its errors as findings."""
     raw: Mapping[str, str] = {}
     try:
         raw = read_properties(file, _WHAT)

@@ -1,6 +1,6 @@
 """Admission control of the REST API: requests over a limit get 503 with `Retry-After` at once.
 
-The alternative would be an unbounded queue. The decision is a pure function of numbers; `Admission` keeps them.
+The alternative would be an unbounded queue. The decision is a pure function of counters; `Admission` keeps them.
 
 Each resource that requests wait for has its own limit, so that one that hangs does not block the others: the herder,
 other workers, the threads that run plugin code, and the memory for bodies. Bodies count as their bytes arrive, until
@@ -9,7 +9,7 @@ many bytes again, so that clients with large bodies do not delay a connector's t
 the herder does not apply to them.
 
 Requests that wait for no resource are never refused: GETs from the snapshot, `/health`, whose callers share one
-question, and `/metrics`, whose callers share one scrape. Streams wait for nothing, but each keeps its connection.
+ping, and `/metrics`, whose callers share one scrape. Streams wait for nothing, but each keeps its connection.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ _TEXTS: Final[Mapping[Scarce, str]] = {
 }
 
 
-def refusal(what: Scarce, taken: int, more: int, limits: Limits) -> str | None:
-    """Return why `more` is too much, or None. Pure.
+def refusal(resource: Scarce, used: int, amount: int, limits: Limits) -> str | None:
+    """Return why `amount` exceeds the limit, or None. Pure.
 
-    `taken` is the share of other requests, in requests or bytes. A sole request is never refused for its size.
+    `used` is the share of other requests, in requests or bytes. A sole request is never refused for its size.
     """
-    if what in (Scarce.BODIES, Scarce.INTERNAL_BODIES):
-        too_much = taken > 0 and taken + more > limits.body_bytes
+    if resource in (Scarce.BODIES, Scarce.INTERNAL_BODIES):
+        exceeds = used > 0 and used + amount > limits.body_bytes
     else:
-        too_much = taken + more > (limits.streams if what is Scarce.STREAMS else limits.waiting)
-    return f"The worker is too busy: {_TEXTS[what].format(taken)}" if too_much else None
+        exceeds = used + amount > (limits.streams if resource is Scarce.STREAMS else limits.waiting)
+    return f"The worker is too busy: {_TEXTS[resource].format(used)}" if exceeds else None
 
 
 class Admission:
@@ -83,50 +83,52 @@ class Admission:
         self._bytes: Counter[Scarce] = Counter()
         self._gauges: dict[Scarce, Callable[[], int]] = {}
 
-    def watch(self, what: Scarce, gauge: Callable[[], int]) -> None:
+    def watch(self, resource: Scarce, gauge: Callable[[], int]) -> None:
         """Use `gauge` as the number of waiting requests; any thread may call it."""
-        self._gauges[what] = gauge
+        self._gauges[resource] = gauge
 
-    def enter(self, what: Scarce) -> None:
+    def enter(self, resource: Scarce) -> None:
         """Admit a request that is about to wait. Raises Unavailable."""
-        self._check(what, self._waiting(what), 1)
+        self._check(resource, self._waiting(resource), 1)
 
-    def has_room(self, what: Scarce) -> bool:
+    def has_room(self, resource: Scarce) -> bool:
         """Whether one more request may wait; for optional requests."""
-        return refusal(what, self._waiting(what), 1, self._limits) is None
+        return refusal(resource, self._waiting(resource), 1, self._limits) is None
 
-    def _waiting(self, what: Scarce) -> int:
-        gauge = self._gauges.get(what)
+    def _waiting(self, resource: Scarce) -> int:
+        gauge = self._gauges.get(resource)
         return 0 if gauge is None else gauge()
 
     def body_grows(self, scope: Any, size: int, *, internal: bool) -> None:
         """Count `size` more bytes of a request's body. Raises Unavailable; the bytes are not counted then."""
-        what = Scarce.INTERNAL_BODIES if internal else Scarce.BODIES
-        _, own = scope.get(_BODY, (what, 0))
-        others = self._bytes[what] - own
-        self._check(what, others, own + size)
-        self._bytes[what] += size
-        scope[_BODY] = (what, own + size)
+        resource = Scarce.INTERNAL_BODIES if internal else Scarce.BODIES
+        _, request_bytes = scope.get(_BODY, (resource, 0))
+        other_bytes = self._bytes[resource] - request_bytes
+        self._check(resource, other_bytes, request_bytes + size)
+        self._bytes[resource] += size
+        scope[_BODY] = (resource, request_bytes + size)
 
     def answered(self, scope: Any) -> None:
         """Release the body of a request that has ended."""
-        what, own = scope.pop(_BODY, (Scarce.BODIES, 0))
-        self._bytes[what] -= own
+        resource, request_bytes = scope.pop(_BODY, (Scarce.BODIES, 0))
+        self._bytes[resource] -= request_bytes
 
-    def _check(self, what: Scarce, taken: int, more: int) -> None:
-        why = refusal(what, taken, more, self._limits)
-        if why is not None:
-            self._refused[what] += 1
-            raise Unavailable(why, retry_after_s=RETRY_AFTER_S)
+    def _check(self, resource: Scarce, used: int, amount: int) -> None:
+        reason = refusal(resource, used, amount, self._limits)
+        if reason is not None:
+            self._refused[resource] += 1
+            raise Unavailable(reason, retry_after_s=RETRY_AFTER_S)
 
     def load_metrics(self, mailboxes: Mapping[str, int]) -> LoadMetrics:
         """Return the worker's load; `mailboxes` are the mailbox sizes by actor name. Any thread."""
         return LoadMetrics(
             mailboxes=mailboxes,
             waiting={
-                what.value: gauge() for what, gauge in self._gauges.items() if what is not Scarce.STREAMS
+                resource.value: gauge()
+                for resource, gauge in self._gauges.items()
+                if resource is not Scarce.STREAMS
             },
-            refused={what.value: self._refused[what] for what in Scarce},
+            refused={resource.value: self._refused[resource] for resource in Scarce},
             body_bytes=self._bytes.total(),
             open_streams=self._waiting(Scarce.STREAMS),
         )

@@ -22,7 +22,7 @@ _INTERNAL = {
     "POST": re.compile(rb"/connectors/[^/]+/tasks/?"),
     "PUT": re.compile(rb"/connectors/[^/]+/fence/?"),
 }
-_ASKS = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
 
 
 def may_pass(auth: BasicAuth, scope: Scope) -> bool:
@@ -30,10 +30,10 @@ def may_pass(auth: BasicAuth, scope: Scope) -> bool:
     internal = _INTERNAL.get(scope["method"])
     if internal is not None and internal.fullmatch(scope["raw_path"]):
         return True
-    sent = [value for name, value in scope["headers"] if name == b"authorization"]
-    return len(sent) == 1 and auth.admits(sent[0].decode("latin-1"))
+    credentials = [value for name, value in scope["headers"] if name == b"authorization"]
+    return len(credentials) == 1 and auth.admits(credentials[0].decode("latin-1"))
 
 
 def refusal() -> Response:
     """Return the answer to unauthorized requests."""
-    return error_answer(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.", dict(_ASKS))
+    return error_answer(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.", dict(_CHALLENGE))

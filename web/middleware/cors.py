@@ -5,7 +5,8 @@ preflight also lists what else is allowed. Nothing is refused: the browser enfor
 to the path's own OPTIONS.
 
 Anybody can send an origin, before authentication, and it is matched with the administrator's regular expressions.
-Matching therefore runs on one thread outside the event loop; few origins may wait for it, and results are cached.
+Matching therefore runs on one thread outside the event loop; the number of waiting origins is limited, and results
+are cached.
 Source: RestServer.initializeResources (Kafka 4.3.0), CrossOriginHandler (Jetty 12).
 """
 
@@ -28,10 +29,10 @@ _VARY: Final = (b"vary", b"Origin")
 _MAX_AGE: Final = (b"access-control-max-age", b"60")
 _ALLOW_HEADERS: Final = (b"access-control-allow-headers", b"Content-Type")
 _METHODS: Final = "GET,POST,HEAD"
-_LONGEST: Final = 1_000
+_MAX_ORIGIN_BYTES: Final = 1_000
 """Maximum length in bytes of an `Origin` header to match; a host name has at most 253."""
-_MOST_WAITING: Final = 100
-_MOST_KNOWN: Final = 1_000
+_MAX_WAITING: Final = 100
+_MAX_CACHED: Final = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +48,9 @@ class CorsRules:
 
     @classmethod
     def of(cls, origins: tuple[Pattern, ...], methods: str) -> CorsRules | None:
-        """Make the rules from the config's texts; None when no origin is allowed."""
-        named = ",".join(name for each in methods.split(",") if (name := each.strip()))
-        return cls(origins, named or _METHODS) if origins else None
+        """Build the rules from config values; None when no origin is allowed."""
+        method_list = ",".join(name for each in methods.split(",") if (name := each.strip()))
+        return cls(origins, method_list or _METHODS) if origins else None
 
 
 class CrossOrigin:
@@ -60,49 +61,49 @@ class CrossOrigin:
         self._rules = rules
         self._except_for = except_for
         self._methods = (b"access-control-allow-methods", rules.methods.encode("latin-1"))
-        self._known: dict[bytes, bool] = {}
+        self._cached: dict[bytes, bool] = {}
         self._limiter: CapacityLimiter | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request and add headers to its answer."""
+        """Handle one request and add headers to its response."""
         if scope["type"] != "http" or f"{scope['path']}/".startswith(f"{self._except_for}/"):
             await self._app(scope, receive, send)
             return
-        added = await self._headers(scope)
+        headers = await self._headers(scope)
 
-        async def send_more(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *added]
+                message["headers"] = [*message["headers"], *headers]
             await send(message)
 
-        await self._app(scope, receive, send_more)
+        await self._app(scope, receive, send_with_headers)
 
     async def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
         origin = next((value for name, value in headers if name == b"origin"), None)
         if origin is None or not await self._allowed(origin):
             return [_VARY]
-        allowed = [_VARY, (b"access-control-allow-origin", origin)]
+        response_headers = [_VARY, (b"access-control-allow-origin", origin)]
         if scope["method"] == "OPTIONS" and any(
             name == b"access-control-request-method" for name, _ in headers
         ):
-            allowed += [self._methods, _ALLOW_HEADERS, _MAX_AGE]
-        return allowed
+            response_headers += [self._methods, _ALLOW_HEADERS, _MAX_AGE]
+        return response_headers
 
     async def _allowed(self, origins: bytes) -> bool:
-        allowed = self._known.get(origins)
+        allowed = self._cached.get(origins)
         if allowed is not None:
             return allowed
         if self._limiter is None:  # requires a running event loop
             self._limiter = CapacityLimiter(1)
-        if len(origins) > _LONGEST or self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
+        if len(origins) > _MAX_ORIGIN_BYTES or self._limiter.statistics().tasks_waiting >= _MAX_WAITING:
             return False
         allowed = await to_thread.run_sync(
             self._matches, origins.decode("latin-1").split(), limiter=self._limiter
         )
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[origins] = allowed
+        if len(self._cached) >= _MAX_CACHED:
+            self._cached.clear()
+        self._cached[origins] = allowed
         return allowed
 
     def _matches(self, origins: Iterable[str]) -> bool:

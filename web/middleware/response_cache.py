@@ -22,7 +22,7 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 
 def key_of(scope: Scope) -> Key:
-    """Return what, besides the snapshot, determines the answer to a GET."""
+    """Return the cache key of a GET."""
     return scope["raw_path"], scope["query_string"]
 
 

@@ -1,8 +1,8 @@
 """Response headers from `response.http.headers.config`.
 
-They are set first, as by Jetty's filter, which runs before the answer is made. The answer's own headers, such as
+They are set first, as by Jetty's filter, which runs before the endpoint. Headers of the endpoint's response, such as
 `Content-Type` and `Location`, therefore override them; but a rule may replace `Server`.
-Source: HeaderFilter (Jetty 12); seen on Kafka Connect 4.3.0.
+Source: HeaderFilter (Jetty 12); observed on Kafka Connect 4.3.0.
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ class ResponseHeaders:
         self._sets_server = any(rule.name.lower() == "server" and not rule.add for rule in rules)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request and add headers to its answer."""
+        """Handle one request and add headers to its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def send_more(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = self._with(message["headers"])
             await send(message)
 
-        await self._app(scope, receive, send_more)
+        await self._app(scope, receive, send_with_headers)
 
-    def _with(self, answered: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def _with(self, response_headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         now = time.time()
-        found: list[tuple[bytes, bytes]] = []
+        headers: list[tuple[bytes, bytes]] = []
         for rule in self._rules:
             name = rule.name.lower().encode()
             if not rule.add:
-                found = [each for each in found if each[0] != name]
-            found.append((name, _value(rule, now)))
-        names = {name.lower() for name, _ in answered} - {b"server"}
-        kept = [each for each in found if each[0] not in names]
-        return kept + [each for each in answered if each[0] != b"server" or not self._sets_server]
+                headers = [each for each in headers if each[0] != name]
+            headers.append((name, _value(rule, now)))
+        names = {name.lower() for name, _ in response_headers} - {b"server"}
+        configured = [each for each in headers if each[0] not in names]
+        return configured + [
+            each for each in response_headers if each[0] != b"server" or not self._sets_server
+        ]
 
 
 def _value(rule: HeaderRule, now_s: float) -> bytes:

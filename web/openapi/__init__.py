@@ -1,5 +1,5 @@
-"""OpenAPI: what the operations of all endpoints share.
+"""OpenAPI: code and schemas that the operations of all endpoints share.
 
-Each endpoint declares its operation beside its handler, in `web.routes`; here are the document's assembly, the named
-schemas and the common answers.
+Each endpoint declares its operation beside its handler, in `web.routes`; this package assembles the document
+and defines the named schemas and the common responses.
 """

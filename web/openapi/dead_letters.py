@@ -7,9 +7,9 @@ from typing import Final
 from web.openapi.operation import Schema
 from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object_of
 
-MOST_SHOWN: Final = 100
-MOST_REPLAYED: Final = 10_000
-LONGEST_NUMBER: Final = 18
+MAX_SHOWN: Final = 100
+MAX_REPLAYED: Final = 10_000
+MAX_DIGITS: Final = 18
 """Maximum number of digits of a partition or an offset."""
 
 _BASE64: Final[Schema] = {"type": "string", "contentEncoding": "base64"}
@@ -60,12 +60,12 @@ SHOWN: Final[Schema] = object_of(
 )
 REPLAY: Final[Schema] = object_of(
     {
-        "limit": {"type": "integer", "minimum": 1, "maximum": MOST_REPLAYED, "default": MOST_REPLAYED},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_REPLAYED, "default": MAX_REPLAYED},
         "dry_run": {"type": "boolean", "default": False, "description": "Write nothing."},
         "from": {
             "type": "object",
-            "propertyNames": {"pattern": f"^[0-9]{{1,{LONGEST_NUMBER}}}$"},
-            "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 10**LONGEST_NUMBER - 1},
+            "propertyNames": {"pattern": f"^[0-9]{{1,{MAX_DIGITS}}}$"},
+            "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 10**MAX_DIGITS - 1},
             "description": "As a dry run answered it: write nothing (409) unless the replay starts there.",
         },
     },
@@ -87,7 +87,7 @@ REPLAYED: Final[Schema] = object_of(
         "written": {**map_of(NUMBER), "description": "Number of letters by the topic that they went to."},
         "targets": {
             **list_of(_TARGET),
-            "description": f"The first {MOST_SHOWN} letters and where they went.",
+            "description": f"The first {MAX_SHOWN} letters and where they went.",
         },
         "left_to_replay": {**NUMBER, "description": "Offsets that no replay has passed yet."},
     },

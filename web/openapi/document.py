@@ -33,7 +33,7 @@ def document(settings: Settings, operations: Iterable[tuple[str, str, Operation]
     for method, path, operation in operations:
         paths.setdefault(path, {})[method.lower()] = operation.to_json(path, secured=secured)
     components: dict[str, Json] = {"schemas": {name: dict(schema) for name, schema in SCHEMAS.items()}}
-    found: dict[str, Json] = {
+    openapi: dict[str, Json] = {
         "openapi": "3.1.0",
         "info": {
             "title": "Kraal: the REST API of Kafka Connect",
@@ -47,5 +47,5 @@ def document(settings: Settings, operations: Iterable[tuple[str, str, Operation]
     }
     if secured:
         components["securitySchemes"] = {"password": {"type": "http", "scheme": "basic"}}
-        found["security"] = [{"password": []}]
-    return found
+        openapi["security"] = [{"password": []}]
+    return openapi

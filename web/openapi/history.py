@@ -105,12 +105,12 @@ LOGS: Final[Schema] = object_of(
 )
 
 
-def limit(most: int, default: int) -> Query:
+def limit(maximum: int, default: int) -> Query:
     """Return the parameter `limit`."""
     return Query(
         name="limit",
         about="Maximum number of entries.",
-        schema={"type": "integer", "minimum": 1, "maximum": most, "default": default},
+        schema={"type": "integer", "minimum": 1, "maximum": maximum, "default": default},
     )
 
 

@@ -59,7 +59,7 @@ class Query:
 class Operation:
     """One method of one path.
 
-    `answers` has the schema of each success by its status, as a schema's name, the schema, or None when there is no
+    `answers` maps the status of each success to its schema (a name or the schema itself), or to None if there is no
     body. `errors` are the statuses in addition to those that every operation may have.
     """
 
@@ -81,22 +81,22 @@ class Operation:
 
     def to_json(self, path: str, *, secured: bool) -> dict[str, Json]:
         """Return the OpenAPI operation object."""
-        found: dict[str, Json] = {"operationId": self.name, "tags": [self.tag], "summary": self.summary}
+        operation: dict[str, Json] = {"operationId": self.name, "tags": [self.tag], "summary": self.summary}
         if self.about:
-            found["description"] = self.about
+            operation["description"] = self.about
         if parameters := [*_of_path(path), *map(_of_query, self.query)]:
-            found["parameters"] = parameters
+            operation["parameters"] = parameters
         if self.body is not None:
             content: Json = {"application/json": {"schema": _schema(self.body)}}
-            found["requestBody"] = {"required": True, "content": content}
-        found["responses"] = self._responses(path, secured=secured)
+            operation["requestBody"] = {"required": True, "content": content}
+        operation["responses"] = self._responses(path, secured=secured)
         if secured and self.internal:
-            found["security"] = []
-        return found
+            operation["security"] = []
+        return operation
 
     def _responses(self, path: str, *, secured: bool) -> dict[str, Json]:
         responses: dict[str, Json] = {}
-        named_by = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
+        connector_expression = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
         for status, schema in self.answers.items():
             answer: dict[str, Json] = {"description": HTTPStatus(status).phrase}
             if status in self.located:
@@ -105,7 +105,7 @@ class Operation:
             if schema is not None:
                 answer["content"] = {self.media_type: {"schema": _schema(schema)}}
             if self.then:
-                answer["links"] = {name: _link(name, named_by) for name in self.then}
+                answer["links"] = {name: _link(name, connector_expression) for name in self.then}
             responses[str(status)] = answer
         extra = (*self.errors, *(_WITH_BODY if self.body is not None else ()))
         extra = (*extra, 401) if secured and not self.internal else extra
@@ -139,7 +139,7 @@ def _of_path(path: str) -> list[Json]:
 
 
 def _of_query(query: Query) -> Json:
-    found: dict[str, Json] = {"name": query.name, "in": "query", "description": query.about}
+    parameter: dict[str, Json] = {"name": query.name, "in": "query", "description": query.about}
     schema = dict(query.schema)
-    found["schema"] = {"type": "array", "items": schema} if query.many else schema
-    return found
+    parameter["schema"] = {"type": "array", "items": schema} if query.many else schema
+    return parameter

@@ -1,4 +1,4 @@
-"""Schemas of the numbers of tasks, Kraal's addition to Connect's answers, by name."""
+"""Schemas of task metrics, Kraal's addition to Connect's responses, by name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ def _maybe(kind: str, about: str) -> Schema:
     return {"type": [kind, "null"], "description": about}
 
 
-def _samples(kind: str, about: str, most: int = SAMPLES, least: int = 0) -> Schema:
-    return {**list_of({"type": [kind, "null"]}), "minItems": least, "maxItems": most, "description": about}
+def _samples(kind: str, about: str, max_items: int = SAMPLES, min_items: int = 0) -> Schema:
+    return {
+        **list_of({"type": [kind, "null"]}),
+        "minItems": min_items,
+        "maxItems": max_items,
+        "description": about,
+    }
 
 
 PROGRESS: Final[Mapping[str, Schema]] = {

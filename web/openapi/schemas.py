@@ -1,4 +1,4 @@
-"""Schemas of bodies by name; fields in the order of the answers."""
+"""Schemas of bodies by name; fields in the order of the responses."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ def object_of(
     fields: Mapping[str, Schema], *, optional: tuple[str, ...] = (), about: str = "", maybe: bool = False
 ) -> dict[str, Json]:
     """Return the schema of an object with exactly these fields; `maybe`: or null."""
-    described: dict[str, Json] = {"description": about} if about else {}
+    description: dict[str, Json] = {"description": about} if about else {}
     return {
         "type": ["object", "null"] if maybe else "object",
-        **described,
+        **description,
         "properties": {name: dict(schema) for name, schema in fields.items()},
         "required": [name for name in fields if name not in optional],
         "additionalProperties": False,

@@ -1,1 +1,1 @@
-"""Parsing of requests, and questions to the herder or another worker."""
+"""Parsing of requests, and calls to the herder or another worker."""

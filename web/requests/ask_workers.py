@@ -1,8 +1,8 @@
-"""Asks other workers for what only they know of their instances: the request as it came, for their own data alone.
+"""Collects data that each worker has only of its own instances, by sending the client's GET to the other workers.
 
-All are asked at once, with a short timeout and a limit of the size. A worker that does not answer, or not as a worker
-of Kraal does, is *silent*: stopped workers and Java workers. So is an address that is no member of the group, which is
-not asked: statuses may name any address. The request is signed, and carries nothing of the caller's but path and query.
+The requests run concurrently, with a short timeout and a size limit. A worker without a valid answer, such as a stopped
+worker or a Java worker, counts as *silent*. So does an address that is no member of the group, which receives no
+request: statuses may name any address. The request is signed; only its path and query are the caller's.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
     from web.settings import Services
 
-PATIENCE_S: Final = 2.0
-MOST_WORKERS: Final = 100
+ANSWER_TIMEOUT_S: Final = 2.0
+MAX_WORKERS: Final = 100
 """Maximum number of workers to ask; the others count as silent."""
-MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 """Maximum size of one answer."""
 
 T = TypeVar("T")
@@ -36,8 +36,12 @@ T = TypeVar("T")
 
 def workers_of(statuses: ConnectorStatuses) -> set[WorkerId]:
     """Return the workers that run instances of a connector, or ran them when they failed."""
-    own = [] if statuses.connector is None else [statuses.connector]
-    return {each.worker_id for each in (*own, *statuses.tasks.values()) if each.state is not State.UNASSIGNED}
+    connector = [] if statuses.connector is None else [statuses.connector]
+    return {
+        each.worker_id
+        for each in (*connector, *statuses.tasks.values())
+        if each.state is not State.UNASSIGNED
+    }
 
 
 def all_workers(snapshot: Snapshot) -> set[WorkerId]:
@@ -46,7 +50,7 @@ def all_workers(snapshot: Snapshot) -> set[WorkerId]:
 
 
 def asks_others(services: Services, request: Request) -> bool:
-    """Whether to ask other workers: not in standalone mode, nor when one of them asks."""
+    """Whether to ask other workers: not in standalone mode, nor for a request from another worker."""
     return services.settings.distributed and HOP not in request.query_params
 
 
@@ -55,28 +59,32 @@ async def ask_workers(
     request: Request,
     workers: Iterable[WorkerId],
     query: str,
-    take: Callable[[object], T | None],
+    parse: Callable[[object], T | None],
 ) -> tuple[Sequence[tuple[WorkerId, T]], Sequence[WorkerId]]:
     """Send a GET of the request's path to each worker, and return the answers and the silent workers, both sorted.
 
     Args:
         services: to send requests.
-        request: whose path is sent.
-        workers: whom to ask; this worker must not be among them.
+        request: the request whose path is sent.
+        workers: the workers to ask; this worker must not be among them.
         query: the parameters to send, percent-encoded; `forward=false` precedes them.
-        take: returns the useful part of a JSON value, or None for one of another form.
+        parse: returns the useful part of a JSON value, or None if the value is malformed.
     """
-    others = sorted(workers)
-    asked = others[:MOST_WORKERS]
-    urls = await services.members.urls(services.published.latest) if asked else {}
-    answers = await asyncio.gather(*(_ask(services, request, urls.get(each), query, take) for each in asked))
-    found = [(worker, answer) for worker, answer in zip(asked, answers, strict=True) if answer is not None]
-    silent = [worker for worker, answer in zip(asked, answers, strict=True) if answer is None]
-    return found, [*silent, *others[MOST_WORKERS:]]
+    targets = sorted(workers)
+    requested = targets[:MAX_WORKERS]
+    urls = await services.members.urls(services.published.latest) if requested else {}
+    answers = await asyncio.gather(
+        *(_ask(services, request, urls.get(each), query, parse) for each in requested)
+    )
+    answered = [
+        (worker, answer) for worker, answer in zip(requested, answers, strict=True) if answer is not None
+    ]
+    silent = [worker for worker, answer in zip(requested, answers, strict=True) if answer is None]
+    return answered, [*silent, *targets[MAX_WORKERS:]]
 
 
 async def _ask(
-    services: Services, request: Request, url: str | None, query: str, take: Callable[[object], T | None]
+    services: Services, request: Request, url: str | None, query: str, parse: Callable[[object], T | None]
 ) -> T | None:
     """Return the useful part of the answer of the worker at `url`; None if it does not answer in time."""
     if url is None or not services.admission.has_room(Scarce.WORKERS):
@@ -88,11 +96,11 @@ async def _ask(
             url,
             target,
             headers=read_headers(services, url, target),
-            timeout_s=PATIENCE_S,
-            max_bytes=MAX_BYTES,
+            timeout_s=ANSWER_TIMEOUT_S,
+            max_bytes=MAX_ANSWER_BYTES,
         )
     except (PeerRefused, PeerFailed):
         return None
     if answer.status != HTTPStatus.OK or not answer.body:
         return None
-    return take(answer.value)
+    return parse(answer.value)

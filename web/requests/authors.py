@@ -1,7 +1,7 @@
-"""Who sent a request, and what it is about to do: for the journal, which names the authors of states and configs.
+"""Authors and effects of requests, for the journal, which records who changed states and configs.
 
-Only what the worker knows itself counts: the user whose password was checked, and the address of the connection. A
-request that another worker forwarded has that worker's address.
+An author consists of verified facts only: the authenticated user and the address of the connection. A forwarded request
+has the address of the worker that forwarded it.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
     from web.settings import Services
 
-_LONGEST: Final = 100
+_MAX_USER_LENGTH: Final = 100
 """Maximum length of a user's name in characters."""
 
 
 def author(services: Services, request: Request, *, forwarded: bool) -> str:
-    """Return who sent a request: `PUT by alice from 10.0.0.7`; `forwarded`: another worker did."""
+    """Return the author of a request: `PUT by alice from 10.0.0.7`; `forwarded`: sent by another worker."""
     user = ""
     if services.settings.basic_auth is not None:
         user = user_of(request.headers.get("authorization")) or ""
-    by = f" by {user[:_LONGEST]}" if user else ""
+    by = f" by {user[:_MAX_USER_LENGTH]}" if user else ""
     client = f" from {request.client.host}" if request.client is not None and request.client.host else ""
     return f"{request.method}{by}{client}{' (forwarded)' if forwarded else ''}"
 
 
 def effect_of(message: object) -> Effect | None:
-    """Return what a message to the herder does that the journal records."""
+    """Return the effect of a message to the herder; None if the journal does not record it."""
     match message:
         case CreateConnector(name=name, config=config) | PutConfig(name=name, config=config):
             return ConfigWritten(name, config)

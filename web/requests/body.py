@@ -39,12 +39,12 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 _REPLAY_FIELDS = ("limit", "dry_run", "from")
 _FROM = "Field from"
-_LONGEST_OFFSET = 18
+_MAX_OFFSET_DIGITS = 18
 _OFFSETS_FIELDS = ("offsets",)
 
-_PASSED_OVER = 16
+_DISCARD_FACTOR = 16
 """A body of up to this multiple of the limit is read to its end and discarded."""
-_PATIENCE_S = 5.0
+_DISCARD_TIMEOUT_S = 5.0
 
 NOT_SCALAR = "must be a string, number, boolean or null, but is"
 
@@ -66,7 +66,7 @@ class ReplayRequest:
     limit: int
     dry_run: bool
     start: Mapping[int, int] | None = None
-    """Offsets by partition from which the caller expects the replay to start; None: from wherever it does."""
+    """Offsets by partition from which the caller expects the replay to start; None: no expectation."""
 
 
 async def read_body(services: Services, request: Request) -> bytes:
@@ -82,11 +82,11 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
 
     `internal`: sent by a worker, with a separate limit.
     """
-    announced = request.headers.get("content-length", "0")
+    content_length = request.headers.get("content-length", "0")
     body = bytearray()
-    if announced.isdecimal() and int(announced) > limit:
-        if int(announced) <= limit * _PASSED_OVER and "expect" not in request.headers:
-            await _pass_over(request)
+    if content_length.isdecimal() and int(content_length) > limit:
+        if int(content_length) <= limit * _DISCARD_FACTOR and "expect" not in request.headers:
+            await _discard_body(request)
         raise _too_large(limit)
     refused: Unavailable | None = None
     async for chunk in request.stream():
@@ -98,7 +98,7 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
         try:
             services.admission.body_grows(request.scope, len(chunk), internal=internal)
         except Unavailable as error:
-            # The server discards the rest, unless the connection closes and interrupts the client's sending.
+            # The server discards the remaining body, unless the connection closes while the client sends.
             if request.headers.get("connection", "").lower() != "close":
                 raise
             refused = error
@@ -109,19 +109,19 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
     return bytes(body)
 
 
-async def pass_over_before_close(request: Request) -> None:
+async def discard_before_close(request: Request) -> None:
     """Read and discard the body of a refused request if the connection closes with the answer.
 
-    Otherwise the client would see a connection reset instead of the answer. Bounded in time; stores nothing.
+    Otherwise the client would see a connection reset instead of the answer. Limited by a timeout; stores nothing.
     """
     if request.headers.get("connection", "").lower() == "close" and "expect" not in request.headers:
-        await _pass_over(request)
+        await _discard_body(request)
 
 
-async def _pass_over(request: Request) -> None:
-    """Read and discard a body: most clients read the answer only after sending, and would find the connection reset."""
+async def _discard_body(request: Request) -> None:
+    """Read and discard a body: most clients read the response after sending, and would see a connection reset."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_DISCARD_TIMEOUT_S):
             async for _ in request.stream():
                 pass
 
@@ -153,15 +153,15 @@ def parse_offsets(body: bytes) -> list[Pair]:
     return offset_pairs([] if offsets is None else offsets, "offsets")
 
 
-def parse_replay(body: bytes, *, most: int) -> ReplayRequest:
+def parse_replay(body: bytes, *, max_limit: int) -> ReplayRequest:
     """Parse the body of `POST /connectors/{c}/dead-letters/replay`. Raises BadRequest."""
     fields = record_of(parse_json(body), "the request body", _REPLAY_FIELDS)
-    limit, dry_run = fields.get("limit", Number(most)), fields.get("dry_run", False)
+    limit, dry_run = fields.get("limit", Number(max_limit)), fields.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise BadRequest(f"Field dry_run must be a boolean, but is {kind_of(dry_run)}")
     number = float(limit) if isinstance(limit, Number) else 0.0
-    if not 1 <= number <= most or not number.is_integer():
-        raise BadRequest(f"Field limit must be a whole number from 1 to {most}")
+    if not 1 <= number <= max_limit or not number.is_integer():
+        raise BadRequest(f"Field limit must be a whole number from 1 to {max_limit}")
     start = (
         None
         if "from" not in fields
@@ -171,11 +171,11 @@ def parse_replay(body: bytes, *, most: int) -> ReplayRequest:
 
 
 def _place(partition: str, offset: Any) -> tuple[int, int]:
-    number = Decimal(offset) if isinstance(offset, Number) else Decimal(-1)
-    plain = partition.isascii() and partition.isdecimal() and len(partition) <= _LONGEST_OFFSET
-    if not plain or not 0 <= number < 10**_LONGEST_OFFSET or number % 1:
+    offset_value = Decimal(offset) if isinstance(offset, Number) else Decimal(-1)
+    is_partition = partition.isascii() and partition.isdecimal() and len(partition) <= _MAX_OFFSET_DIGITS
+    if not is_partition or not 0 <= offset_value < 10**_MAX_OFFSET_DIGITS or offset_value % 1:
         raise BadRequest(f'{_FROM} must contain partitions and their offsets, such as {{"0": 17}}')
-    return int(partition), int(number)
+    return int(partition), int(offset_value)
 
 
 def parse_json(body: bytes) -> Any:

@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 HOP = "forward"
 MARGIN_S = 10.0
-"""Extra seconds per remaining hop, so that the caller receives the other worker's timeout error, not its own."""
+"""Extra timeout per remaining hop, so that the caller receives the other worker's timeout error, not its own."""
 
 
 async def ask_or_forward(
@@ -52,16 +52,16 @@ async def ask_or_forward(
     Raises the message's errors, Conflict after two hops, Momentary while no worker is known, PeerRefused, PeerFailed,
     and as ask_herder.
     """
-    with asking(services, request, message) as stay:
+    with asking(services, request, message) as keep_author:
         try:
-            return render(await ask_herder(services, message, always=internal))
+            return render(await ask_herder(services, message, bypass_limit=internal))
         except NotLeader as exc:
             url = exc.leader_url
         except NotOwner as exc:
             url = exc.owner_url
-        others = _other_parameters(request) if query is None else query
-        answer = await _forward(services, request, url, body, others, internal=internal)
-        stay()
+        parameters = _other_parameters(request) if query is None else query
+        answer = await _forward(services, request, url, body, parameters, internal=internal)
+        keep_author()
         return answer
 
 
@@ -108,15 +108,15 @@ async def _forward(
 
 
 def credentials(request: Request, url: str) -> dict[str, str]:
-    """Return the caller's credentials for the leader or owner, only if its scheme is that of the request.
+    """Return the caller's credentials for the leader or owner, only if `url` has the request's scheme.
 
     The group names both, and each may be a Java worker, which checks the password. Source: RestClient (KAFKA-8404).
 
     Credentials received over HTTPS are thus never sent in clear text. No other header of the caller is forwarded.
     """
-    sent = request.headers.get("authorization")
-    same = url.partition(":")[0].lower() == request.scope.get("scheme", "http")
-    return {"Authorization": sent} if sent is not None and same else {}
+    authorization = request.headers.get("authorization")
+    is_same_scheme = url.partition(":")[0].lower() == request.scope.get("scheme", "http")
+    return {"Authorization": authorization} if authorization is not None and is_same_scheme else {}
 
 
 def _hops_left(request: Request) -> int:
@@ -129,8 +129,8 @@ def _hops_left(request: Request) -> int:
 
 def _other_parameters(request: Request) -> str:
     """Return the query as sent, without the hop parameter."""
-    sent: str = request.scope["query_string"].decode("latin-1")
-    return "&".join(each for each in sent.split("&") if each and each.partition("=")[0] != HOP)
+    query: str = request.scope["query_string"].decode("latin-1")
+    return "&".join(each for each in query.split("&") if each and each.partition("=")[0] != HOP)
 
 
 def _same(one: str, other: str) -> bool:

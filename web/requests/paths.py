@@ -23,12 +23,12 @@ _JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 _JAVA_INTEGERS = range(-(2**31), 2**31)
 _DIGITS = re.compile(r"[0-9]{1,16}")
-_SHOWN = 100
+_MAX_SHOWN = 100
 """Maximum length of an invalid value in an error, in characters."""
 
 
 def use_raw_path(scope: Scope) -> None:
-    """Have the route table match the undecoded path, without a trailing slash."""
+    """Replace the decoded path of a request by the raw path without a trailing slash."""
     scope["path"] = routed_path(scope["raw_path"])
 
 
@@ -68,7 +68,7 @@ def number_in(request: Request, parameter: str, allowed: range) -> int | None:
     if _DIGITS.fullmatch(text) and int(text) in allowed:
         return int(text)
     raise BadRequest(
-        f"Invalid {parameter} '{text[:_SHOWN]}'; allowed are whole numbers from {allowed[0]} to {allowed[-1]}."
+        f"Invalid {parameter} '{text[:_MAX_SHOWN]}'; allowed are whole numbers from {allowed[0]} to {allowed[-1]}."
     )
 
 

@@ -1,9 +1,9 @@
-"""Relays to the readers of `GET /changes` which connectors' numbers changed on other workers.
+"""Relays changes of metrics on other workers to the clients of `GET /changes`.
 
-Only the worker that runs a task knows when its numbers change. While somebody reads this worker's changes, it reads
-those of the others (`GET /changes?forward=false&kinds=numbers`), one connection each, and passes them on. A worker
-tells another one of its own tasks alone, so nothing is passed on twice. Every worker is read by a coroutine of its own:
-one that is away, frozen or Java's delays nothing, and is asked again later.
+Only the worker that runs a task sees its metrics change. While a client reads this worker's changes, the worker reads
+those of the others (`GET /changes?forward=false&kinds=numbers`), one connection each, and relays them. A worker sends
+another one only the changes of its own tasks, so none is relayed twice. Each worker has its own coroutine, so that
+a worker that is unavailable, frozen or Java's delays no other; the coroutine connects again later.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kraal.cluster.views.changes import Names, add
 from kraal.core.ids import ConnectorName, WorkerId
 from kraal.core.server_sent_events import Event, EventParser, EventTooLong
 from kraal.peers import PeerFailed, PeerRefused
-from web.requests.ask_workers import MOST_WORKERS, all_workers, asks_others
+from web.requests.ask_workers import MAX_WORKERS, all_workers, asks_others
 from web.requests.forward import HOP
 from web.requests.signed_reads import read_headers
-from web.streams import FORGOTTEN_AFTER_S, NUMBERS, NUMBERS_ELSEWHERE
+from web.streams import NUMBERS, NUMBERS_ELSEWHERE, RETENTION_S
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -36,59 +36,59 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TARGET: Final = f"/changes?{HOP}=false&kinds={NUMBERS}".encode("ascii")
-LOOK_S: Final = 1.0
-"""Seconds between two looks at which workers there are."""
-SPACING_S: Final = 0.5
-"""Minimum seconds between two changes that readers are told; each may cause a round of requests to all workers."""
-SILENCE_S: Final = 45.0
+REFRESH_INTERVAL_S: Final = 1.0
+"""Seconds between updates of the list of workers."""
+NOTIFY_INTERVAL_S: Final = 0.5
+"""Minimum seconds between notifications of clients; each may cause a round of requests to all workers."""
+READ_TIMEOUT_S: Final = 45.0
 """Seconds without a byte after which a stream counts as broken; workers ping every 15 s."""
-SELDOM_S: Final = 300.0
-"""Seconds until a worker is asked again that has no such stream: a Java worker, which may be replaced."""
-_SOON_S: Final = 1.0
-_LATE_S: Final = 10.0
+UNSUPPORTED_RETRY_S: Final = 300.0
+"""Seconds until a worker without the endpoint is tried again: a Java worker, which may be replaced."""
+_MIN_RETRY_S: Final = 1.0
+_MAX_RETRY_S: Final = 10.0
 _NONE: Final[Names] = frozenset()
-_REFUSED_FOR_NOW: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+_TEMPORARY_REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 class End(Enum):
     """How a stream ended."""
 
-    HEARD = auto()
-    """After it had begun."""
-    AWAY = auto()
-    """The worker did not answer, or refused for now."""
-    NO_STREAM = auto()
-    """The worker has none."""
+    BROKEN = auto()
+    """The connection broke after the stream had begun."""
+    UNAVAILABLE = auto()
+    """The worker did not answer, or refused temporarily."""
+    UNSUPPORTED = auto()
+    """The worker does not have the endpoint."""
 
 
-def pause_after(end: End, before_s: float) -> float:
-    """Return the seconds until a worker is asked again; `before_s` is the previous pause. Pure."""
+def pause_after(end: End, previous_s: float) -> float:
+    """Return the seconds until the next attempt; `previous_s` is the previous pause. Pure."""
     match end:
-        case End.HEARD:
-            return _SOON_S
-        case End.AWAY:
-            return min(max(2 * before_s, _SOON_S), _LATE_S)
-        case End.NO_STREAM:
-            return SELDOM_S
+        case End.BROKEN:
+            return _MIN_RETRY_S
+        case End.UNAVAILABLE:
+            return min(max(2 * previous_s, _MIN_RETRY_S), _MAX_RETRY_S)
+        case End.UNSUPPORTED:
+            return UNSUPPORTED_RETRY_S
 
 
 def end_of(status: int) -> End:
-    """Return what the status of an answer without a stream means. Pure."""
-    is_for_now = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _REFUSED_FOR_NOW
-    return End.AWAY if is_for_now else End.NO_STREAM
+    """Map the HTTP status of a refused stream to its end. Pure."""
+    is_temporary = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TEMPORARY_REFUSALS
+    return End.UNAVAILABLE if is_temporary else End.UNSUPPORTED
 
 
 def changed_numbers(event: Event) -> Names:
-    """Return the connectors whose numbers changed according to another worker; None: any. Pure."""
+    """Return the connectors whose metrics changed according to another worker; None: any. Pure."""
     if event.name == "reset":
         return None
     if event.name != "changed":
         return _NONE
     try:
-        found: Any = json.loads(event.data)
+        content: Any = json.loads(event.data)
     except (ValueError, RecursionError):
         return _NONE
-    match found:
+    match content:
         case {"connectors": None, "kinds": [*kinds]} if NUMBERS in kinds:
             return None
         case {"connectors": [*names], "kinds": [*kinds]} if NUMBERS in kinds:
@@ -98,12 +98,12 @@ def changed_numbers(event: Event) -> Names:
 
 
 def workers_to_read(snapshot: Snapshot) -> frozenset[WorkerId]:
-    """Return the other workers of which numbers may be shown, `MOST_WORKERS` at most. Pure."""
-    return frozenset(sorted(all_workers(snapshot) - {snapshot.worker_id})[:MOST_WORKERS])
+    """Return the other workers whose metrics may be shown, `MAX_WORKERS` at most. Pure."""
+    return frozenset(sorted(all_workers(snapshot) - {snapshot.worker_id})[:MAX_WORKERS])
 
 
 class NumbersRelay:
-    """Reads other workers' changes while somebody reads this worker's. Thread: the event loop's only.
+    """Reads other workers' changes while clients read this worker's. Thread: the event loop's only.
 
     Like `ask_workers`, it reads from members of the group alone, with signed requests.
     """
@@ -112,18 +112,18 @@ class NumbersRelay:
         self._services = services
         self._readers = 0
         self._until_s = 0.0
-        """When the streams end after the last reader left: when its changes are forgotten."""
+        """Time at which the streams end after the last reader left: its changes expire then."""
         self._running: asyncio.Task[None] | None = None
         self._streams: dict[WorkerId, asyncio.Task[None]] = {}
         self._changed: dict[str, Names] = {}
-        """What readers are not told yet."""
-        self._told_s = -math.inf
+        """Changes that readers have not received yet."""
+        self._notified_s = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     @contextmanager
     def reading(self, request: Request, kinds: frozenset[str] | None) -> Iterator[None]:
-        """Relay numbers while a reader of changes reads, unless it is a worker or wants none."""
+        """Relay changes of metrics while a client reads, unless the client is a worker or filters them out."""
         if not asks_others(self._services, request) or (kinds is not None and NUMBERS not in kinds):
             yield
             return
@@ -134,7 +134,7 @@ class NumbersRelay:
             yield
         finally:
             self._readers -= 1
-            self._until_s = asyncio.get_running_loop().time() + FORGOTTEN_AFTER_S
+            self._until_s = asyncio.get_running_loop().time() + RETENTION_S
 
     async def close(self) -> None:
         """End all streams, for good."""
@@ -146,69 +146,73 @@ class NumbersRelay:
             await asyncio.gather(self._running, *self._streams.values(), return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep one stream for each of the workers that there are."""
+        """Keep one stream per worker."""
         now_s, streams = asyncio.get_running_loop().time, self._streams
         streams.clear()
-        seen: Snapshot | None = None
+        previous: Snapshot | None = None
         try:
             while self._readers or now_s() < self._until_s:
                 latest = self._services.published.latest
-                if seen is None or latest.status is not seen.status or latest.worker_id != seen.worker_id:
-                    seen, workers = latest, workers_to_read(latest)
+                if (
+                    previous is None
+                    or latest.status is not previous.status
+                    or latest.worker_id != previous.worker_id
+                ):
+                    previous, workers = latest, workers_to_read(latest)
                     for worker in streams.keys() - workers:
                         streams.pop(worker).cancel()
                     for worker in workers - streams.keys():
                         streams[worker] = asyncio.create_task(self._follow(worker))
-                await asyncio.sleep(LOOK_S)
-        finally:  # without a wait: a reader that comes from now on finds that this is over
+                await asyncio.sleep(REFRESH_INTERVAL_S)
+        finally:  # no await: a later reader must see that this task is done
             for each in streams.values():
                 each.cancel()
 
     async def _follow(self, worker: WorkerId) -> None:
-        """Read one worker's changes, again and again."""
-        pause_s = 0.0
+        """Read one worker's changes until canceled; reconnects after each end."""
+        retry_s = 0.0
         while True:
             try:
-                end = await self._read(worker, came_back=pause_s > 0)
+                end = await self._read(worker, is_reconnect=retry_s > 0)
             except Exception:
                 log.exception("Failed to read the changes of %s", worker)
-                end = End.AWAY
-            pause_s = pause_after(end, pause_s)
-            await asyncio.sleep(pause_s)
+                end = End.UNAVAILABLE
+            retry_s = pause_after(end, retry_s)
+            await asyncio.sleep(retry_s)
 
-    async def _read(self, worker: WorkerId, *, came_back: bool) -> End:
-        """Read one stream to its end. `came_back`: what changed since an earlier one ended is unknown."""
-        services, parser, end = self._services, EventParser(), End.AWAY
+    async def _read(self, worker: WorkerId, *, is_reconnect: bool) -> End:
+        """Read one stream to its end. `is_reconnect`: changes since the previous stream are unknown."""
+        services, parser, end = self._services, EventParser(), End.UNAVAILABLE
         url = (await services.members.urls(services.published.latest)).get(worker)
         if url is None:
-            return End.AWAY
+            return End.UNAVAILABLE
         headers = read_headers(services, url, TARGET)
-        pieces = services.peers.events(url, TARGET, headers=headers, silence_s=SILENCE_S)
+        chunks = services.peers.events(url, TARGET, headers=headers, silence_s=READ_TIMEOUT_S)
         try:
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    for event in parser.feed(piece):
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    for event in parser.feed(chunk):
                         if event.name == "hello":
-                            end = End.HEARD
-                            self._hear(None if came_back else _NONE)
-                        self._hear(changed_numbers(event))
-        except PeerRefused as refused:
-            return end_of(refused.status)
+                            end = End.BROKEN
+                            self._schedule(None if is_reconnect else _NONE)
+                        self._schedule(changed_numbers(event))
+        except PeerRefused as refusal:
+            return end_of(refusal.status)
         except (PeerFailed, EventTooLong) as error:
             log.debug("The changes of %s ended: %s", worker, error)
         return end
 
-    def _hear(self, names: Names) -> None:
-        """Tell readers soon that numbers changed; several changes become one."""
+    def _schedule(self, names: Names) -> None:
+        """Schedule a notification of readers; changes until then are merged."""
         if names is not None and not names:
             return
         add(self._changed, NUMBERS_ELSEWHERE, names)
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(max(loop.time(), self._told_s + SPACING_S), self._tell)
+            self._timer = loop.call_at(max(loop.time(), self._notified_s + NOTIFY_INTERVAL_S), self._notify)
 
-    def _tell(self) -> None:
-        self._timer, self._told_s = None, asyncio.get_running_loop().time()
+    def _notify(self) -> None:
+        self._timer, self._notified_s = None, asyncio.get_running_loop().time()
         names = self._changed.pop(NUMBERS_ELSEWHERE)
         if names is None:
             self._services.streams.note(NUMBERS_ELSEWHERE)

@@ -1,9 +1,8 @@
 """GETs from worker to worker, signed with the group's session key instead of a user's password.
 
-A password that a worker sends can be read by whoever answers at an address. A signature proves that its sender can
-read the config topic, and is of no use for anything else: it covers the worker that is asked, path and query, and its
-key is derived from the session key, so that no signature of a GET is one of a request that changes something (KIP-507).
-Java workers ignore it.
+A password would be exposed to any server at the requested address. A signature proves that its sender can read the
+config topic and cannot be reused: it covers the receiving worker, path and query, and its key is derived from the
+session key, so that a signed GET does not authorize a write (KIP-507). Java workers ignore it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def read_headers(services: Services, url: str, target: bytes) -> Mapping[str, st
 
 
 def is_signed_read(services: Services, scope: Scope) -> bool:
-    """Whether a request is a GET that a worker of this group has signed for this worker."""
+    """Whether a request is a GET signed by a worker of this group for this worker."""
     if scope["method"] != "GET":
         return False
     headers = dict(scope["headers"])

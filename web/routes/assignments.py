@@ -1,6 +1,6 @@
-"""`/admin/assignments`: who may run what, what runs where, and what waits and why. Kraal's own, for KIP-987.
+"""`/admin/assignments`: static, current and pending assignments. Kraal's addition, for KIP-987.
 
-Only the leader knows this, so the request is forwarded to it.
+Only the leader has this data, so other workers forward the request to it.
 """
 
 from __future__ import annotations

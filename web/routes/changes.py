@@ -1,6 +1,6 @@
-"""`GET /changes`: a stream of what changes on this worker, as server-sent events. Kraal's own.
+"""`GET /changes`: a stream of changes on this worker as server-sent events. Kraal's addition.
 
-An event names connectors and kinds of changes, never contents: readers ask the other endpoints for these.
+An event names connectors and kinds of changes, without contents; clients read those from the other endpoints.
 Source: HTML Living Standard, section 9.2 (Server-sent events).
 """
 
@@ -29,13 +29,13 @@ from web.requests.forward import HOP
 from web.requests.relay import NumbersRelay
 from web.resource import Endpoint, endpoint
 from web.settings import Services
-from web.streams import Broadcaster, Reader, told
+from web.streams import Broadcaster, Reader, visible_changes
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-PING_S: Final = 15.0
+PING_INTERVAL_S: Final = 15.0
 """Seconds without events after which a stream sends a comment."""
 _RETRY_MS: Final = 2_000
 """Pause after which a browser connects again."""
@@ -44,7 +44,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",  # nginx passes each event on at once
 }
-_WAIT: Final = re.compile(r"[0-9]{1,9}")
+_WAIT_MS: Final = re.compile(r"[0-9]{1,9}")
 _EVENT_ID: Final = re.compile(r"([0-9a-f]{1,32})-([0-9]{1,15})")
 
 
@@ -81,22 +81,22 @@ _OPERATION: Final = Operation(
 
 
 def endpoints(relay: NumbersRelay) -> list[Endpoint]:
-    """Return the endpoint; `relay` tells which numbers changed on other workers."""
+    """Return the endpoint; `relay` reports changes of metrics on other workers."""
 
     @endpoint("GET", "/changes", _OPERATION, any_accept=True)
     async def stream(services: Services, request: Request) -> Response:
-        """GET /changes: 200 and events until the client leaves; 503 when too many streams are open."""
+        """GET /changes: 200 and events until the client disconnects; 503 when too many streams are open."""
         query = request.query_params
         wait = query.get("wait_ms")
-        if wait is not None and not _WAIT.fullmatch(wait):
+        if wait is not None and not _WAIT_MS.fullmatch(wait):
             raise BadRequest(f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.")
         if request.method == "HEAD":
             return _without_length(Response(headers=_HEADERS))
         if services.streams.closed:
             raise Unavailable("The worker is shutting down.", retry_after_s=1)
         services.admission.enter(Scarce.STREAMS)
-        given = {kind for given in query.getlist("kinds") for kind in given.split(",") if kind}
-        kinds = frozenset(given) if "kinds" in query else None
+        names = {kind for names in query.getlist("kinds") for kind in names.split(",") if kind}
+        kinds = frozenset(names) if "kinds" in query else None
         return _EventStream(
             services.streams,
             relay.reading(request, kinds),
@@ -110,12 +110,12 @@ def endpoints(relay: NumbersRelay) -> list[Endpoint]:
 
 
 class _EventStream(Response):
-    """The answer: runs until the client leaves, its time is over, or the worker shuts down."""
+    """Response that runs until the client disconnects, its time is over, or the worker shuts down."""
 
     def __init__(
         self,
         streams: Broadcaster,
-        relayed: AbstractContextManager[None],
+        relay: AbstractContextManager[None],
         *,
         kinds: frozenset[str] | None,
         wait_s: float | None,
@@ -125,7 +125,7 @@ class _EventStream(Response):
         super().__init__(headers=_HEADERS)
         _without_length(self)
         self._streams = streams
-        self._relayed = relayed
+        self._relay = relay
         self._kinds = kinds
         self._wait_s = wait_s
         self._last_id = last_id
@@ -133,7 +133,7 @@ class _EventStream(Response):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._relayed, self._streams.reading(abort_of(scope)) as reader:
+        with self._relay, self._streams.reading(abort_of(scope)) as reader:
             client = _Client(receive, reader)
             watch = asyncio.create_task(client.watch())
             try:
@@ -145,21 +145,21 @@ class _EventStream(Response):
                 watch.cancel()
 
     async def _events(self, reader: Reader, client: _Client) -> AsyncIterator[bytes]:
-        """Yield encoded events; ends when the stream has to."""
+        """Yield encoded events until the stream ends."""
         streams, now_s = self._streams, asyncio.get_running_loop().time
         until_s = math.inf if self._wait_s is None else now_s() + self._wait_s
         yield self._hello(reader)
-        ping_s = now_s() + PING_S
+        ping_s = now_s() + PING_INTERVAL_S
         while not client.left and not streams.closed:
             if reader.position < streams.seq:
                 for chunk in self._since(reader):
                     yield chunk
-                    ping_s = now_s() + PING_S
+                    ping_s = now_s() + PING_INTERVAL_S
             elif now_s() >= until_s:
                 return
             elif now_s() >= ping_s:
                 yield f": ping\nid: {streams.boot}-{reader.position}\n\n".encode("ascii")
-                ping_s = now_s() + PING_S
+                ping_s = now_s() + PING_INTERVAL_S
             else:
                 reader.woken.clear()
                 with contextlib.suppress(TimeoutError):
@@ -169,56 +169,56 @@ class _EventStream(Response):
             yield self._event("bye", {"seq": reader.position}, reader.position)
 
     def _hello(self, reader: Reader) -> bytes:
-        """Return the first events, after which the reader waits for changes."""
+        """Return the first events of a stream."""
         streams, snapshot = self._streams, self._streams.published.latest
-        first = {
+        data = {
             "boot": streams.boot,
             "seq": streams.seq,
             "worker_id": snapshot.worker_id,
             "number": snapshot.number,
         }
         resumes = self._last_id is not None and self._resume(reader, self._last_id)
-        hello = f"retry: {_RETRY_MS}\n".encode("ascii") + self._event("hello", first, reader.position)
+        hello = f"retry: {_RETRY_MS}\n".encode("ascii") + self._event("hello", data, reader.position)
         if self._last_id is None or resumes:
             return hello
         return hello + self._event("reset", {"seq": reader.position}, reader.position)
 
     def _resume(self, reader: Reader, last_id: str) -> bool:
-        found = _EVENT_ID.fullmatch(last_id)
+        match = _EVENT_ID.fullmatch(last_id)
         return (
-            found is not None
-            and found[1] == self._streams.boot
-            and self._streams.resume(reader, int(found[2]))
+            match is not None
+            and match[1] == self._streams.boot
+            and self._streams.resume(reader, int(match[2]))
         )
 
     def _since(self, reader: Reader) -> Iterator[bytes]:
         """Yield an event for each set of names; only the last one has an id, from which a reader may resume."""
-        found = self._streams.take(reader)
+        changes = self._streams.take(reader)
         seq = reader.position
-        if found is None:
+        if changes is None:
             yield self._event("reset", {"seq": seq}, seq)
             return
-        groups = list(_by_names(told(found, self._kinds, to_worker=self._to_worker)))
+        groups = list(_by_names(visible_changes(changes, self._kinds, to_worker=self._to_worker)))
         for number, (names, kinds) in enumerate(groups, start=1):
-            listed = None if names is None else sorted(names)
-            data = {"seq": seq, "connectors": listed, "kinds": kinds}
+            connectors = None if names is None else sorted(names)
+            data = {"seq": seq, "connectors": connectors, "kinds": kinds}
             yield self._event("changed", data, seq if number == len(groups) else None)
 
     def _event(self, name: str, data: Any, seq: int | None) -> bytes:
-        own_id = b"" if seq is None else f"id: {self._streams.boot}-{seq}\n".encode("ascii")
-        return own_id + b"event: " + name.encode("ascii") + b"\ndata: " + to_json(data) + b"\n\n"
+        id_line = b"" if seq is None else f"id: {self._streams.boot}-{seq}\n".encode("ascii")
+        return id_line + b"event: " + name.encode("ascii") + b"\ndata: " + to_json(data) + b"\n\n"
 
 
 @dataclass
 class _Client:
-    """Who reads a stream."""
+    """Client of a stream."""
 
     receive: Receive
     reader: Reader
     left: bool = False
 
     async def watch(self) -> None:
-        """Wake the stream when the client has left."""
+        """Wake the stream when the client disconnects."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
         self.left = True
@@ -226,7 +226,7 @@ class _Client:
 
 
 def _by_names(changes: Changes) -> Iterator[tuple[Names, list[str]]]:
-    """Yield the kinds that concern the same connectors."""
+    """Group kinds by the connectors that they concern."""
     groups: dict[Names, list[str]] = {}
     for kind in sorted(changes):
         groups.setdefault(changes[kind], []).append(kind)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
-_NOTHING: Final[Mapping[str, Json]] = {}
+_NO_FIELDS: Final[Mapping[str, Json]] = {}
 _ALL: Final = "/connectors"
 _ONE: Final = f"{_ALL}/{{connector}}"
 _CONFIG: Final = f"{_ONE}/config"
@@ -84,11 +84,11 @@ _AFTER_WRITE: Final = ("getConnector", "listTasks", *_CONTROLS, "deleteConnector
 @from_snapshot
 def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors: names, or with `expand` a map with parts in the requested order."""
-    asked = request.query_params.getlist("expand")
-    if not asked:
+    expand = request.query_params.getlist("expand")
+    if not expand:
         return view.connector_names(snapshot)
-    expanded: dict[str, Any] = view.connectors_expanded(snapshot, asked, causes=wants_causes(request))
-    return {name: {part: parts[part] for part in asked if part in parts} for name, parts in expanded.items()}
+    expanded: dict[str, Any] = view.connectors_expanded(snapshot, expand, causes=wants_causes(request))
+    return {name: {part: parts[part] for part in expand if part in parts} for name, parts in expanded.items()}
 
 
 @endpoint(
@@ -170,17 +170,17 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 async def _create(services: Services, request: Request) -> Response:
     """POST /connectors."""
     body = await read_body(services, request)
-    wanted = parse_create_request(body)
+    create = parse_create_request(body)
     message = CreateConnector(
-        name=wanted.name,
-        config=wanted.config,
-        initial_state=wanted.initial_state,
-        initial_offsets=wanted.initial_offsets,
+        name=create.name,
+        config=create.config,
+        initial_state=create.initial_state,
+        initial_offsets=create.initial_offsets,
     )
 
     def created(offsets: str | None) -> Response:
-        more = {} if offsets is None else {"offsets_status": offsets}
-        return _written(services, wanted.name, created=True, more=more)
+        fields = {} if offsets is None else {"offsets_status": offsets}
+        return _written(services, create.name, created=True, extra_fields=fields)
 
     return await ask_or_forward(services, request, message, created, body=body)
 
@@ -236,13 +236,13 @@ async def _patch_config(services: Services, request: Request) -> Response:
 
 
 def _written(
-    services: Services, name: ConnectorName, *, created: bool, more: Mapping[str, Json] = _NOTHING
+    services: Services, name: ConnectorName, *, created: bool, extra_fields: Mapping[str, Json] = _NO_FIELDS
 ) -> Response:
-    info = {**view.connector_info(services.published.latest, name), **more}
+    info = {**view.connector_info(services.published.latest, name), **extra_fields}
     if not created:
         return json_answer(info)
-    where = {"Location": location(services.settings.advertised_url, name)}
-    return json_answer(info, status=HTTPStatus.CREATED, headers=where)
+    headers = {"Location": location(services.settings.advertised_url, name)}
+    return json_answer(info, status=HTTPStatus.CREATED, headers=headers)
 
 
 @endpoint(
@@ -269,7 +269,7 @@ def _empty(status: HTTPStatus) -> Callable[[None], Response]:
 def _target(
     verb: str, target: TargetState, status: HTTPStatus, summary: str, *, then: tuple[str, ...] = ()
 ) -> Endpoint:
-    """Make PUT /connectors/{c}/pause, resume or stop; `then` are operations that only a stopped connector has."""
+    """Make PUT /connectors/{c}/pause, resume or stop; `then` lists operations available only after a stop."""
 
     @endpoint(
         "PUT",

@@ -1,7 +1,7 @@
-"""`/connectors/{c}/dead-letters`: records that a connector could not process, and their replay. Kraal's own.
+"""`/connectors/{c}/dead-letters`: records that a connector could not process, and their replay. Kraal's addition.
 
-Any worker answers, from Kafka: with its own client settings, on two threads, and within bounds. A replay writes letters
-and then commits its progress, as `kraal dlq replay` does, to the same consumer group.
+Any worker answers from Kafka, with its own client settings, on two threads and within bounds. A replay writes letters
+and then commits its progress to the consumer group that `kraal dlq replay` uses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kraal.dead_letters.replay import replay
 from kraal.dead_letters.selection import Box, NoDeadLetters, not_yet, topic_of
 from kraal.dead_letters.targets import CannotReplay, Targets, find_targets
 from web.middleware.admission import Scarce
-from web.openapi.dead_letters import MOST_REPLAYED, MOST_SHOWN, REPLAY, REPLAYED, SHOWN
+from web.openapi.dead_letters import MAX_REPLAYED, MAX_SHOWN, REPLAY, REPLAYED, SHOWN
 from web.openapi.operation import Operation, Query
 from web.rendering import json_answer, to_json
 from web.requests.blocking_calls import BlockingCalls
@@ -43,24 +43,24 @@ OpenKafka = Callable[[Config], AbstractContextManager[LettersKafka]]
 """Connects to the Kafka cluster of a connector with this config. Raises NoDeadLetters if it uses another one."""
 
 THREADS: Final = 2
-_SHOWN: Final = 10
-_MOST_BYTES: Final = 4_096
-"""Of a key, a value and a header that are shown."""
-_BODY_BYTES: Final = 1024 * 1024
-"""Of all letters that are shown."""
-_SEARCHED: Final = 10_000
-"""Offsets of each partition that are searched for letters of a connector that shares its topic."""
-_READ_BYTES: Final = 256 * 1024 * 1024
-_READ_S: Final = 20.0
-"""Bounds of reading the letters to show."""
-_REPLAY_S: Final = 60.0
+_DEFAULT_SHOWN: Final = 10
+_MAX_FIELD_BYTES: Final = 4_096
+"""Maximum bytes of each key, value and header in a response."""
+_MAX_BODY_BYTES: Final = 1024 * 1024
+"""Maximum bytes of all letters in a response."""
+_MAX_SEARCHED: Final = 10_000
+"""Offsets of each partition to search for a connector's letters in a shared topic."""
+_MAX_READ_BYTES: Final = 256 * 1024 * 1024
+_READ_TIMEOUT_S: Final = 20.0
+"""Time limit for reading the letters to show."""
+_REPLAY_TIMEOUT_S: Final = 60.0
 """Time after which a replay writes no further letters."""
-_RETRY_S: Final = 5
+_RETRY_AFTER_S: Final = 5
 _PATH: Final = "/connectors/{connector}/dead-letters"
 
 
 def endpoints(services: Services, kafka: OpenKafka | None) -> list[Endpoint]:
-    """Return the endpoints, which share their threads; none without `kafka`, so that the paths are unknown."""
+    """Return the endpoints, which share their threads; without `kafka` there are none, and requests get 404."""
     if kafka is None:
         return []
     calls, letters = BlockingCalls(services, Scarce.DEAD_LETTERS, THREADS), _Letters(kafka)
@@ -81,7 +81,7 @@ def _show(calls: BlockingCalls, letters: _Letters) -> Endpoint:
                 Query(
                     name="limit",
                     about="Maximum number of letters to show.",
-                    schema={"type": "integer", "minimum": 1, "maximum": MOST_SHOWN, "default": _SHOWN},
+                    schema={"type": "integer", "minimum": 1, "maximum": MAX_SHOWN, "default": _DEFAULT_SHOWN},
                 ),
             ),
             answers={200: SHOWN},
@@ -117,24 +117,24 @@ def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
     )
     async def post(services: Services, request: Request) -> Response:
         name = connector_of(request)
-        wanted = parse_replay(await read_body(services, request), most=MOST_REPLAYED)
+        replay_request = parse_replay(await read_body(services, request), max_limit=MAX_REPLAYED)
         connector = _connector(await live_snapshot(services), name)
-        return json_answer(await calls.run(lambda: letters.replay(connector, wanted)))
+        return json_answer(await calls.run(lambda: letters.replay(connector, replay_request)))
 
     return post
 
 
 def _limit(text: str | None) -> int:
     if text is None:
-        return _SHOWN
+        return _DEFAULT_SHOWN
     if (
         text.isascii()
         and text.isdecimal()
-        and len(text) <= len(str(MOST_SHOWN))
-        and 1 <= int(text) <= MOST_SHOWN
+        and len(text) <= len(str(MAX_SHOWN))
+        and 1 <= int(text) <= MAX_SHOWN
     ):
         return int(text)
-    raise BadRequest(f"Invalid limit '{text}'; allowed are whole numbers from 1 to {MOST_SHOWN}.")
+    raise BadRequest(f"Invalid limit '{text}'; allowed are whole numbers from 1 to {MAX_SHOWN}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +153,12 @@ class _Connector:
         return Box(topic_of(self.name, self.config), self.name)
 
     def targets(self, kafka: LettersKafka) -> Targets:
-        """Find the topics that a replay may write to. Raises KafkaUnavailable."""
+        """Return the topics that a replay may write to. Raises KafkaUnavailable."""
         return find_targets(kafka, self.config, is_source=self.is_source, active=self.active)
 
 
 def _connector(snapshot: Snapshot, name: ConnectorName) -> _Connector:
-    """Raise NotFound for an unknown connector."""
+    """Look up a connector. Raises NotFound."""
     config = view.connector_config(snapshot, name)
     texts = {key: value for key, value in config.items() if isinstance(value, str)}
     active = snapshot.status.topics.get(name, ())
@@ -176,62 +176,64 @@ class _Letters:
 
     def show(self, connector: _Connector, limit: int) -> dict[str, Any]:
         """Return the answer to GET. Raises NotFound, Unavailable."""
-        with _answered(), self._open(connector.config) as kafka:
+        with _map_errors(), self._open(connector.config) as kafka:
             box = connector.box
-            spans, left = _spans(kafka, box)
+            spans, remaining = _spans(kafka, box)
             bounds = _Bounds()
-            found = latest(lambda window: bounds.read(kafka, box, window), spans, limit, most=_SEARCHED)
+            result = latest(
+                lambda window: bounds.read(kafka, box, window), spans, limit, max_offsets=_MAX_SEARCHED
+            )
         return {
             "topic": box.topic,
             "letters": sum(span.count for span in spans.values()),
-            "left_to_replay": _count(left),
-            "searched": found.searched,
-            "shown": list(_fitting(found)),
+            "left_to_replay": _count(remaining),
+            "searched": result.searched,
+            "shown": list(_fitting(result)),
         }
 
-    def replay(self, connector: _Connector, wanted: ReplayRequest) -> dict[str, Any]:
+    def replay(self, connector: _Connector, replay_request: ReplayRequest) -> dict[str, Any]:
         """Return the answer to POST. Raises NotFound, Unavailable, Conflict."""
-        until_s = time.monotonic() + _REPLAY_S
+        until_s = time.monotonic() + _REPLAY_TIMEOUT_S
         written: Counter[str] = Counter()
         targets: list[dict[str, Any]] = []
-        with _answered(), self._open(connector.config) as kafka:
+        with _map_errors(), self._open(connector.config) as kafka:
             box = connector.box
-            with self._alone(box, dry_run=wanted.dry_run):
-                _, left = _spans(kafka, box)
-                start = {number: span.first for number, span in left.items() if span.count}
-                _refuse_another(wanted, start, connector.name)
-                writes = not wanted.dry_run
-                pieces = replay(
+            with self._exclusive(box, dry_run=replay_request.dry_run):
+                _, remaining = _spans(kafka, box)
+                start = {number: span.first for number, span in remaining.items() if span.count}
+                _check_start(replay_request, start, connector.name)
+                is_write = not replay_request.dry_run
+                chunks = replay(
                     kafka,
                     box,
-                    left,
+                    remaining,
                     connector.targets(kafka),
-                    limit=wanted.limit,
-                    write=writes,
-                    remember=writes,
+                    limit=replay_request.limit,
+                    write=is_write,
+                    remember=is_write,
                     until_s=until_s,
                 )
-                for piece in pieces:
-                    for letter, target in piece:
+                for chunk in chunks:
+                    for letter, target in chunk:
                         written[target.topic] += 1
-                        if len(targets) < MOST_SHOWN:
+                        if len(targets) < MAX_SHOWN:
                             place = {"partition": letter.partition, "offset": letter.offset}
                             targets.append(
                                 {**place, "to_topic": target.topic, "to_partition": target.partition}
                             )
-                _, left = _spans(kafka, box)
+                _, remaining = _spans(kafka, box)
         return {
             "topic": box.topic,
-            "dry_run": wanted.dry_run,
-            **({"from": start} if wanted.dry_run else {}),
+            "dry_run": replay_request.dry_run,
+            **({"from": start} if replay_request.dry_run else {}),
             "written": dict(sorted(written.items())),
             "targets": targets,
-            "left_to_replay": _count(left),
+            "left_to_replay": _count(remaining),
         }
 
     @contextmanager
-    def _alone(self, box: Box, *, dry_run: bool) -> Iterator[None]:
-        """Refuse a second replay of the same letters: it would write them again."""
+    def _exclusive(self, box: Box, *, dry_run: bool) -> Iterator[None]:
+        """Prevent concurrent replays of the same letters, which would write them twice. Raises Momentary."""
         if dry_run:
             yield
             return
@@ -248,9 +250,9 @@ class _Letters:
                 self._replaying.discard(box.group)
 
 
-def _refuse_another(wanted: ReplayRequest, start: Mapping[int, int], name: str) -> None:
-    """Refuse a replay that would not start where its caller expects it. New partitions may have letters since."""
-    expected = wanted.start or {}
+def _check_start(replay_request: ReplayRequest, start: Mapping[int, int], name: str) -> None:
+    """Raise Conflict if a replay would not start at the expected offsets. New partitions may have new letters."""
+    expected = replay_request.start or {}
     if any(start.get(number) != offset for number, offset in expected.items()):
         raise Conflict(
             f"The dead letters of connector {name} have changed since these were shown: they were replayed, or the "
@@ -259,8 +261,8 @@ def _refuse_another(wanted: ReplayRequest, start: Mapping[int, int], name: str) 
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
-    """Raise what goes wrong as the error of an answer."""
+def _map_errors() -> Iterator[None]:
+    """Convert exceptions to REST errors."""
     try:
         yield
     except NoDeadLetters as exc:
@@ -269,14 +271,14 @@ def _answered() -> Iterator[None]:
         hint = " to `kraal dlq replay`" if "--to" in str(exc) else ""
         raise Conflict(f"{exc}{hint}") from exc
     except KafkaUnavailable as exc:
-        raise Unavailable(str(exc), retry_after_s=_RETRY_S) from exc
+        raise Unavailable(str(exc), retry_after_s=_RETRY_AFTER_S) from exc
     except OutOfBounds as exc:
-        text = f"Reading the dead letters took longer than {_READ_S:.0f} s or more than {_READ_BYTES} bytes"
-        raise Unavailable(f"{text}; set a smaller limit.", retry_after_s=_RETRY_S) from exc
+        text = f"Reading the dead letters took longer than {_READ_TIMEOUT_S:.0f} s or more than {_MAX_READ_BYTES} bytes"
+        raise Unavailable(f"{text}; set a smaller limit.", retry_after_s=_RETRY_AFTER_S) from exc
 
 
 def _spans(kafka: LettersKafka, box: Box) -> tuple[dict[int, Span], dict[int, Span]]:
-    """Return the offsets of a topic, and those that are left to replay; none before the topic exists."""
+    """Return the offsets of a topic, and those still to replay; both empty before the topic exists."""
     if box.topic not in kafka.partitions:
         return {}, {}
     spans = kafka.spans(box.topic)
@@ -288,11 +290,11 @@ def _count(spans: Mapping[int, Span]) -> int:
 
 
 class _Bounds:
-    """What may be read for one answer."""
+    """Limits of the reads for one response."""
 
     def __init__(self) -> None:
-        self._until_s = time.monotonic() + _READ_S
-        self._bytes_left = _READ_BYTES
+        self._until_s = time.monotonic() + _READ_TIMEOUT_S
+        self._bytes_left = _MAX_READ_BYTES
 
     def read(self, kafka: LettersKafka, box: Box, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
         """Yield the letters of a box, shortened. Raises OutOfBounds, KafkaUnavailable."""
@@ -301,20 +303,20 @@ class _Bounds:
             if self._bytes_left < 0 or time.monotonic() > self._until_s:
                 raise OutOfBounds
             if box.holds(letter):
-                yield shortened(letter, _MOST_BYTES)
+                yield shortened(letter, _MAX_FIELD_BYTES)
 
 
-def _fitting(found: Found) -> Iterator[dict[str, Any]]:
-    """Yield letters, the latest first, as long as they fit."""
-    left = _BODY_BYTES
-    for letter in reversed(found.letters):
-        shown = {**as_json(letter), "truncated": dict(letter.truncated)}
-        if shown["error"]:
-            shown["error"] = {
+def _fitting(result: Found) -> Iterator[dict[str, Any]]:
+    """Yield letters, the latest first, until the response is full."""
+    bytes_left = _MAX_BODY_BYTES
+    for letter in reversed(result.letters):
+        entry = {**as_json(letter), "truncated": dict(letter.truncated)}
+        if entry["error"]:
+            entry["error"] = {
                 name: secrets.scrub(value) if isinstance(value, str) else value
-                for name, value in shown["error"].items()
+                for name, value in entry["error"].items()
             }
-        left -= len(to_json(shown))
-        if left < 0:
+        bytes_left -= len(to_json(entry))
+        if bytes_left < 0:
             return
-        yield shown
+        yield entry

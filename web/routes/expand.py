@@ -1,4 +1,4 @@
-"""Parts that `expand` adds to Connect's answers and that a snapshot does not have: supervision and progress.
+"""Parts that `expand` adds to Connect's responses and that a snapshot does not have: supervision and progress.
 
 Java ignores such values of `expand`. The answers are not cached.
 """
@@ -15,7 +15,7 @@ from kraal.cluster.views import rest as view
 from web.rendering import JSON, json_answer, to_json
 from web.requests.paths import connector_of
 from web.resource import live_snapshot
-from web.routes.progress import PIECE, gathered_progress, progress_of_all, shared_answer
+from web.routes.progress import CHUNK_SIZE, gathered_progress, progress_of_all, shared_answer
 from web.routes.supervision import gathered_supervision
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def with_status_parts(status: Handler) -> Handler:
     """Wrap the handler of GET /connectors/{c}/status to support `expand=supervision` and `expand=progress`."""
 
     async def get(services: Services, request: Request) -> Response:
-        asked = request.query_params.getlist("expand")
-        stall_detection = services.stall_detection if _SUPERVISION in asked else None
-        reports = services.progress if _PROGRESS in asked else None
+        expand = request.query_params.getlist("expand")
+        stall_detection = services.stall_detection if _SUPERVISION in expand else None
+        reports = services.progress if _PROGRESS in expand else None
         if stall_detection is None and reports is None:
             return await status(services, request)
         snapshot, name = await live_snapshot(services), connector_of(request)
@@ -48,28 +48,28 @@ def with_status_parts(status: Handler) -> Handler:
             parts[_SUPERVISION] = gathered_supervision(services, request, stall_detection, snapshot, name)
         if reports is not None:
             parts[_PROGRESS] = gathered_progress(services, request, reports, snapshot, name)
-        made = await asyncio.gather(*parts.values())
-        return json_answer({**body, **dict(zip(parts, made, strict=True))})
+        values = await asyncio.gather(*parts.values())
+        return json_answer({**body, **dict(zip(parts, values, strict=True))})
 
     return get
 
 
 async def _expanded(
-    services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, asked: Sequence[str]
+    services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, expand: Sequence[str]
 ) -> bytes:
-    """Return the list with the parts asked for, in their order, encoded in pieces between other requests."""
+    """Return the encoded list with the requested parts, in their order; yields to other requests between chunks."""
     progress = await progress_of_all(services, request, reports, snapshot)
     expanded: dict[str, Any] = view.connectors_expanded(
-        services.published.latest, asked, causes=wants_causes(request)
+        services.published.latest, expand, causes=wants_causes(request)
     )
-    pieces: list[bytes] = []
-    for name, known in expanded.items():
-        parts = {**known, _PROGRESS: progress[name]} if name in progress else known
-        shown = {part: parts[part] for part in asked if part in parts}
-        pieces.append(to_json(name) + b":" + to_json(shown))
-        if len(pieces) % PIECE == 0:
+    chunks: list[bytes] = []
+    for name, snapshot_parts in expanded.items():
+        parts = {**snapshot_parts, _PROGRESS: progress[name]} if name in progress else snapshot_parts
+        selected = {part: parts[part] for part in expand if part in parts}
+        chunks.append(to_json(name) + b":" + to_json(selected))
+        if len(chunks) % CHUNK_SIZE == 0:
             await asyncio.sleep(0)
-    return b"{" + b",".join(pieces) + b"}"
+    return b"{" + b",".join(chunks) + b"}"
 
 
 def wants_causes(request: Request) -> bool:
@@ -81,14 +81,14 @@ def with_list_parts(connectors: Handler) -> Handler:
     """Wrap the handler of GET /connectors to support `expand=progress`."""
 
     async def get(services: Services, request: Request) -> Response:
-        asked = request.query_params.getlist("expand")
-        if services.progress is None or _PROGRESS not in asked:
+        expand = request.query_params.getlist("expand")
+        if services.progress is None or _PROGRESS not in expand:
             return await connectors(services, request)
         snapshot = await live_snapshot(services)
-        make = partial(_expanded, services, request, services.progress, snapshot, asked)
-        # Of the same snapshot, so that a client sees its own changes.
+        render = partial(_expanded, services, request, services.progress, snapshot, expand)
+        # The key contains the snapshot, so that a client sees its own changes.
         body = await shared_answer(
-            services, request, ("list", snapshot.number, wants_causes(request), *asked), make
+            services, request, ("list", snapshot.number, wants_causes(request), *expand), render
         )
         return Response(body, headers={"Content-Type": JSON})
 

@@ -1,7 +1,7 @@
-"""`/connectors/{c}/history`, `/connectors/{c}/configs` and `/events`: what happened, from the journal. Kraal's own.
+"""`/connectors/{c}/history`, `/connectors/{c}/configs` and `/events`: the journal over REST. Kraal's addition.
 
-Each worker tells what it has seen since it was started. It sees the states and configs of all workers, and knows more
-of its own: who sent a request to it, automatic restarts, the reasons of rebalances if it leads.
+Each worker returns the events since its start: the states and configs of all workers, and, for itself, the authors of
+requests, automatic restarts and, while it leads, the reasons of rebalances.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from kraal.cluster.views.snapshot import Snapshot
 
-_MOST: Final = 1_000
-_DEFAULT: Final = 100
-_LIMITS: Final = range(1, _MOST + 1)
+_MAX_ENTRIES: Final = 1_000
+_DEFAULT_ENTRIES: Final = 100
+_LIMITS: Final = range(1, _MAX_ENTRIES + 1)
 _TASKS: Final = range(2**31)
 _SEQS: Final = range(2**53)
 
@@ -41,27 +41,27 @@ _SEQS: Final = range(2**53)
         tag="connectors",
         summary="List the states of a connector and its tasks since the worker was started, with their causes",
         about="Newest first. Also for a connector that was deleted.",
-        query=(shapes.limit(_MOST, _DEFAULT), shapes.TASK),
+        query=(shapes.limit(_MAX_ENTRIES, _DEFAULT_ENTRIES), shapes.TASK),
         answers={200: shapes.HISTORY},
         errors=(400,),
     ),
 )
 async def _history(services: Services, request: Request) -> Response:
-    """GET /connectors/{c}/history: 404 if the connector does not exist and nothing is known of it."""
+    """GET /connectors/{c}/history: 404 if the connector does not exist and has no history."""
     name = connector_of(request)
     limit, task = number_in(request, "limit", _LIMITS), number_in(request, "task", _TASKS)
     snapshot = await live_snapshot(services)
     journal = services.journal
-    kept = journal.states.kept(name)
-    if not kept.entries:
+    recorded = journal.states.kept(name)
+    if not recorded.entries:
         _refuse_unknown(snapshot, name)
-    found = [entry for entry in reversed(kept.entries) if task is None or entry.task == task]
+    entries = [entry for entry in reversed(recorded.entries) if task is None or entry.task == task]
     return json_answer(
         {
             "worker_id": snapshot.worker_id,
             "since_ms": journal.since_ms,
-            "states": [entry.to_json() for entry in found[: limit or _DEFAULT]],
-            "dropped": kept.dropped,
+            "states": [entry.to_json() for entry in entries[: limit or _DEFAULT_ENTRIES]],
+            "dropped": recorded.dropped,
         }
     )
 
@@ -82,12 +82,12 @@ async def _configs(services: Services, request: Request) -> Response:
     name = connector_of(request)
     snapshot = await live_snapshot(services)
     journal = services.journal
-    kept, entry = journal.configs.kept(name), snapshot.config.connectors.get(name)
-    if not kept.entries:
+    recorded, entry = journal.configs.kept(name), snapshot.config.connectors.get(name)
+    if not recorded.entries:
         _refuse_unknown(snapshot, name)
     written = journal.configs.written(name)
 
-    def told() -> dict[str, Any]:
+    def render() -> dict[str, Any]:
         current: dict[str, Any] | None = None
         if entry is not None:
             current = {
@@ -97,13 +97,11 @@ async def _configs(services: Services, request: Request) -> Response:
             }
         earlier = [
             version.to_json(hidden_keys(services.registry, version.config))
-            for version in reversed(kept.entries)
+            for version in reversed(recorded.entries)
         ]
-        return {"current": current, "earlier": earlier, "dropped": kept.dropped}
+        return {"current": current, "earlier": earlier, "dropped": recorded.dropped}
 
-    return json_answer(
-        await asyncio.to_thread(told)
-    )  # which secrets there are may need the import of plugins
+    return json_answer(await asyncio.to_thread(render))  # finding the secret keys may import plugins
 
 
 @endpoint(
@@ -115,7 +113,7 @@ async def _configs(services: Services, request: Request) -> Response:
         summary="List what happened on this worker: rebalances, states, configs, restarts and others",
         about="Oldest first: the first events after a number, or without one the latest.",
         query=(
-            shapes.limit(_MOST, _DEFAULT),
+            shapes.limit(_MAX_ENTRIES, _DEFAULT_ENTRIES),
             Query(
                 name="after",
                 about="The `seq` of an event: those after it.",
@@ -127,15 +125,15 @@ async def _configs(services: Services, request: Request) -> Response:
     ),
 )
 async def _events(services: Services, request: Request) -> Response:
-    """GET /events: at once, also while the worker starts."""
+    """GET /events: does not wait while the worker starts."""
     limit, after = number_in(request, "limit", _LIMITS), number_in(request, "after", _SEQS)
     journal = services.journal
-    found = journal.events.after(after, limit or _DEFAULT)
+    events = journal.events.after(after, limit or _DEFAULT_ENTRIES)
     return json_answer(
         {
             "boot": journal.boot,
             "worker_id": services.published.latest.worker_id,
-            "events": [event.to_json() for event in found],
+            "events": [event.to_json() for event in events],
             "dropped": journal.events.dropped,
         }
     )

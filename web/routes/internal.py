@@ -5,7 +5,7 @@ so anybody can send them; everything that the mode and the headers can rule out 
 The signature covers the raw body, and is checked before the body is parsed and before any look-up, so strangers learn
 nothing about connectors. (Java parses first.) Checking and parsing run on a thread.
 
-Requests must be signed while this worker does not know its group's protocol: otherwise a starting worker would obey
+Requests must be signed while the group's protocol is unknown: otherwise a starting worker would accept requests from
 anybody. In a group without signatures, a worker with password authentication rejects them unless configured
 otherwise, because workers have no passwords. Source: InternalClusterResource, DistributedHerder (Kafka 4.3.0).
 """
@@ -24,7 +24,7 @@ from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Expecte
 from web.openapi.operation import FORWARDED, Operation
 from web.openapi.shapes import list_of, ref
 from web.rendering import empty_answer
-from web.requests.body import pass_over_before_close, read_raw
+from web.requests.body import discard_before_close, read_raw
 from web.requests.forward import ask_or_forward
 from web.requests.paths import connector_of
 from web.requests.task_configs import parse_task_configs
@@ -59,12 +59,12 @@ async def _put_task_configs(services: Services, request: Request) -> Response:
     signature = await _expected(services, request, "externally setting task configurations")
     body = await read_raw(services, request, services.settings.max_internal_body_bytes, internal=True)
 
-    def read() -> list[Config]:
+    def parse() -> list[Config]:
         if signature is not None:
             signature.check(body)
         return parse_task_configs(body)
 
-    message = PutTaskConfigs(name=name, configs=await to_thread.run_sync(read))
+    message = PutTaskConfigs(name=name, configs=await to_thread.run_sync(parse))
     return await ask_or_forward(services, request, message, _done, body=body, internal=True)
 
 
@@ -91,22 +91,22 @@ async def _fence_zombies(services: Services, request: Request) -> Response:
     try:
         return await ask_or_forward(services, request, FenceZombies(name=name), _done, internal=True)
     except ActorDied as exc:
-        # The herder is back in a moment: 503 makes the task ask again, where 500 fails it.
+        # The herder restarts soon: 503 makes the task retry, whereas 500 would fail it.
         raise Unavailable(str(exc)) from exc
 
 
-async def _expected(services: Services, request: Request, what: str) -> Expected | None:
+async def _expected(services: Services, request: Request, feature: str) -> Expected | None:
     """Return the signature expected for the body; None: no signature is required.
 
-    Raises BadRequest for a standalone worker, which does not support `what`, and the errors of `_signature`. The body
-    is not read, unless the client closes the connection.
+    Raises BadRequest for a standalone worker, which does not support `feature`, and the errors of `_signature`.
+    The body is not read, unless the client closes the connection.
     """
     try:
         if not services.settings.distributed:
-            raise BadRequest(f"Kafka Connect in standalone mode does not support {what}.")
+            raise BadRequest(f"Kafka Connect in standalone mode does not support {feature}.")
         return _signature(services, request)
     except KraalError:
-        await pass_over_before_close(request)
+        await discard_before_close(request)
         raise
 
 

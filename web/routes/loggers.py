@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LONGEST = 1_000
+_MAX_NAME_LENGTH = 1_000
 """Maximum length of a logger name: Python keeps each dotted part for the lifetime of the process."""
 _WORKER, _CLUSTER = "worker", "cluster"
 _ALL: Final = "/admin/loggers"
@@ -94,8 +94,10 @@ async def _get(services: Services, request: Request) -> Response:
 async def _put(services: Services, request: Request) -> Response:
     """PUT /admin/loggers/{logger}?scope=: 200 with the loggers changed here; 204 when all workers are notified."""
     namespace = decoded(request.path_params["logger"])
-    if len(namespace) > _LONGEST:
-        raise BadRequest(f"The logger's name has {len(namespace)} characters; the maximum is {_LONGEST}.")
+    if len(namespace) > _MAX_NAME_LENGTH:
+        raise BadRequest(
+            f"The logger's name has {len(namespace)} characters; the maximum is {_MAX_NAME_LENGTH}."
+        )
     level = parse_config(await read_body(services, request)).get("level")
     if level is None:
         raise BadRequest("Desired 'level' parameter was not specified in request.")

@@ -1,7 +1,7 @@
-"""`GET /connectors/{c}/logs`: the latest log lines of a connector, of all workers that run it. Kraal's own.
+"""`GET /connectors/{c}/logs`: the latest log lines of a connector, of all workers that run it. Kraal's addition.
 
-Each worker has its own lines. The worker that is asked merges them by time, and returns in `next` a position on each
-worker, so that a reader who goes on from there misses no line, whatever the clocks of the workers say.
+Each worker has its own lines. The worker that receives the request merges them by time and returns in `next` a position
+on each worker, so that a reader that continues from there misses no line, even if the workers' clocks differ.
 """
 
 from __future__ import annotations
@@ -30,18 +30,22 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_MOST: Final = 1_000
-_DEFAULT: Final = 200
+_MAX_LINES: Final = 1_000
+_DEFAULT_LINES: Final = 200
 MAX_BYTES: Final = 1024 * 1024
 """Maximum size of the lines of an answer in bytes of UTF-8, before JSON's escapes."""
 _LINE_BYTES: Final = 300
 """Size of a line without its message, at most."""
-_LIMITS: Final = range(1, _MOST + 1)
+_LIMITS: Final = range(1, _MAX_LINES + 1)
 _TASKS: Final = range(2**31)
-_LONGEST: Final = 20_000
+_MAX_AFTER_LENGTH: Final = 20_000
 """Maximum length of `after` in characters."""
-_ONE: Final = "[0-9]{1,16}(@[!-+.-?A-~-]{1,300})?"
-_AFTER: Final[dict[str, Json]] = {"type": "string", "maxLength": _LONGEST, "pattern": f"^{_ONE}(,{_ONE})*$"}
+_POSITION_PATTERN: Final = "[0-9]{1,16}(@[!-+.-?A-~-]{1,300})?"
+_AFTER: Final[dict[str, Json]] = {
+    "type": "string",
+    "maxLength": _MAX_AFTER_LENGTH,
+    "pattern": f"^{_POSITION_PATTERN}(,{_POSITION_PATTERN})*$",
+}
 _POSITION: Final = re.compile(r"([0-9]{1,16})(?:@([^,@\s]{1,300}))?")
 
 Line = dict[str, Any]
@@ -49,39 +53,39 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The last lines that a reader has seen, by worker."""
+    """Ids of the last lines read, by worker."""
 
     by_worker: Mapping[str, int] = field(default_factory=dict)
-    otherwise: int = 0
-    """On all other workers."""
+    default: int = 0
+    """Position on all other workers."""
 
     @staticmethod
     def parse(text: str) -> Positions:
         """Parse `ID@WORKER,…`, where an `ID` alone is for all other workers. Raises BadRequest."""
         by_worker: dict[str, int] = {}
-        otherwise = 0
-        for part in text.split(",") if len(text) <= _LONGEST else [""]:
-            found = _POSITION.fullmatch(part)
-            if found is None:
+        default = 0
+        for part in text.split(",") if len(text) <= _MAX_AFTER_LENGTH else [""]:
+            match = _POSITION.fullmatch(part)
+            if match is None:
                 raise BadRequest(
                     f"Invalid after '{text[:100]}'; expected `next` of an earlier answer, or the `id` of a line."
                 )
-            if found[2] is None:
-                otherwise = int(found[1])
+            if match[2] is None:
+                default = int(match[1])
             else:
-                by_worker[found[2]] = int(found[1])
-        return Positions(by_worker, otherwise)
+                by_worker[match[2]] = int(match[1])
+        return Positions(by_worker, default)
 
     def on(self, worker: str) -> int:
         """Return the position on a worker."""
-        return self.by_worker.get(worker, self.otherwise)
+        return self.by_worker.get(worker, self.default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Which lines are asked for."""
+class LogQuery:
+    """Filters of a request for log lines."""
 
-    limit: int = _DEFAULT
+    limit: int = _DEFAULT_LINES
     task: int | None = None
     level: str | None = None
     after: Positions | None = None
@@ -89,8 +93,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Lines of one worker, oldest first, and the number of older ones that it has no more."""
+class WorkerLines:
+    """Lines of one worker, oldest first, and the number of older lines that it has dropped."""
 
     lines: Sequence[Line] = ()
     dropped: int = 0
@@ -105,7 +109,7 @@ class Found:
         summary="List the latest log lines of a connector and its tasks, of all workers that run them",
         about="Oldest first: the latest lines, or with `after` the first ones after a position.",
         query=(
-            shapes.limit(_MOST, _DEFAULT),
+            shapes.limit(_MAX_LINES, _DEFAULT_LINES),
             shapes.TASK,
             Query(
                 name="level",
@@ -122,58 +126,64 @@ class Found:
 )
 async def _logs(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/logs: 404 if the connector does not exist and there are no lines."""
-    name, asked = connector_of(request), _parse(request)
+    name, log_query = connector_of(request), _log_query(request)
     snapshot = await live_snapshot(services)
-    me = snapshot.worker_id
-    found, silent = {me: _own(services, name, asked, me)}, list[WorkerId]()
+    own_id = snapshot.worker_id
+    lines_by_worker, silent = {own_id: _own_lines(services, name, log_query, own_id)}, list[WorkerId]()
     if asks_others(services, request):
-        others = workers_of(snapshot.status.statuses.get(name, ConnectorStatuses())) - {me}
-        answers, missing = await ask_workers(services, request, others, _query(request), _theirs)
-        found.update(answers)
-        silent = [*missing]
-    if name not in snapshot.config.connectors and not any(each.lines for each in found.values()):
+        other_workers = workers_of(snapshot.status.statuses.get(name, ConnectorStatuses())) - {own_id}
+        answers, unanswered = await ask_workers(
+            services, request, other_workers, _query(request), _parse_answer
+        )
+        lines_by_worker.update(answers)
+        silent = [*unanswered]
+    if name not in snapshot.config.connectors and not any(each.lines for each in lines_by_worker.values()):
         raise NotFound(f"Connector {name} not found")
-    return json_answer({**merged(found, asked), "silent": silent})
+    return json_answer({**merged(lines_by_worker, log_query), "silent": silent})
 
 
-def merged(found: Mapping[WorkerId, Found], asked: Asked) -> dict[str, Any]:
+def merged(lines_by_worker: Mapping[WorkerId, WorkerLines], log_query: LogQuery) -> dict[str, Any]:
     """Merge the lines of several workers by time, within the limits of an answer. Pure."""
-    lines = [{**line, "worker_id": str(worker)} for worker, each in found.items() for line in each.lines]
+    lines = [
+        {**line, "worker_id": str(worker)} for worker, each in lines_by_worker.items() for line in each.lines
+    ]
     lines.sort(key=lambda line: (line["id"], line["worker_id"]))
-    positions = {str(worker): 0 for worker in found}
-    if asked.after is None:
-        shown = _first(lines[::-1], asked.limit)[::-1]
+    positions = {str(worker): 0 for worker in lines_by_worker}
+    if log_query.after is None:
+        selected = _first_lines(lines[::-1], log_query.limit)[::-1]
     else:
-        shown = _first(lines, asked.limit)
-        positions = {worker: asked.after.on(worker) for worker in positions} | dict(asked.after.by_worker)
-    # Without a position, lines older than those shown are never asked for, so they count as seen.
-    for line in lines if asked.after is None else shown:
+        selected = _first_lines(lines, log_query.limit)
+        positions = {worker: log_query.after.on(worker) for worker in positions} | dict(
+            log_query.after.by_worker
+        )
+    # Without a position, nobody requests lines older than those shown, so they count as read.
+    for line in lines if log_query.after is None else selected:
         positions[line["worker_id"]] = max(positions[line["worker_id"]], line["id"])
     return {
-        "lines": shown,
+        "lines": selected,
         "next": ",".join(f"{at}@{worker}" for worker, at in sorted(positions.items())),
-        "dropped": sum(each.dropped for each in found.values()),
+        "dropped": sum(each.dropped for each in lines_by_worker.values()),
     }
 
 
-def _first(lines: Sequence[Line], limit: int) -> list[Line]:
+def _first_lines(lines: Sequence[Line], limit: int) -> list[Line]:
     """Return the first lines within the limits of an answer."""
-    shown: list[Line] = []
+    selected: list[Line] = []
     size = 0
     for line in lines[:limit]:
         size += _LINE_BYTES + len(line["message"].encode("utf-8", "replace"))
         if size > MAX_BYTES:
             break
-        shown.append(line)
-    return shown
+        selected.append(line)
+    return selected
 
 
-def _parse(request: Request) -> Asked:
+def _log_query(request: Request) -> LogQuery:
     level, after = request.query_params.get("level"), request.query_params.get("after")
     if level is not None and parse_level(level) is None:
         raise BadRequest(f"Invalid level '{level[:100]}'; allowed are {', '.join(LEVELS)}.")
-    return Asked(
-        limit=number_in(request, "limit", _LIMITS) or _DEFAULT,
+    return LogQuery(
+        limit=number_in(request, "limit", _LIMITS) or _DEFAULT_LINES,
         task=number_in(request, "task", _TASKS),
         level=level,
         after=None if after is None else Positions.parse(after),
@@ -186,32 +196,32 @@ def _query(request: Request) -> str:
     return urlencode({name: value for name in names if (value := request.query_params.get(name)) is not None})
 
 
-def _own(services: Services, name: ConnectorName, asked: Asked, me: WorkerId) -> Found:
-    kept = services.journal.lines.kept(name)
-    level = 0 if asked.level is None else parse_level(asked.level) or 0
-    after = -1 if asked.after is None else asked.after.on(me)
-    wanted = [
-        line.to_json(me)
-        for line in kept.entries
-        if line.level >= level and line.id > after and (asked.task is None or line.task == asked.task)
+def _own_lines(services: Services, name: ConnectorName, log_query: LogQuery, own_id: WorkerId) -> WorkerLines:
+    recorded = services.journal.lines.kept(name)
+    level = 0 if log_query.level is None else parse_level(log_query.level) or 0
+    after = -1 if log_query.after is None else log_query.after.on(own_id)
+    matching = [
+        line.to_json(own_id)
+        for line in recorded.entries
+        if line.level >= level and line.id > after and (log_query.task is None or line.task == log_query.task)
     ]
-    shown = wanted[-asked.limit :] if asked.after is None else wanted[: asked.limit]
-    return Found(shown, kept.dropped)
+    selected = matching[-log_query.limit :] if log_query.after is None else matching[: log_query.limit]
+    return WorkerLines(selected, recorded.dropped)
 
 
-def _theirs(body: object) -> Found | None:
-    """Return the lines of another worker's answer; None if it is of another form."""
+def _parse_answer(body: object) -> WorkerLines | None:
+    """Parse another worker's answer; None if it is malformed."""
     match body:
         case {"lines": [*parts], "dropped": int(dropped)}:
-            lines = [*map(_their_line, parts[:_MOST])]
-            known = [line for line in lines if line is not None]
-            return Found(known, dropped) if len(known) == len(lines) else None
+            lines = [*map(_parse_line, parts[:_MAX_LINES])]
+            valid = [line for line in lines if line is not None]
+            return WorkerLines(valid, dropped) if len(valid) == len(lines) else None
         case _:
             return None
 
 
-def _their_line(part: object) -> Line | None:
-    """Return the known fields of a line, with texts no longer than this worker's own."""
+def _parse_line(part: object) -> Line | None:
+    """Parse a line, ignoring unknown fields and cutting texts to this worker's limits; None if it is malformed."""
     match part:
         case {
             "id": int(at),

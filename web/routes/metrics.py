@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Scrape = Callable[[], Iterator[str]]
-"""Starts a scrape; each piece is rendered on demand, in a few milliseconds."""
+"""Starts a scrape; each chunk is rendered on demand, in a few milliseconds."""
 
 Gather = Callable[[], Sequence[Future[Any]]]
-"""Asks for numbers that a scrape shows, without blocking; returns what to wait for."""
+"""Requests metrics for a scrape without blocking; returns the futures to wait for."""
 
 
 def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpoint]:
-    """Return the endpoint; none without `scrape`, so that the path is unknown. `gather` precedes each scrape."""
+    """Return the endpoint, or none without `scrape`. `gather` precedes each scrape."""
     if scrape is None:
         return []
 
-    under_way: asyncio.Task[bytes] | None = None
+    pending: asyncio.Task[bytes] | None = None
 
     @endpoint(
         "GET",
@@ -51,20 +51,20 @@ def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpo
         Concurrent requests share one scrape, because each takes some megabytes.
         """
         del services, request
-        nonlocal under_way
-        if under_way is None or under_way.done():
-            under_way = asyncio.create_task(_rendered(scrape, gather))
-        return Response(await asyncio.shield(under_way), headers={"Content-Type": CONTENT_TYPE})
+        nonlocal pending
+        if pending is None or pending.done():
+            pending = asyncio.create_task(_render(scrape, gather))
+        return Response(await asyncio.shield(pending), headers={"Content-Type": CONTENT_TYPE})
 
     return [metrics]
 
 
-async def _rendered(scrape: Scrape, gather: Gather | None) -> bytes:
-    asked = [] if gather is None else gather()
-    if asked:
-        await asyncio.wait([asyncio.wrap_future(each) for each in asked], timeout=GATHER_S)
-    pieces: list[bytes] = []
-    for piece in scrape():
-        pieces.append(piece.encode())
+async def _render(scrape: Scrape, gather: Gather | None) -> bytes:
+    futures = [] if gather is None else gather()
+    if futures:
+        await asyncio.wait([asyncio.wrap_future(each) for each in futures], timeout=GATHER_S)
+    chunks: list[bytes] = []
+    for chunk in scrape():
+        chunks.append(chunk.encode())
         await asyncio.sleep(0)  # a scrape of thousands of tasks must not block other requests
-    return b"".join(pieces)
+    return b"".join(chunks)

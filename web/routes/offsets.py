@@ -45,12 +45,12 @@ async def _show(services: Services, request: Request) -> Response:
     """GET: answered by any worker."""
     name = connector_of(request)
     if _LAG in request.query_params.getlist("expand"):
-        found = await ask_herder(services, ShowLags(name=name))
-        parts = [{"lag": lag} for lag in found.lags] or [{}] * len(found.pairs)
-        shown = [
-            {"partition": p, "offset": o} | part for (p, o), part in zip(found.pairs, parts, strict=True)
+        lags = await ask_herder(services, ShowLags(name=name))
+        parts = [{"lag": lag} for lag in lags.lags] or [{}] * len(lags.pairs)
+        offsets = [
+            {"partition": p, "offset": o} | part for (p, o), part in zip(lags.pairs, parts, strict=True)
         ]
-        return json_answer({"offsets": shown})
+        return json_answer({"offsets": offsets})
     pairs = await ask_herder(services, ShowOffsets(name=name))
     return json_answer({"offsets": [{"partition": p, "offset": o} for p, o in pairs]})
 
@@ -68,7 +68,7 @@ async def _show(services: Services, request: Request) -> Response:
     ),
 )
 async def _alter(services: Services, request: Request) -> Response:
-    """PATCH: change the given offsets, delete those with null, keep all others."""
+    """PATCH: store the offsets in the body, delete those with null, keep all others."""
     name = connector_of(request)
     body = await read_body(services, request)
     message = AlterOffsets(name=name, offsets=parse_offsets(body))

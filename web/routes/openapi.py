@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-def openapi_endpoint(settings: Settings, others: Iterable[Endpoint]) -> Endpoint:
-    """Return the endpoint that describes the others and itself, with the same bytes for the worker's lifetime."""
+def openapi_endpoint(settings: Settings, endpoints: Iterable[Endpoint]) -> Endpoint:
+    """Return the endpoint that describes `endpoints` and itself; the document never changes."""
 
     @endpoint(
         "GET",
@@ -36,5 +36,5 @@ def openapi_endpoint(settings: Settings, others: Iterable[Endpoint]) -> Endpoint
     def body() -> bytes:
         return to_json(document(settings, operations))
 
-    operations = [(each.method, each.path, each.operation) for each in (*others, get)]
+    operations = [(each.method, each.path, each.operation) for each in (*endpoints, get)]
     return get

@@ -1,4 +1,4 @@
-"""`/connector-plugins`: installed plugins, their config keys, and validation of configs; and a connector's plugins.
+"""`/connector-plugins`: installed plugins, their config keys, validation of configs, and a connector's plugins.
 
 All of these may import or run plugin code, so they run on their own threads, never on the event loop.
 Source: ConnectorPluginsResource (Kafka 4.3.0); KIP-769.
@@ -67,20 +67,23 @@ def _list(threads: BlockingCalls) -> Endpoint:
     async def get(services: Services, request: Request) -> Response:
         connectors_only = is_true(request, "connectorsOnly", default=True)
         expand = _RUNTIME in request.query_params.getlist("expand")
-        listed = await threads.run(
-            lambda: _listed(services.registry, only=connectors_only, with_runtime=expand)
+        plugins = await threads.run(
+            lambda: _plugin_infos(services.registry, connectors_only=connectors_only, with_runtime=expand)
         )
-        return json_answer(listed)
+        return json_answer(plugins)
 
     return get
 
 
-def _listed(registry: Registry, *, only: bool, with_runtime: bool) -> list[dict[str, Any]]:
-    """Return the plugins; one that is in two places with the same version is listed once."""
-    found = {(each.name, each.kind, each.version): each for each in registry.plugins(connectors_only=only)}
+def _plugin_infos(registry: Registry, *, connectors_only: bool, with_runtime: bool) -> list[dict[str, Any]]:
+    """Return the plugins; duplicates with the same version are listed once."""
+    plugins = {
+        (each.name, each.kind, each.version): each
+        for each in registry.plugins(connectors_only=connectors_only)
+    }
     if not with_runtime:
-        return [_plugin_info(plugin) for plugin in found.values()]
-    return [{**_plugin_info(plugin), _RUNTIME: registry.runtime(plugin.name)} for plugin in found.values()]
+        return [_plugin_info(plugin) for plugin in plugins.values()]
+    return [{**_plugin_info(plugin), _RUNTIME: registry.runtime(plugin.name)} for plugin in plugins.values()]
 
 
 def _plugin_info(plugin: PluginInfo) -> dict[str, Any]:
@@ -144,7 +147,7 @@ def _validate(threads: BlockingCalls) -> Endpoint:
 
 
 def _parts(threads: BlockingCalls) -> Endpoint:
-    """Make GET /connectors/{c}/plugins. Kraal's own."""
+    """Make GET /connectors/{c}/plugins, Kraal's addition."""
 
     @endpoint(
         "GET",
@@ -158,9 +161,9 @@ def _parts(threads: BlockingCalls) -> Endpoint:
         ),
     )
     async def get(services: Services, request: Request) -> Response:
-        written = view.connector_config(await live_snapshot(services), connector_of(request))
-        config = {key: text for key, text in written.items() if isinstance(text, str)}
-        found = await threads.run(lambda: parts_of(services.registry, config, services.settings.converters))
-        return json_answer([each.to_json() for each in found])
+        stored = view.connector_config(await live_snapshot(services), connector_of(request))
+        config = {key: text for key, text in stored.items() if isinstance(text, str)}
+        plugins = await threads.run(lambda: parts_of(services.registry, config, services.settings.converters))
+        return json_answer([each.to_json() for each in plugins])
 
     return get

@@ -1,7 +1,7 @@
-"""Numbers of tasks over all workers: `expand=progress`, and `GET /connectors/{c}/series`. Kraal's own.
+"""Task metrics of all workers: `expand=progress` and `GET /connectors/{c}/series`. Kraal's addition.
 
-Only the worker that runs a task has its numbers, so a request asks the others. Requests of the same second share one
-answer, unless readers of `GET /changes` were told in between that numbers changed.
+Only the worker that runs a task has its metrics, so a request asks the others. Requests of the same second share one
+answer, unless `GET /changes` reported in between that metrics changed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
     from web.settings import Services
 
-PIECE: Final = 50
-"""Number of connectors between two pauses in which other requests are answered."""
+CHUNK_SIZE: Final = 50
+"""Number of connectors to process before the event loop handles other requests."""
 _QUERY: Final = "expand=progress"
 _NO_STATUSES: Final = ConnectorStatuses()
 
@@ -45,16 +45,18 @@ T = TypeVar("T")
 async def gathered_progress(
     services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, name: ConnectorName
 ) -> dict[str, Any]:
-    """Return the progress of a connector: this worker's, merged with that of the others that run it."""
+    """Return the progress of a connector, merged over the workers that run it."""
 
-    async def make() -> dict[str, Any]:
-        await _java_measured(reports)
+    async def gather() -> dict[str, Any]:
+        await _gather_java_metrics(reports)
         statuses = snapshot.status.statuses.get(name, _NO_STATUSES)
-        others = workers_of(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
-        answers, silent = await ask_workers(services, request, others, _QUERY, _progress)
+        other_workers = (
+            workers_of(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
+        )
+        answers, silent = await ask_workers(services, request, other_workers, _QUERY, _progress)
         return merged([reports.of(snapshot, name), *(answer for _, answer in answers)], silent)
 
-    return await shared_answer(services, request, ("progress", name), make)
+    return await shared_answer(services, request, ("progress", name), gather)
 
 
 async def progress_of_all(
@@ -62,48 +64,54 @@ async def progress_of_all(
 ) -> Mapping[str, dict[str, Any]]:
     """Return the progress of each connector, merged over all workers.
 
-    When another worker asks, connectors that do not run here are left out.
+    For a request from another worker, connectors that do not run here are omitted.
     """
 
-    async def make() -> Mapping[str, dict[str, Any]]:
-        await _java_measured(reports)
-        me, statuses = snapshot.worker_id, snapshot.status.statuses
+    async def gather() -> Mapping[str, dict[str, Any]]:
+        await _gather_java_metrics(reports)
+        own_id, statuses = snapshot.worker_id, snapshot.status.statuses
         if not asks_others(services, request):
-            own = await _own(reports, snapshot)
-            here = {name for name, found in statuses.items() if me in workers_of(found)} | own.keys()
-            return {name: merged([own.get(name, ConnectorProgress())], ()) for name in here}
-        others = all_workers(snapshot) - {me}
-        answers, _ = await ask_workers(services, request, others, _QUERY, _progress_of_each)
-        own, told = await _own(reports, snapshot), dict(answers)
+            own_progress = await _own_progress(reports, snapshot)
+            here = {
+                name for name, worker_statuses in statuses.items() if own_id in workers_of(worker_statuses)
+            } | own_progress.keys()
+            return {name: merged([own_progress.get(name, ConnectorProgress())], ()) for name in here}
+        other_workers = all_workers(snapshot) - {own_id}
+        answers, _ = await ask_workers(services, request, other_workers, _QUERY, _progress_of_each)
+        own_progress, answers_by_worker = await _own_progress(reports, snapshot), dict(answers)
         return {
-            name: _of_one(name, me, workers_of(statuses.get(name, _NO_STATUSES)), own, told)
+            name: _merge_one(
+                name, own_id, workers_of(statuses.get(name, _NO_STATUSES)), own_progress, answers_by_worker
+            )
             for name in snapshot.config.connectors.keys() | statuses.keys()
         }
 
-    return await shared_answer(services, request, ("progress of all",), make)
+    return await shared_answer(services, request, ("progress of all",), gather)
 
 
-async def _own(reports: ProgressReports, snapshot: Snapshot) -> Mapping[ConnectorName, ConnectorProgress]:
-    """Return this worker's progress, made in pieces, between which other requests are answered."""
-    found: dict[ConnectorName, ConnectorProgress] = {}
+async def _own_progress(
+    reports: ProgressReports, snapshot: Snapshot
+) -> Mapping[ConnectorName, ConnectorProgress]:
+    """Return this worker's progress; yields to other requests after each chunk of connectors."""
+    progress_by_name: dict[ConnectorName, ConnectorProgress] = {}
     for name, progress in reports.of_each(snapshot):
-        found[name] = progress
-        if len(found) % PIECE == 0:
+        progress_by_name[name] = progress
+        if len(progress_by_name) % CHUNK_SIZE == 0:
             await asyncio.sleep(0)
-    return found
+    return progress_by_name
 
 
-def _of_one(
+def _merge_one(
     name: ConnectorName,
-    me: WorkerId,
+    own_id: WorkerId,
     workers: set[WorkerId],
-    own: Mapping[ConnectorName, ConnectorProgress],
+    own_progress: Mapping[ConnectorName, ConnectorProgress],
     answers: Mapping[WorkerId, Mapping[str, ConnectorProgress]],
 ) -> dict[str, Any]:
-    """Merge the progress of one connector; silent are those of its workers that say nothing about it."""
-    told = {worker: answer[name] for worker, answer in answers.items() if name in answer}
-    silent = sorted(workers - told.keys() - {me})
-    return merged([own.get(name, ConnectorProgress()), *told.values()], silent)
+    """Merge the progress of one connector; its workers without an answer about it are silent."""
+    reports = {worker: answer[name] for worker, answer in answers.items() if name in answer}
+    silent = sorted(workers - reports.keys() - {own_id})
+    return merged([own_progress.get(name, ConnectorProgress()), *reports.values()], silent)
 
 
 @endpoint(
@@ -129,9 +137,9 @@ async def _series(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/series."""
     name, since_ms = connector_of(request), whole_number(request, "since_ms")
     snapshot = await live_snapshot(services)
-    view.connector_config(snapshot, name)  # of an unknown connector there is none
-    make = partial(_gathered_series, services, request, snapshot, name, since_ms)
-    return json_answer(await shared_answer(services, request, ("series", name, since_ms), make))
+    view.connector_config(snapshot, name)  # raises NotFound
+    gather = partial(_gathered_series, services, request, snapshot, name, since_ms)
+    return json_answer(await shared_answer(services, request, ("series", name, since_ms), gather))
 
 
 async def _gathered_series(
@@ -139,16 +147,16 @@ async def _gathered_series(
 ) -> dict[str, Any]:
     """Return the samples of a connector, merged with those of all workers: any of them may have run its tasks."""
     assert services.progress is not None  # noqa: S101 - otherwise there is no such endpoint
-    others = all_workers(snapshot) - {snapshot.worker_id} if asks_others(services, request) else set()
+    other_workers = all_workers(snapshot) - {snapshot.worker_id} if asks_others(services, request) else set()
     query = "" if since_ms is None else f"since_ms={since_ms}"
-    answers, silent = await ask_workers(services, request, others, query, _samples)
-    found = Samples.merged(services.progress.series.of(name, since_ms), [answer for _, answer in answers])
+    answers, silent = await ask_workers(services, request, other_workers, query, _samples)
+    samples = Samples.merged(services.progress.series.of(name, since_ms), [answer for _, answer in answers])
     return {
         "step_ms": STEP_MS,
-        "start_ms": found.start_ms,
+        "start_ms": samples.start_ms,
         "tasks": [
             {"id": task, **{column: [*columns[column]] for column in COLUMNS}}
-            for task, columns in found.tasks.items()
+            for task, columns in samples.tasks.items()
         ],
         "worker_ids": [*sorted([snapshot.worker_id, *(worker for worker, _ in answers)])],
         "silent": [*silent],
@@ -162,18 +170,21 @@ ENDPOINTS = (_series,)
 
 
 async def shared_answer(
-    services: Services, request: Request, key: tuple[object, ...], make: Callable[[], Coroutine[Any, Any, T]]
+    services: Services,
+    request: Request,
+    key: tuple[object, ...],
+    gather: Callable[[], Coroutine[Any, Any, T]],
 ) -> T:
-    """Return an answer that requests with the same credentials share, until readers are told of other numbers."""
+    """Return an answer that requests with the same credentials share until metrics change."""
     caller = (HOP in request.query_params, request.headers.get("authorization"))
-    return await services.shared.get((key, caller, services.streams.numbers_seq), make)
+    return await services.shared.get((key, caller, services.streams.numbers_seq), gather)
 
 
-async def _java_measured(reports: ProgressReports) -> None:
-    """Wait until the plugins' JVMs have told their numbers, if there are any, for a short time."""
-    asked = [] if reports.java is None else reports.java.gather()
-    if asked:
-        await asyncio.wait([asyncio.wrap_future(each) for each in asked], timeout=GATHER_S)
+async def _gather_java_metrics(reports: ProgressReports) -> None:
+    """Wait for the metrics of the plugins' JVMs, if any, with a short timeout."""
+    futures = [] if reports.java is None else reports.java.gather()
+    if futures:
+        await asyncio.wait([asyncio.wrap_future(each) for each in futures], timeout=GATHER_S)
 
 
 # -- answers of other workers ------------------------------------------------------------------------------
@@ -195,15 +206,15 @@ def _progress(body: object) -> ConnectorProgress | None:
 def _progress_of_each(body: object) -> Mapping[str, ConnectorProgress] | None:
     if not isinstance(body, dict):
         return None
-    found = {name: _progress(part) for name, part in body.items()}
-    return {name: part for name, part in found.items() if part is not None}
+    progress_by_name = {name: _progress(part) for name, part in body.items()}
+    return {name: part for name, part in progress_by_name.items() if part is not None}
 
 
 def _samples(body: object) -> Samples | None:
     match body:
         case {"step_ms": step, "start_ms": int(start_ms), "tasks": [*tasks]} if step == STEP_MS:
-            found = {task["id"]: _columns(task) for task in tasks if is_task(task)}
-            columns = {number: each for number, each in found.items() if each is not None}
+            columns_by_task = {task["id"]: _columns(task) for task in tasks if is_task(task)}
+            columns = {number: each for number, each in columns_by_task.items() if each is not None}
             count = max((len(values) for each in columns.values() for values in each.values()), default=0)
             return Samples(start_ms=start_ms, count=count, tasks=columns)
         case _:
@@ -211,9 +222,9 @@ def _samples(body: object) -> Samples | None:
 
 
 def _columns(task: Mapping[str, object]) -> Mapping[str, Values] | None:
-    found = {column: _values(task.get(column)) for column in COLUMNS}
-    known = {column: values for column, values in found.items() if values is not None}
-    return known if len(known) == len(COLUMNS) else None
+    values_by_column = {column: _values(task.get(column)) for column in COLUMNS}
+    valid = {column: values for column, values in values_by_column.items() if values is not None}
+    return valid if len(valid) == len(COLUMNS) else None
 
 
 def _values(value: object) -> Values | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kraal.metrics.stall_detection import StallDetection
 
-_MOST = 100
+_MAX_NAMED = 100
 """Maximum number of stalled tasks, and of stalled connectors, to name."""
 
 
@@ -68,8 +68,8 @@ async def _root(services: Services, request: Request) -> Response:
 async def _health(services: Services, _request: Request) -> Response:
     """GET /health: asks the herder, so that a hanging herder is detected.
 
-    Stalled instances and parts that are down are only named: the worker itself is healthy, and restarting it would not
-    help them. But a thread pool that stuck calls hold completely makes the worker unhealthy: only a new process helps.
+    Stalled instances and parts that are down are only listed: the worker itself is healthy, and a restart would not
+    recover them. A thread pool exhausted by stuck calls makes the worker unhealthy, because only a new process helps.
     """
     problem = services.settings.start_problem()
     if problem is not None:
@@ -80,23 +80,23 @@ async def _health(services: Services, _request: Request) -> Response:
     except TimeoutError:
         return _unhealthy(services.published.latest)
     snapshot, stall_detection = services.published.latest, services.stall_detection
-    why = None if stall_detection is None else stall_detection.why_unhealthy()
-    if why is not None:
-        return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", why)
-    more: dict[str, Json] = {} if stall_detection is None else _stalls(stall_detection, snapshot)
+    reason = None if stall_detection is None else stall_detection.why_unhealthy()
+    if reason is not None:
+        return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", reason)
+    fields: dict[str, Json] = {} if stall_detection is None else _stalls(stall_detection, snapshot)
     text = "Worker has completed startup and is ready to handle requests."
-    return _worker_status(HTTPStatus.OK, "healthy", text, more)
+    return _worker_status(HTTPStatus.OK, "healthy", text, fields)
 
 
 def _stalls(stall_detection: StallDetection, snapshot: Snapshot) -> dict[str, Json]:
-    """Return what is stalled or down, if anything is."""
+    """Return the fields that list stalled tasks and connectors and parts that are down."""
     tasks, connectors = stall_detection.stalled(snapshot), stall_detection.stalled_connectors(snapshot)
-    more: dict[str, Json] = {"stalled_tasks": len(tasks), "stalled": tasks[:_MOST]} if tasks else {}
+    fields: dict[str, Json] = {"stalled_tasks": len(tasks), "stalled": tasks[:_MAX_NAMED]} if tasks else {}
     if connectors:
-        more["stalled_connectors"] = connectors[:_MOST]
+        fields["stalled_connectors"] = connectors[:_MAX_NAMED]
     if down := stall_detection.down():
-        more["down"] = [*down]
-    return more
+        fields["down"] = [*down]
+    return fields
 
 
 def _unhealthy(snapshot: Snapshot) -> Response:
@@ -107,15 +107,15 @@ def _unhealthy(snapshot: Snapshot) -> Response:
     return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
 
 
-def _starting(why: str) -> Response:
-    text = f"Worker is still starting up. {why}".strip()
+def _starting(reason: str) -> Response:
+    text = f"Worker is still starting up. {reason}".strip()
     return _worker_status(HTTPStatus.SERVICE_UNAVAILABLE, "starting", text)
 
 
 def _worker_status(
-    status: HTTPStatus, word: str, message: str, more: Mapping[str, Json] = MappingProxyType({})
+    status: HTTPStatus, state: str, message: str, fields: Mapping[str, Json] = MappingProxyType({})
 ) -> Response:
-    return json_answer({"status": word, "message": message, **more}, status=status)
+    return json_answer({"status": state, "message": message, **fields}, status=status)
 
 
 ENDPOINTS = (_root, _health)

@@ -1,7 +1,7 @@
-"""Supervision data in addition to Connect's states: `GET /connectors/{c}/status?expand=supervision`. Kraal's own.
+"""Supervision data in addition to Connect's states: `GET /connectors/{c}/status?expand=supervision`. Kraal's addition.
 
-Only the owner of an instance has this data, so the request asks all workers named in the statuses. The answers change
-with time and are not cached.
+Only the owner of an instance has this data, so the request asks all workers named in the statuses. The responses change
+over time and are not cached.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ async def gathered_supervision(
     snapshot: Snapshot,
     name: ConnectorName,
 ) -> dict[str, Any]:
-    """Return the supervision data of a connector: this worker's, merged with that of the others."""
-    known = stall_detection.status(snapshot, name)
+    """Return the supervision data of a connector, merged over the workers that run it."""
+    local = stall_detection.status(snapshot, name)
     statuses = snapshot.status.statuses.get(name, ConnectorStatuses())
-    others = workers_of(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
-    answers, silent = await ask_workers(services, request, others, "expand=supervision", _supervision)
-    own: Any = known["tasks"]
-    tasks = {task["id"]: task for task in own}
-    connector = known.get("connector")
+    other_workers = workers_of(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
+    answers, silent = await ask_workers(services, request, other_workers, "expand=supervision", _supervision)
+    local_tasks: Any = local["tasks"]
+    tasks = {task["id"]: task for task in local_tasks}
+    connector = local.get("connector")
     for _, answer in answers:
         connector = connector or answer.get("connector")
         for task in answer["tasks"]:
             tasks.setdefault(task["id"], task)
     return {
-        "policy": known["policy"],
+        "policy": local["policy"],
         **({} if connector is None else {"connector": connector}),
         "tasks": [tasks[number] for number in sorted(tasks)],
         "silent": [*silent],

@@ -1,1 +1,1 @@
-"""The dashboard: pages for browsers, made from the answers of Connect's REST API alone."""
+"""The dashboard: pages for browsers, rendered only from responses of Connect's REST API."""

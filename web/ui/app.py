@@ -24,7 +24,7 @@ from web.ui.options import PREFIX, DashboardOptions
 from web.ui.pages import PAGES
 from web.ui.rendering import Rendering
 from web.ui.routing import Dashboard, Page, PageEndpoint, caller_of, error_page
-from web.ui.safety import Safety
+from web.ui.safety import SafetyMiddleware
 from web.ui.sources.api import Source
 from web.ui.sources.shared import Shared
 from web.ui.static import StaticFiles
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SMALLEST_GZIP: Final = 1_000
+_MIN_GZIP_BYTES: Final = 1_000
 _GZIP_LEVEL: Final = 5
-_PATIENCE_S: Final = 5.0
+_END_TIMEOUT_S: Final = 5.0
 
 
 class DashboardApp:
@@ -86,8 +86,8 @@ class DashboardApp:
             routes=routes,
             exception_handlers={HTTPException: on_http_exception},
             middleware=[
-                Middleware(Safety, options=options),
-                Middleware(GZipMiddleware, minimum_size=_SMALLEST_GZIP, compresslevel=_GZIP_LEVEL),
+                Middleware(SafetyMiddleware, options=options),
+                Middleware(GZipMiddleware, minimum_size=_MIN_GZIP_BYTES, compresslevel=_GZIP_LEVEL),
             ],
         )
         self._app.router.redirect_slashes = False
@@ -100,7 +100,7 @@ class DashboardApp:
         await self._app(scope, receive, send)
 
     def prepare(self) -> None:
-        """Begin to compile the templates, while the loop handles requests; `close` ends that."""
+        """Start to compile the templates in a background task, which `close` cancels."""
         self._preparing = asyncio.create_task(self._compile())
 
     async def _compile(self) -> None:
@@ -112,9 +112,9 @@ class DashboardApp:
     def end_streams(self) -> None:
         """End the streams of all browsers, so that a server can stop without waiting for them. Any thread."""
         if self._loop is not None:
-            ended = asyncio.run_coroutine_threadsafe(self.source.end_streams(), self._loop)
+            future = asyncio.run_coroutine_threadsafe(self.source.end_streams(), self._loop)
             with contextlib.suppress(TimeoutError):  # the server then waits for them
-                ended.result(_PATIENCE_S)
+                future.result(_END_TIMEOUT_S)
 
     async def close(self) -> None:
         """End all streams and close the source."""
@@ -124,7 +124,7 @@ class DashboardApp:
 
 
 def standalone(app: DashboardApp) -> Starlette:
-    """Return an application that serves nothing but the dashboard."""
+    """Return an application that serves only the dashboard."""
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -137,17 +137,17 @@ def standalone(app: DashboardApp) -> Starlette:
     async def to_dashboard(_request: Request) -> Response:
         return RedirectResponse(f"{PREFIX}/")
 
-    found = Starlette(
+    app_alone = Starlette(
         lifespan=lifespan,
         routes=[Route("/", to_dashboard), DashboardMount(app)],
-        middleware=[Middleware(_RawPaths)],
+        middleware=[Middleware(_RawPathMiddleware)],
     )
-    found.router.redirect_slashes = False
-    return found
+    app_alone.router.redirect_slashes = False
+    return app_alone
 
 
-class _RawPaths:
-    """Has the route table match undecoded paths."""
+class _RawPathMiddleware:
+    """Makes the route table match undecoded paths."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""What a worker can tell, from its version and its OpenAPI document. Pure."""
+"""Features of a worker's REST API, derived from its version and its OpenAPI document. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What the worker can tell. Pages leave out what it cannot."""
+    """Features of a worker's REST API; pages omit unavailable data."""
 
     kraal: bool = False
     version: str = ""
@@ -47,7 +47,7 @@ class Features:
     changes: bool = False
     """`GET /changes`."""
     progress: bool = False
-    """`expand=progress`: numbers of tasks."""
+    """`expand=progress`: task metrics."""
     series: bool = False
     history: bool = False
     configs: bool = False
@@ -64,29 +64,29 @@ def features_of(root: Any, document: Any, *, admin: bool = False) -> Features:
     has none. `admin`: paths below `/admin` are served although the document does not list them.
     """
     root = root if isinstance(root, Mapping) else {}
-    known = Features(
+    basic = Features(
         version=_text(root, "version"),
         commit=_text(root, "commit"),
         kafka_cluster_id=_text(root, "kafka_cluster_id"),
         loggers=True,
     )
     if not isinstance(document, Mapping) or not isinstance(document.get("paths"), Mapping):
-        return known
+        return basic
     paths = document["paths"]
-    found: dict[str, Any] = {
+    flags: dict[str, Any] = {
         name: path in paths or (admin and path.startswith("/admin/")) for name, path in _PATHS.items()
     }
     return replace(
-        known,
-        **found,
+        basic,
+        **flags,
         kraal=True,
         supervision="supervision" in _expands(paths, _STATUS),
         progress="progress" in _expands(paths, _LIST),
     )
 
 
-def _text(found: Mapping[str, Any], key: str) -> str:
-    value = found.get(key)
+def _text(content: Mapping[str, Any], key: str) -> str:
+    value = content.get(key)
     return value if isinstance(value, str) else ""
 
 

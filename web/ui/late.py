@@ -1,6 +1,6 @@
-"""The dashboard of a worker, which is imported when the server runs.
+"""The dashboard of a worker, imported once the server runs.
 
-Importing the pages and what renders them takes a tenth of a worker's start, and no client of the API waits for them.
+Importing the pages and their renderer takes a tenth of a worker's startup time, and API clients do not need them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class LateDashboard:
-    """The dashboard as an ASGI application that is imported by `prepare`, or else by the first request."""
+    """The dashboard as an ASGI application, imported by `prepare` or by the first request."""
 
     def __init__(self, source: Source, options: DashboardOptions) -> None:
-        """Import nothing yet."""
+        """Defer the import."""
         self._source = source
         self._options = options
         self._lock = asyncio.Lock()
@@ -28,12 +28,12 @@ class LateDashboard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; its path is undecoded and without a trailing slash."""
-        app = await self._imported()
+        app = await self._import_app()
         await app(scope, receive, send)
 
     async def prepare(self) -> None:
-        """Import the dashboard, and begin to compile its templates, while the loop handles requests."""
-        app = await self._imported()
+        """Import the dashboard and start to compile its templates while the loop handles requests."""
+        app = await self._import_app()
         app.prepare()
 
     async def close(self) -> None:
@@ -43,15 +43,15 @@ class LateDashboard:
         else:
             await self._app.close()
 
-    async def _imported(self) -> DashboardApp:
+    async def _import_app(self) -> DashboardApp:
         async with self._lock:
             if self._app is None:
-                made = await asyncio.to_thread(_class)
-                self._app = made(self._source, self._options)
+                app_class = await asyncio.to_thread(_import_class)
+                self._app = app_class(self._source, self._options)
             return self._app
 
 
-def _class() -> type[DashboardApp]:
+def _import_class() -> type[DashboardApp]:
     from web.ui.app import DashboardApp  # noqa: PLC0415 - see the head of this module
 
     return DashboardApp

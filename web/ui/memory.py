@@ -1,4 +1,4 @@
-"""What a dashboard remembers between two requests of a browser: results of actions, and the key of forms' seals."""
+"""State that a dashboard keeps between requests of a browser: results of actions, and the key that seals forms."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 from web.ui.views.commands import Result
 from web.ui.views.form_post import Seals
 
-_MOST_NOTICES: Final = 64
-_MOST_RESULTS: Final = 100
-_LONGEST_TEXT: Final = 2_000
+_MAX_NOTICES: Final = 64
+_MAX_RESULTS: Final = 100
+_MAX_TEXT_LENGTH: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Notice:
     title: str
     results: tuple[Result, ...]
     left_out: int = 0
-    """Number of results that are not kept."""
+    """Number of results that were dropped."""
 
     @property
     def failed(self) -> int:
@@ -34,31 +34,31 @@ FORGOTTEN: Final = Notice(title="The request was sent; its result is no longer k
 
 
 class Notices:
-    """The latest notices by tokens that nobody can guess, so that an address shows only what happened. One thread."""
+    """The latest notices by unguessable token, so that no URL can show a forged result. One thread."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Notice] = OrderedDict()
+        self._notices: OrderedDict[str, Notice] = OrderedDict()
 
     def keep(self, notice: Notice) -> str:
-        """Keep a notice, and forget the oldest of too many; return its token."""
+        """Store a notice and return its token; drops the oldest notice if there are too many."""
         results = tuple(
-            replace(each, name=each.name[:_LONGEST_TEXT], text=each.text[:_LONGEST_TEXT])
-            for each in notice.results[:_MOST_RESULTS]
+            replace(each, name=each.name[:_MAX_TEXT_LENGTH], text=each.text[:_MAX_TEXT_LENGTH])
+            for each in notice.results[:_MAX_RESULTS]
         )
         token = secrets.token_urlsafe(12)
-        self._kept[token] = replace(notice, results=results, left_out=len(notice.results) - len(results))
-        while len(self._kept) > _MOST_NOTICES:
-            self._kept.popitem(last=False)
+        self._notices[token] = replace(notice, results=results, left_out=len(notice.results) - len(results))
+        while len(self._notices) > _MAX_NOTICES:
+            self._notices.popitem(last=False)
         return token
 
     def find(self, token: str) -> Notice | None:
-        """Return a notice; None without a token, and a notice that says so if it is forgotten."""
-        return self._kept.get(token, FORGOTTEN) if token else None
+        """Return a notice; None without a token, and `FORGOTTEN` for an expired one."""
+        return self._notices.get(token, FORGOTTEN) if token else None
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What all pages of a dashboard share and change."""
+    """Mutable state that all pages of a dashboard share."""
 
     notices: Notices = field(default_factory=Notices)
     seals: Seals = field(default_factory=lambda: Seals(secrets.token_bytes(32)))

@@ -14,7 +14,7 @@ PREFIX: Final = "/ui"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardOptions:
-    """What a deployment chooses."""
+    """Settings of a dashboard that a deployment can choose."""
 
     worker: str
     """Address of the worker that answers, such as `127.0.0.1:8083`; shown in the header."""
@@ -27,4 +27,4 @@ class DashboardOptions:
     version: str = __version__
     max_form_bytes: int = 1_000_000
     count_body: Callable[[Any, int], None] | None = None
-    """Counts bytes of the body of a request with an ASGI scope, until its answer; raises Unavailable without room."""
+    """Counts body bytes of a request (by its ASGI scope) until it is answered; raises Unavailable over the limit."""

@@ -1,4 +1,4 @@
-"""Pages from templates: everything is escaped, a missing value is an error, and URLs are made in one place."""
+"""Pages from templates: all values are escaped, a missing value is an error, and `url` makes all URLs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jinja2.bccache import Bucket
 
 _ESCAPE: Final = "~"
-_REST_S: Final = 0.02
+_COMPILE_PAUSE_S: Final = 0.02
 """Pause in seconds after each template that is compiled in advance; compiling a large one takes about as long."""
 
 
@@ -39,14 +39,14 @@ class Lines(str):
 
 
 def url(*segments: str, **query: str | int | None) -> str:
-    """Return the URL of a page below `/ui`, from decoded segments; None and "" leave a parameter out."""
-    path = "".join(f"/{segment(_undotted(each))}" for each in segments)
-    asked = [(key, str(value)) for key, value in query.items() if value is not None and value != ""]
-    return f"{PREFIX}{path or '/'}" + (f"?{urlencode(asked, errors='replace')}" if asked else "")
+    """Return the URL of a page below `/ui`, from decoded segments; parameters of None or "" are omitted."""
+    path = "".join(f"/{segment(_escape_dots(each))}" for each in segments)
+    parameters = [(key, str(value)) for key, value in query.items() if value is not None and value != ""]
+    return f"{PREFIX}{path or '/'}" + (f"?{urlencode(parameters, errors='replace')}" if parameters else "")
 
 
-def _undotted(name: str) -> str:
-    """Return a name for a path: browsers remove the segments `.` and `..`, however they are encoded."""
+def _escape_dots(name: str) -> str:
+    """Escape a name for a path: browsers remove the segments `.` and `..`, even if they are percent-encoded."""
     return _ESCAPE + name if name in (".", "..") or name.startswith(_ESCAPE) else name
 
 
@@ -56,7 +56,7 @@ def name_of_segment(text: str) -> str:
 
 
 def short_hash(text: str) -> str:
-    """Return a name for a text that is valid in any id, such as that of a trace."""
+    """Return a short hash of a text, such as a trace, for use in an HTML id."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
@@ -65,8 +65,8 @@ def etag(body: bytes) -> str:
     return f'W/"{blake2b(body, digest_size=12).hexdigest()}"'
 
 
-class _Compiled(BytecodeCache):
-    """Compiled templates, which all dashboards of a process share: tests make many."""
+class _TemplateCache(BytecodeCache):
+    """Compiled templates, shared by all dashboards of a process: tests create many."""
 
     def __init__(self) -> None:
         self._codes: dict[tuple[str, str], CodeType] = {}
@@ -81,7 +81,7 @@ class _Compiled(BytecodeCache):
             self._codes[bucket.key, bucket.checksum] = bucket.code
 
 
-_COMPILED: Final = _Compiled()
+_TEMPLATE_CACHE: Final = _TemplateCache()
 
 
 class Rendering:
@@ -96,18 +96,18 @@ class Rendering:
             trim_blocks=True,
             lstrip_blocks=True,
             auto_reload=False,
-            bytecode_cache=_COMPILED,
+            bytecode_cache=_TEMPLATE_CACHE,
         )
         self._environment.globals.update({"url": url, "static": static, **shared})
         self._environment.filters.update(
             {"exact": Exact, "lines": Lines} | {each.__name__: each for each in _FILTERS}
         )
 
-    async def compile_all(self, *, rest_s: float = _REST_S) -> None:
-        """Compile all templates on other threads, so that no page waits for that; rests after each."""
+    async def compile_all(self, *, pause_s: float = _COMPILE_PAUSE_S) -> None:
+        """Compile all templates in advance on other threads, with a pause after each."""
         for name in self._environment.list_templates():
             await asyncio.to_thread(self._environment.get_template, name)
-            await asyncio.sleep(rest_s)
+            await asyncio.sleep(pause_s)
 
     def render(self, template: str, context: Mapping[str, Any]) -> bytes:
         """Return a page or a part of one, in UTF-8; half a surrogate pair becomes `?`."""
@@ -120,7 +120,7 @@ _FILTERS: Final[tuple[Callable[..., str], ...]] = (
 
 
 def shown(value: object) -> object:
-    r"""Return what an expression of a template shows: invisible characters appear as `\u202e`, None as nothing."""
+    r"""Render an expression of a template: invisible characters appear as `\u202e`, None as an empty string."""
     if isinstance(value, str) and not isinstance(value, Exact | Markup) and not value.isprintable():
         return printable(value, keep="\n\t" if isinstance(value, Lines) else "")
     return "" if value is None else value

@@ -1,6 +1,6 @@
-"""What a page is: a path, a template, and a handler that turns the cluster's answers into values for the template.
+"""Pages: a path, a template, and a handler that turns responses of the cluster into values for the template.
 
-A page also has parts: templates that `GET …?part=NAME` renders alone, from the same values, when something changed.
+A page also has parts: templates that `GET …?part=NAME` renders alone, from the same values, after a change.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HTML: Final = "text/html; charset=utf-8"
 PART: Final = "part"
 RESULT: Final = "result"
 """Parameter with the token of an action's notice."""
-_MOST_FIELDS: Final = 5_000
+_MAX_FIELDS: Final = 5_000
 
 Model = Mapping[str, Any]
 Handler = Callable[["Visit"], Awaitable[Model | Response]]
@@ -46,7 +46,7 @@ Handler = Callable[["Visit"], Awaitable[Model | Response]]
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """What all pages share."""
+    """Objects that all pages share."""
 
     source: Source
     options: DashboardOptions
@@ -66,18 +66,18 @@ class Page:
     """Templates of the parts by their names."""
     method: str = "GET"
     nav: str = ""
-    """Entry of the navigation to which it belongs."""
+    """Navigation entry of the page."""
 
 
 def page(
     path: str, template: str, *, parts: Mapping[str, str] | None = None, nav: str = ""
 ) -> Callable[[Handler], Page]:
-    """Make a `Page` of the decorated handler, which returns the template's values, or any response instead."""
+    """Decorate a handler to make it a `Page`; the handler returns the template's values or a response."""
     return lambda handler: Page(path, handler, template, MappingProxyType(dict(parts or {})), nav=nav)
 
 
 def action(path: str, *, template: str = "", nav: str = "") -> Callable[[Handler], Page]:
-    """Make an action of the decorated handler: POST with a form. It returns a redirect, or values for `template`."""
+    """Decorate a handler of a posted form to make it an action; it returns a redirect or values for `template`."""
     return lambda handler: Page(path, handler, template, method="POST", nav=nav)
 
 
@@ -89,7 +89,7 @@ class Visit:
         self.source = Recording(dashboard.source)
         self.options = dashboard.options
         self.features = features
-        """What the worker can tell."""
+        """Features of the worker's REST API."""
         self.caller = caller_of(request)
         self.memory = dashboard.memory
 
@@ -114,7 +114,7 @@ class Visit:
     async def form(self) -> list[tuple[str, str]]:
         """Return the fields of the posted form in their order.
 
-        Raises BadRequest, TooLarge beyond the limit, and Unavailable while other bodies take the worker's memory.
+        Raises BadRequest, TooLarge beyond the limit, and Unavailable while other bodies fill the worker's memory.
         """
         body = bytearray()
         async for chunk in self.request.stream():
@@ -125,7 +125,7 @@ class Visit:
                 raise TooLarge(f"A form may have {self.options.max_form_bytes} bytes at most.")
         try:
             return parse_qsl(
-                body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"
+                body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict"
             )
         except ValueError as exc:
             raise BadRequest("The form is not valid UTF-8 or has too many fields.") from exc
@@ -173,35 +173,35 @@ class PageEndpoint:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        found = self._pages.get(request.method)
-        if found is None:
+        page = self._pages.get(request.method)
+        if page is None:
             allowed = ", ".join(sorted(self._pages))
             return Response("Method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed})
         features = await self._dashboard.source.features(caller_of(request))
         request.state.features = features  # for the page of an error
         visit = Visit(self._dashboard, request, features)
-        model = await found.handler(visit)
+        model = await page.handler(visit)
         if isinstance(model, Response):
             return model
         part = request.query_params.get(PART)
-        if part is not None and part not in found.parts:
+        if part is not None and part not in page.parts:
             raise BadRequest(f"This page has no part {part}.")
-        template = found.template if part is None else found.parts[part]
+        template = page.template if part is None else page.parts[part]
         status = model.get("status_code", HTTPStatus.OK)
-        asked = [] if part is not None or "copies" in model else visit.read_by_curl()
-        values = {**_common(visit, found), "asked": asked, **model}
-        return _rendered(self._dashboard, request, template, values, status)
+        commands = [] if part is not None or "copies" in model else visit.read_by_curl()
+        values = {**_common(visit, page), "asked": commands, **model}
+        return _render(self._dashboard, request, template, values, status)
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who asks."""
+    """Return the caller of the REST API on whose behalf a page is rendered."""
     address = "" if request.client is None else request.client.host
     return Caller(request.headers.get("authorization"), address, request.scope.get("scheme", "http"))
 
 
 def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Response:
-    """Return a page, or for a part its text only, that tells an error."""
-    status, text = _told(error)
+    """Render an error as a page, or for a part as text only."""
+    status, text = _status_and_text(error)
     values: dict[str, Any] = {
         "features": getattr(request.state, "features", Features()),
         "nav": "",
@@ -214,11 +214,11 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
         "text": text,
     }
     template = "parts/error.html" if PART in request.query_params else "pages/error.html"
-    return _rendered(dashboard, request, template, values, status)
+    return _render(dashboard, request, template, values, status)
 
 
-def _told(error: Exception) -> tuple[int, str]:
-    """Return status and text of an error; nothing of an unexpected one."""
+def _status_and_text(error: Exception) -> tuple[int, str]:
+    """Return status and text of an error; hides the text of an unexpected one."""
     match error:
         case KraalError():
             return error.status, str(error)
@@ -230,17 +230,17 @@ def _told(error: Exception) -> tuple[int, str]:
             return HTTPStatus.INTERNAL_SERVER_ERROR, "The dashboard failed; see the worker's log."
 
 
-def _common(visit: Visit, found: Page) -> dict[str, Any]:
+def _common(visit: Visit, page: Page) -> dict[str, Any]:
     """Return the values that every template has."""
     return {
         "features": visit.features,
-        "nav": found.nav,
+        "nav": page.nav,
         "path": visit.request.url.path,
         "result": visit.memory.notices.find(visit.text(RESULT)),
     }
 
 
-def _rendered(dashboard: Dashboard, request: Request, template: str, values: Model, status: int) -> Response:
+def _render(dashboard: Dashboard, request: Request, template: str, values: Model, status: int) -> Response:
     body = dashboard.rendering.render(template, values)
     tag = etag(body)
     headers = {"ETag": tag, "Content-Type": HTML}

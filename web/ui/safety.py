@@ -1,9 +1,9 @@
 """Outermost layer of the dashboard: security headers, and the refusal of requests from other sites.
 
 There are no cookies: browsers send passwords (basic authentication) with requests from any site, and without passwords
-whoever can reach the worker may use it. Both times another site must not act through a reader's browser. Fetch metadata
-tells the site, but browsers omit it on plain http except for localhost; then `Origin` decides, which all browsers send
-with POST.
+anyone who can reach the worker may use it. In both cases another site must not act through the user's browser. Fetch
+metadata names the site, but browsers omit it on plain http except for localhost; then `Origin` decides, which all
+browsers send with POST.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ HEADERS: Final = (
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
-class Safety:
-    """Adds the headers to every answer, and refuses what another site may have sent."""
+class SafetyMiddleware:
+    """Adds the headers to every response, and refuses requests that another site may have sent."""
 
     def __init__(self, app: ASGIApp, options: DashboardOptions) -> None:
         self._app = app
@@ -50,23 +50,23 @@ class Safety:
             await self._app(scope, receive, send)
             return
 
-        async def send_safely(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = _with_headers(message["headers"])
             await send(message)
 
-        found = refusal(scope["method"], _headers(scope), self._options)
-        if found is None:
-            await self._app(scope, receive, send_safely)
+        refused = refusal(scope["method"], _headers(scope), self._options)
+        if refused is None:
+            await self._app(scope, receive, send_with_headers)
         else:
-            status, text = found
-            await Response(text + "\n", status, media_type="text/plain")(scope, receive, send_safely)
+            status, text = refused
+            await Response(text + "\n", status, media_type="text/plain")(scope, receive, send_with_headers)
 
 
 def refusal(
     method: str, headers: Mapping[str, str], options: DashboardOptions
 ) -> tuple[HTTPStatus, str] | None:
-    """Return status and text with which a request is refused; None if it may pass. Pure."""
+    """Return status and text of the refusal of a request; None if the request is allowed. Pure."""
     host = headers.get("host", "")
     if options.hosts is not None and _name_of(host) not in options.hosts:
         text = f"This dashboard is not served under the name {host!r}; see kraal ui --host."
@@ -88,7 +88,7 @@ def refusal(
 
 
 def _same_origin(headers: Mapping[str, str], host: str) -> bool:
-    """Whether a page of this very server sent the request.
+    """Whether a page of this server sent the request.
 
     Fetch metadata is the browser's own verdict. Without it hosts are compared, but not schemes, because TLS may end
     before the worker.
@@ -110,14 +110,14 @@ def _name_of(host: str) -> str:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """Return the headers by name; of a repeated one, all values, which therefore equals nothing that is allowed."""
-    found: dict[str, str] = {}
+    """Return the headers by name; the values of a repeated header are joined and so match no allowed value."""
+    headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key, text = name.decode("latin-1"), value.decode("latin-1")
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
 
 
-def _with_headers(answered: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    has_cache_control = any(name.lower() == b"cache-control" for name, _ in answered)
-    return [*answered, *HEADERS, *(() if has_cache_control else (_NO_STORE,))]
+def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    has_cache_control = any(name.lower() == b"cache-control" for name, _ in headers)
+    return [*headers, *HEADERS, *(() if has_cache_control else (_NO_STORE,))]

@@ -1,4 +1,4 @@
-"""Static files below `/ui/static/HASH/NAME`: never stale, so cached for ever; compressed once in memory."""
+"""Static files below `/ui/static/HASH/NAME`: cached forever, because the URL contains a hash; compressed in memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file as it is sent."""
+    """A static file in both encodings."""
 
     content_type: str
     body: bytes
@@ -59,32 +59,32 @@ class StaticFiles:
 
     async def answer(self, request: Request) -> Response:
         """Answer `GET /static/{hash}/{name}`."""
-        found = self._files.get(request.path_params["name"])
-        if found is None or found.hash != request.path_params["hash"]:
+        file = self._files.get(request.path_params["name"])
+        if file is None or file.hash != request.path_params["hash"]:
             return Response("No such file", HTTPStatus.NOT_FOUND, media_type="text/plain")
-        headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding", "Content-Type": found.content_type}
+        headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding", "Content-Type": file.content_type}
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(found.gzipped, headers={**headers, "Content-Encoding": "gzip"})
-        return Response(found.body, headers=headers)
+            return Response(file.gzipped, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(file.body, headers=headers)
 
 
 @cache
 def _all_files() -> dict[str, StaticFile]:
-    """Return the files, which are compressed once in a process."""
+    """Read and compress the files once per process."""
     return dict(_read(files("web.ui") / "static", ""))
 
 
 def _read(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
-    found: list[tuple[str, StaticFile]] = []
+    entries: list[tuple[str, StaticFile]] = []
     for each in folder.iterdir():
         if each.is_dir():
-            found += _read(each, f"{prefix}{each.name}/")
+            entries += _read(each, f"{prefix}{each.name}/")
             continue
         content_type = _TYPES.get("." + each.name.rpartition(".")[2])
         if content_type is not None:
             body = each.read_bytes()
             digest = sha256(body).hexdigest()[:8]
-            found.append(
+            entries.append(
                 (prefix + each.name, StaticFile(content_type, body, gzip.compress(body, mtime=0), digest))
             )
-    return found
+    return entries

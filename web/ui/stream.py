@@ -1,4 +1,4 @@
-"""`GET /stream`: server-sent events for one browser, with the names of what changed; pages then ask for their parts."""
+"""`GET /stream`: server-sent events for one browser that name changes; pages then request their parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from web.aborting import abort_of
 from web.ui.routing import Dashboard, caller_of
-from web.ui.sources.api import Change, Word
+from web.ui.sources.api import Change, ChangeEvent
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PING_S: Final = 15.0
-PATIENCE_S: Final = 5.0
-"""How long a browser may take nothing before its connection is aborted, which the end of the worker waits for."""
-_MOST: Final = 200
+PING_INTERVAL_S: Final = 15.0
+SEND_TIMEOUT_S: Final = 5.0
+"""Seconds until the connection of a browser that reads nothing is aborted; the worker's shutdown waits for it."""
+_MAX_STREAMS: Final = 200
 """Maximum number of open streams."""
 
 
@@ -34,72 +34,74 @@ class Streams:
     """The open streams of a dashboard."""
 
     def __init__(
-        self, dashboard: Dashboard, *, ping_s: float = PING_S, patience_s: float = PATIENCE_S
+        self, dashboard: Dashboard, *, ping_s: float = PING_INTERVAL_S, send_timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
         self._dashboard = dashboard
-        self._ping_s, self._patience_s = ping_s, patience_s
+        self._ping_s, self._send_timeout_s = ping_s, send_timeout_s
         self._open = 0
 
     async def answer(self, request: Request) -> Response:
         """Answer `GET /stream`."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        if self._open >= _MOST:
+        if self._open >= _MAX_STREAMS:
             return Response("Too many open pages", HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "10"})
         changes = self._dashboard.source.changes(caller_of(request))
-        return _EventStream(self._events(changes), abort_of(request.scope), self._patience_s)
+        return _EventStream(self._events(changes), abort_of(request.scope), self._send_timeout_s)
 
     async def _events(self, changes: AsyncGenerator[Change]) -> AsyncGenerator[bytes]:
-        """Return the events, and a comment when there was none for a while, which finds closed connections."""
+        """Yield the events, and a comment after a while without events, which detects closed connections."""
         self._open += 1
-        following = asyncio.ensure_future(anext(changes))
+        next_change = asyncio.ensure_future(anext(changes))
         try:
             yield b"retry: 1000\n\n"
             while True:
-                done, _ = await asyncio.wait({following}, timeout=self._ping_s)
+                done, _ = await asyncio.wait({next_change}, timeout=self._ping_s)
                 if not done:
                     yield b": ping\n\n"
                     continue
                 try:
-                    change = following.result()
+                    change = next_change.result()
                 except StopAsyncIteration:
                     return
                 yield event_of(change)
-                following = asyncio.ensure_future(anext(changes))
+                next_change = asyncio.ensure_future(anext(changes))
         finally:
             self._open -= 1
-            following.cancel()
+            next_change.cancel()
             with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
-                await following
+                await next_change
             await changes.aclose()
 
 
-class _Stuck(Exception):
-    """The browser takes nothing."""
+class _ClientStalled(Exception):
+    """The browser reads nothing."""
 
 
 class _EventStream(StreamingResponse):
-    """The answer: ends if the browser takes nothing for too long."""
+    """Response that ends if the browser reads nothing for too long."""
 
-    def __init__(self, events: AsyncGenerator[bytes], abort: Callable[[], object], patience_s: float) -> None:
+    def __init__(
+        self, events: AsyncGenerator[bytes], abort: Callable[[], object], send_timeout_s: float
+    ) -> None:
         super().__init__(events, media_type="text/event-stream")
-        self._sent_events, self._abort, self._patience_s = events, abort, patience_s
+        self._sent_events, self._abort, self._send_timeout_s = events, abort, send_timeout_s
 
     @override
     async def stream_response(self, send: Send) -> None:
-        async def send_soon(message: Message) -> None:
+        async def send_with_timeout(message: Message) -> None:
             try:
-                async with asyncio.timeout(self._patience_s):
+                async with asyncio.timeout(self._send_timeout_s):
                     await send(message)
             except TimeoutError as error:
                 self._abort()
-                await asyncio.sleep(0)  # the server learns of it before the answer ends
-                raise _Stuck from error
+                await asyncio.sleep(0)  # let the server notice the abort before the response ends
+                raise _ClientStalled from error
 
         try:
-            await super().stream_response(send_soon)
-        except _Stuck:
-            log.info("Ended the stream of a browser that took nothing for %g s", self._patience_s)
+            await super().stream_response(send_with_timeout)
+        except _ClientStalled:
+            log.info("Closing event stream: client read nothing for %g s", self._send_timeout_s)
         finally:
             await self._sent_events.aclose()
 
@@ -107,16 +109,16 @@ class _EventStream(StreamingResponse):
 def event_of(change: Change) -> bytes:
     """Return the event for a browser. Pure."""
     data: dict[str, object] = {}
-    match change.word:
-        case Word.HELLO:
+    match change.event:
+        case ChangeEvent.CONNECTED:
             data = {"boot": change.boot}
-        case Word.CHANGED:
+        case ChangeEvent.CHANGED:
             data = {
                 "kinds": sorted(change.kinds),
                 "names": None if change.names is None else list(change.names),
             }
-        case Word.AWAY:
+        case ChangeEvent.UNAVAILABLE:
             data = {"reason": change.reason}
-        case Word.BYE:
+        case ChangeEvent.CLOSING:
             pass
-    return f"event: {change.word.value}\ndata: {json.dumps(data)}\n\n".encode("ascii")
+    return f"event: {change.event.value}\ndata: {json.dumps(data)}\n\n".encode("ascii")

@@ -7,25 +7,25 @@ from typing import Any
 
 import click
 
-from kraal.client.apply import Done, Live, apply_all, prune
+from kraal.client.apply import Live, Result, apply_all, prune
 from kraal.client.command import (
     ClientCommand,
-    asking,
     end,
     output_option,
+    with_rest,
 )
 from kraal.client.file_options import (
     files_option,
     prune_option,
     read_files,
     recursive_option,
-    refuse_nothing,
+    require_connectors,
 )
-from kraal.client.manifests import Wanted
+from kraal.client.manifests import Manifest
 from kraal.client.output import emit, print_error, say
 from kraal.client.plan import Action
 from kraal.client.rest import Rest
-from kraal.client.wait import CHANGED_S, current_target, fetch_one
+from kraal.client.wait import SETTLE_S, current_target, fetch_one
 from kraal.client.wait_options import wait_for, wait_options
 from kraal.core.errors import KraalError
 
@@ -46,7 +46,7 @@ from kraal.core.errors import KraalError
 @prune_option
 @wait_options
 @output_option
-@asking
+@with_rest
 def apply(
     rest: Rest,
     paths: tuple[str, ...],
@@ -68,56 +68,60 @@ def apply(
     A failed connector does not stop the others from being applied; all errors are printed. Connectors are deleted only
     with --prune, and only if all files are valid.
     """
-    wants = read_files(paths, recursive=recursive)
-    refuse_nothing(wants, prunes=prunes)
+    manifests = read_files(paths, recursive=recursive)
+    require_connectors(manifests, prunes=prunes)
     live = Live(rest)
-    done: list[Done] = []
-    for each in apply_all(rest, live, wants.wanted, dry_run=dry_run):
-        done.append(each)
-        _say_done(each, style, dry_run=dry_run)
-    failed = bool(wants.faults) or any(each.action is Action.FAILED for each in done)
-    if prunes and wants.faults:
+    results: list[Result] = []
+    for each in apply_all(rest, live, manifests.connectors, dry_run=dry_run):
+        results.append(each)
+        _print_result(each, style, dry_run=dry_run)
+    failed = bool(manifests.errors) or any(each.action is Action.FAILED for each in results)
+    if prunes and manifests.errors:
         print_error("skipping --prune because some files are invalid")
     elif prunes:
-        for each in prune(rest, live, wants.wanted, dry_run=dry_run):
-            done.append(each)
-            _say_done(each, style, dry_run=dry_run)
+        for each in prune(rest, live, manifests.connectors, dry_run=dry_run):
+            results.append(each)
+            _print_result(each, style, dry_run=dry_run)
             failed = failed or each.action is Action.FAILED
     if style != "table":
-        emit([_as_data(each, dry_run=dry_run) for each in done], style)
-    if waits and not dry_run and not _wait(rest, wants.wanted, done, timeout_s, quiet=style != "table"):
+        emit([_as_data(each, dry_run=dry_run) for each in results], style)
+    if (
+        waits
+        and not dry_run
+        and not _wait(rest, manifests.connectors, results, timeout_s, quiet=style != "table")
+    ):
         failed = True
-    end(well=not failed)
+    end(succeeded=not failed)
 
 
-def _say_done(done: Done, style: str, *, dry_run: bool) -> None:
-    if done.error is not None:
-        about = f"{done.where}: {done.name}" if done.where else done.name
-        print_error(KraalError(done.error, hint=done.hint), about=about)
+def _print_result(result: Result, style: str, *, dry_run: bool) -> None:
+    if result.error is not None:
+        about = f"{result.where}: {result.name}" if result.where else result.name
+        print_error(KraalError(result.error, hint=result.hint), about=about)
     elif style == "table":
-        say(f"{done.name} {done.action}{' (dry run)' if dry_run else ''}")
+        say(f"{result.name} {result.action}{' (dry run)' if dry_run else ''}")
 
 
-def _as_data(done: Done, *, dry_run: bool) -> dict[str, Any]:
+def _as_data(result: Result, *, dry_run: bool) -> dict[str, Any]:
     return {
-        "name": done.name,
-        "action": str(done.action),
-        "file": done.where or None,
-        "error": done.error,
+        "name": result.name,
+        "action": str(result.action),
+        "file": result.where or None,
+        "error": result.error,
         "dry_run": dry_run,
     }
 
 
 def _wait(
-    rest: Rest, wanted: Sequence[Wanted], done: Sequence[Done], timeout_s: float, *, quiet: bool
+    rest: Rest, manifests: Sequence[Manifest], results: Sequence[Result], timeout_s: float, *, quiet: bool
 ) -> bool:
     """Wait for the applied connectors; connectors that were paused or stopped keep that state."""
-    actions = {each.name: each.action for each in done}
+    actions = {each.name: each.action for each in results}
     states: dict[str, str] = {}
-    for each in wanted:
+    for each in manifests:
         if actions.get(each.name) is Action.CREATED:
             states[each.name] = each.initial_state or "RUNNING"
         elif actions.get(each.name) in (Action.CONFIGURED, Action.UNCHANGED):
             states[each.name] = current_target(fetch_one(rest, each.name))
-    settle_s = {name: CHANGED_S for name in states if actions[name] is Action.CONFIGURED}
+    settle_s = {name: SETTLE_S for name in states if actions[name] is Action.CONFIGURED}
     return wait_for(rest, states, settle_s=settle_s, timeout_s=timeout_s, quiet=quiet)

@@ -1,4 +1,4 @@
-"""`kraal assignments`: show workers, their static assignments, and what runs where."""
+"""`kraal assignments`: show workers with their static and current assignments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kraal.client.command import ClientCommand, asking, output_option
+from kraal.client.command import ClientCommand, output_option, with_rest
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
 from kraal.core.errors import KraalError
@@ -26,7 +26,7 @@ _MS = 1000
     ),
 )
 @output_option
-@asking
+@with_rest
 def assignments(rest: Rest, *, style: str) -> None:
     """Show the workers of the cluster, their static assignments (KIP-987), and what they run.
 
@@ -34,7 +34,7 @@ def assignments(rest: Rest, *, style: str) -> None:
     as the leader knows them. Any worker accepts the request and forwards it to the leader.
     """
     try:
-        found: dict[str, Any] = rest.get("admin", "assignments")
+        answer: dict[str, Any] = rest.get("admin", "assignments")
     except Refused as error:
         if error.no_such_path:
             raise KraalError(
@@ -43,28 +43,28 @@ def assignments(rest: Rest, *, style: str) -> None:
             ) from error
         raise
     if style != "table":
-        emit(found, style)
+        emit(answer, style)
         return
-    emit_table(("WORKER", "KIND", "LISTS", "RUNS"), _worker_rows(found["workers"]), "No workers.")
-    if found["waiting"]:
+    emit_table(("WORKER", "KIND", "LISTS", "RUNS"), _worker_rows(answer["workers"]), "No workers.")
+    if answer["waiting"]:
         say("")
-        emit_table(("WAITING", "WHY"), _waiting_rows(found["waiting"]), "")
-    for line in _closing(found):
+        emit_table(("WAITING", "WHY"), _waiting_rows(answer["waiting"]), "")
+    for line in _summary_lines(answer):
         say(f"\n{line}")
-    if earlier := found.get("rebalances", [])[1:]:
+    if earlier := answer.get("rebalances", [])[1:]:
         say("")
         emit_table(("EARLIER", "GENERATION", "LEADER", "WHY"), _earlier_rows(earlier), "")
 
 
 def _worker_rows(workers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     for each in workers:
-        listed = None
+        static = None
         if each["kind"] == "static":
-            listed = [*each["static_connectors"], *each["static_tasks"]]
+            static = [*each["static_connectors"], *each["static_tasks"]]
         yield (
             str(each["url"]),
             each["kind"],
-            "-" if listed is None else ", ".join(listed),
+            "-" if static is None else ", ".join(static),
             ", ".join([*each["connectors"], *each["tasks"]]) or "-",
         )
 
@@ -78,21 +78,21 @@ def _waiting_rows(waiting: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, .
 def _earlier_rows(rebalances: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     for each in rebalances:
         yield (
-            _when(each["completed_ms"]),
+            _format_time(each["completed_ms"]),
             str(each["generation"]),
             each["leader"] or "-",
             each["reason"] or "not known: another worker led",
         )
 
 
-def _when(ms: int) -> str:
+def _format_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / _MS, UTC).isoformat(" ", "seconds")
 
 
-def _closing(found: Mapping[str, Any]) -> Iterator[str]:
-    if found["note"]:
-        yield found["note"]
-    last = found["rebalance"]
+def _summary_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    if answer["note"]:
+        yield answer["note"]
+    last = answer["rebalance"]
     if last is None:
         return
     delay = (
@@ -101,6 +101,6 @@ def _closing(found: Mapping[str, Any]) -> Iterator[str]:
         else ""
     )
     yield (
-        f"Last rebalance: generation {found['generation']} of protocol {found['protocol']}, "
-        f"{_when(last['completed_ms'])}, led by {found['leader']}\n{last['reason']}{delay}"
+        f"Last rebalance: generation {answer['generation']} of protocol {answer['protocol']}, "
+        f"{_format_time(last['completed_ms'])}, led by {answer['leader']}\n{last['reason']}{delay}"
     )

@@ -28,8 +28,10 @@ def completion(ctx: click.Context, shell: str) -> None:
     Names come from the worker that --url or KRAAL_URL specifies; the request times out after two seconds.
     """
     root = ctx.find_root()
-    found = get_completion_class(shell)
-    if found is None:
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
         raise click.UsageError(f"There is no completion for {shell}.")
     program = root.info_name or "kraal"
-    click.echo(found(root.command, {}, program, f"_{program}_COMPLETE".replace("-", "_").upper()).source())
+    click.echo(
+        completion_class(root.command, {}, program, f"_{program}_COMPLETE".replace("-", "_").upper()).source()
+    )

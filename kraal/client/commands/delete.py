@@ -6,10 +6,10 @@ import click
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     end,
     for_each,
     names_argument,
+    with_rest,
 )
 from kraal.client.file_options import (
     read_files,
@@ -39,7 +39,7 @@ from kraal.client.rest import Refused, Rest
 )
 @recursive_option
 @click.option("--ignore-missing", is_flag=True, help="Ignore connectors that do not exist.")
-@asking
+@with_rest
 def delete(
     rest: Rest, names: tuple[str, ...], *, paths: tuple[str, ...], recursive: bool, ignore_missing: bool
 ) -> None:
@@ -47,7 +47,7 @@ def delete(
 
     Offsets are kept; a new connector with the same name continues from them.
     """
-    wants = read_files(paths, recursive=recursive)
+    manifests = read_files(paths, recursive=recursive)
     if not names and not paths:
         raise click.UsageError("Specify connector names or -f.")
 
@@ -58,5 +58,5 @@ def delete(
     def missing(error: Refused) -> bool:
         return ignore_missing and error.not_found
 
-    well = for_each([*names, *(each.name for each in wants.wanted)], send, ignore=missing)
-    end(well=well and not wants.faults)
+    succeeded = for_each([*names, *(each.name for each in manifests.connectors)], send, ignore=missing)
+    end(succeeded=succeeded and not manifests.errors)

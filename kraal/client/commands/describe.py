@@ -11,10 +11,10 @@ from kraal.client.apply import Secrets
 from kraal.client.command import (
     NAME,
     ClientCommand,
-    asking,
     end,
     for_each,
     output_option,
+    with_rest,
 )
 from kraal.client.output import emit
 from kraal.client.rest import Refused, Rest
@@ -42,29 +42,29 @@ from kraal.core.printable import printable
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME...")
 @output_option
 @click.option("--show-secrets", is_flag=True, help="Print passwords and other secrets in clear text.")
-@asking
+@with_rest
 def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bool) -> None:
     """Show all details of a connector: config, state, tasks, batches, topics, automatic restarts, and complete traces.
 
     Secret values are printed as [hidden] unless --show-secrets is set; references such as ${file:…} are printed. The
     output of -o json and -o yaml for one connector can be applied again if it contains no [hidden] value.
     """
-    found: list[dict[str, Any]] = []
+    descriptions: list[dict[str, Any]] = []
     secrets = Secrets(rest)
 
-    def look(name: str) -> None:
-        found.append(_described(rest, name, None if show_secrets else secrets))
+    def add(name: str) -> None:
+        descriptions.append(_describe(rest, name, None if show_secrets else secrets))
 
-    well = for_each(names, look)
+    succeeded = for_each(names, add)
     if style == "table":
-        for number, each in enumerate(found):
+        for number, each in enumerate(descriptions):
             click.echo(("\n" if number else "") + "\n".join(_sections(each)))
-    elif found:
-        emit(found[0] if len(names) == 1 else found, style)
-    end(well=well)
+    elif descriptions:
+        emit(descriptions[0] if len(names) == 1 else descriptions, style)
+    end(succeeded=succeeded)
 
 
-def _described(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]:
+def _describe(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]:
     """Return all details of a connector; hide secret values unless `secrets` is None. Raises Refused, NoAnswer."""
     info = rest.get("connectors", name)
     if secrets is not None:
@@ -75,7 +75,7 @@ def _described(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]
         if error.status != HTTPStatus.FORBIDDEN:
             raise
         topics = None  # topic tracking is disabled
-    found = {
+    description = {
         "name": info["name"],
         "type": info.get("type"),
         "config": info["config"],
@@ -83,13 +83,13 @@ def _described(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]
         "status": fetch_one(rest, name, expand="supervision"),
     }
     parts = _java_parts(rest, name)
-    return {**found, "java_plugins": parts} if parts else found
+    return {**description, "java_plugins": parts} if parts else description
 
 
 def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
     """Return the parts of a connector that run in the plugins' JVM, with the versions that run.
 
-    A worker that does not know the request, such as a Java worker, gives nothing.
+    Empty for a worker without this endpoint, such as a Java worker.
 
     Shape: `{"part": "connector" | key, "class", "version" or None}`.
     """
@@ -106,19 +106,19 @@ def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
     ]
 
 
-def _sections(found: dict[str, Any]) -> list[str]:
+def _sections(description: dict[str, Any]) -> list[str]:
     """Return the lines to print; states in them have their colors."""
-    status: Status | None = found["status"]
-    parts = [(_facts(found), False)]
+    status: Status | None = description["status"]
+    parts = [(_facts(description), False)]
     if status is not None:
         parts += [(_tasks(status), True), (_progress(status), False)]
     return [line if colored else printable(line, keep="\t") for lines, colored in parts for line in lines]
 
 
-def _facts(found: dict[str, Any]) -> list[str]:
-    status: Status | None = found["status"]
-    topics = "not tracked" if found["topics"] is None else ", ".join(found["topics"]) or "none"
-    lines = [f"Name:    {found['name']}", f"Type:    {found['type']}"]
+def _facts(description: dict[str, Any]) -> list[str]:
+    status: Status | None = description["status"]
+    topics = "not tracked" if description["topics"] is None else ", ".join(description["topics"]) or "none"
+    lines = [f"Name:    {description['name']}", f"Type:    {description['type']}"]
     if status is None:
         lines += ["State:   no status yet"]
     else:
@@ -128,8 +128,8 @@ def _facts(found: dict[str, Any]) -> list[str]:
     lines += [f"Topics:  {topics}", "Config:"]
     from kraal.config.yaml_text import to_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
-    lines += [f"  {line}" for line in to_yaml(dict(sorted(found["config"].items()))).splitlines()]
-    if parts := found.get("java_plugins"):
+    lines += [f"  {line}" for line in to_yaml(dict(sorted(description["config"].items()))).splitlines()]
+    if parts := description.get("java_plugins"):
         lines += ["Java plugins, run by Kafka's Worker in a JVM of their own:"]
         rows = [(each["part"], each["class"], each["version"] or "-") for each in parts]
         lines += [f"  {line}" for line in table(("PART", "CLASS", "VERSION"), rows)]

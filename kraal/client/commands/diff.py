@@ -9,15 +9,15 @@ import click
 from kraal.client.apply import Live, Secrets
 from kraal.client.command import (
     ClientCommand,
-    asking,
     output_option,
+    with_rest,
 )
 from kraal.client.file_options import (
     files_option,
     prune_option,
     read_files,
     recursive_option,
-    refuse_nothing,
+    require_connectors,
 )
 from kraal.client.output import emit, emit_diff, print_error
 from kraal.client.plan import Action, action_for, changed_keys, difference
@@ -35,7 +35,7 @@ _DIFF_CODES = (
 
 
 class DiffCommand(ClientCommand):
-    """Command that exits with 2 on errors, as diff(1) does, because 1 means that differences were found."""
+    """Command that exits with 2 on errors, as diff(1) does, because 1 means differences."""
 
     trouble = DIFF_TROUBLE
 
@@ -51,7 +51,7 @@ class DiffCommand(ClientCommand):
 @recursive_option
 @prune_option
 @output_option
-@asking
+@with_rest
 def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, style: str) -> None:
     """Show what `kraal apply` of the same files would change, as a unified diff.
 
@@ -59,36 +59,36 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
     and marked if they differ. With --prune, connectors that are not in the files are shown as deleted. With -o json or
     yaml, a list has the keys that differ, with their values before and after.
     """
-    wants = read_files(paths, recursive=recursive)
-    refuse_nothing(wants, prunes=prunes)
+    manifests = read_files(paths, recursive=recursive)
+    require_connectors(manifests, prunes=prunes)
     live, secrets = Live(rest), Secrets(rest)
-    found: list[dict[str, Any]] = []
-    trouble = bool(wants.faults)
-    for each in wants.wanted:
+    differences: list[dict[str, Any]] = []
+    has_errors = bool(manifests.errors)
+    for each in manifests.connectors:
         try:
             config, declared = live.config(each.name), secrets.of(each.config)
         except (Refused, NoAnswer) as error:
             print_error(error, about=each.name)
-            trouble = True
+            has_errors = True
             continue
         action = action_for(config, each.config)
         if action is not Action.UNCHANGED:
             changes = changed_keys(config, each.config, declared)
-            found.append({"name": each.name, "action": action, "file": each.where, "keys": changes})
+            differences.append({"name": each.name, "action": action, "file": each.where, "keys": changes})
         if style == "table":
             titles = f"{each.name} at {rest.target.url}", f"{each.name} in {each.where}"
             emit_diff(difference((titles[0], config), (titles[1], each.config), declared))
-    if prunes and not wants.faults:
-        kept = {each.name for each in wants.wanted}
-        for name in (name for name in live.names if name not in kept):
+    if prunes and not manifests.errors:
+        names_in_files = {each.name for each in manifests.connectors}
+        for name in (name for name in live.names if name not in names_in_files):
             config = live.config(name) or {}
             declared = secrets.of(config)
             changes = changed_keys(config, None, declared)
-            found.append({"name": name, "action": Action.DELETED, "file": None, "keys": changes})
+            differences.append({"name": name, "action": Action.DELETED, "file": None, "keys": changes})
             if style == "table":
                 titles = f"{name} at {rest.target.url}", f"{name} in no file"
                 emit_diff(difference((titles[0], config), (titles[1], None), declared))
     if style != "table":
-        emit([{**each, "action": str(each["action"])} for each in found], style)
-    if trouble or found:
-        raise click.exceptions.Exit(DIFF_TROUBLE if trouble else DIFFERS)
+        emit([{**each, "action": str(each["action"])} for each in differences], style)
+    if has_errors or differences:
+        raise click.exceptions.Exit(DIFF_TROUBLE if has_errors else DIFFERS)

@@ -11,9 +11,9 @@ from click.shell_completion import CompletionItem
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     complete,
     output_option,
+    with_rest,
 )
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
@@ -47,7 +47,7 @@ def _complete_level(_ctx: click.Context, _: click.Parameter, incomplete: str) ->
 @click.argument("level", required=False, metavar="[LEVEL]", shell_complete=_complete_level)
 @click.option("--cluster", is_flag=True, help="Set the level on all workers of the cluster.")
 @output_option
-@asking
+@with_rest
 def loggers(rest: Rest, logger: str | None, level: str | None, *, cluster: bool, style: str) -> None:
     """List log levels, show the level of one logger, or set the level of a logger and its children.
 
@@ -84,17 +84,17 @@ def _set_level(rest: Rest, logger: str, level: str, *, cluster: bool, style: str
             say(f"{name} set to {level.upper()}")
 
 
-def _show_levels(found: dict[str, Any], style: str) -> None:
+def _show_levels(levels: dict[str, Any], style: str) -> None:
     if style == "table":
-        emit_table(("LOGGER", "LEVEL", "LAST MODIFIED"), _level_rows(found), "No logger has a level.")
+        emit_table(("LOGGER", "LEVEL", "LAST MODIFIED"), _level_rows(levels), "No logger has a level.")
     else:
-        emit(found, style)
+        emit(levels, style)
 
 
-def _level_rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    for name, each in found.items():
+def _level_rows(levels: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for name, each in levels.items():
         modified = each.get("last_modified")
-        when = (
+        time = (
             "-" if modified is None else datetime.fromtimestamp(modified / _MS, UTC).isoformat(" ", "seconds")
         )
-        yield name, str(each["level"]), when
+        yield name, str(each["level"]), time

@@ -6,8 +6,8 @@ import click
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     output_option,
+    with_rest,
 )
 from kraal.client.output import emit_statuses, say
 from kraal.client.rest import Rest
@@ -30,7 +30,7 @@ from kraal.client.wait import fetch
 )
 @output_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only names, one per line.")
-@asking
+@with_rest
 def ls(rest: Rest, *, style: str, quiet: bool) -> None:
     """List connectors with type, state, number of running tasks, and worker."""
     if quiet:

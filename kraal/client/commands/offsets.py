@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kraal.client.command import ClientGroup, asking, name_argument, output_option
+from kraal.client.command import ClientGroup, name_argument, output_option, with_rest
 from kraal.client.manifests import STDIN, YAML
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
@@ -45,17 +45,17 @@ def offsets() -> None:
 )
 @name_argument
 @output_option
-@asking
+@with_rest
 def get(rest: Rest, name: str, *, style: str) -> None:
     """Show the offsets of a connector in any state, of a sink also how far they are behind (Kraal's workers only).
 
     `kraal offsets alter -f` reads the output of -o json.
     """
-    found = _asked(rest, "GET", name, query=[("expand", "lag")])
+    answer = _request(rest, "GET", name, query=[("expand", "lag")])
     if style != "table":
-        emit(found, style)
+        emit(answer, style)
         return
-    entries = found["offsets"]
+    entries = answer["offsets"]
     is_sink = bool(entries) and all(set(each["partition"]) == _SINK for each in entries)
     head = ("TOPIC", "PARTITION", "OFFSET", "LAG") if is_sink else ("PARTITION", "OFFSET")
     emit_table(head, _rows(entries, is_sink=is_sink), "No offsets.")
@@ -102,14 +102,14 @@ def _compact(value: Any) -> str:
     metavar="PARTITION OFFSET",
     help="Partition and offset as JSON; the offset null resets the partition (repeatable).",
 )
-@asking
+@with_rest
 def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, str], ...]) -> None:
     """Alter offsets of a STOPPED connector. Other partitions keep their offsets."""
     entries = [{"partition": _json(key), "offset": _json(value)} for key, value in pairs]
     if (path is None) == (not entries):
         raise click.UsageError("Specify either -f or --set.")
     body = {"offsets": entries} if path is None else _read(path)
-    say(f"{name}: {_asked(rest, 'PATCH', name, body)['message']}")
+    say(f"{name}: {_request(rest, 'PATCH', name, body)['message']}")
 
 
 @offsets.command(
@@ -120,13 +120,13 @@ def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, st
     ),
 )
 @name_argument
-@asking
+@with_rest
 def reset(rest: Rest, name: str) -> None:
     """Reset all offsets of a STOPPED connector; it starts from the beginning when it is resumed."""
-    say(f"{name}: {_asked(rest, 'DELETE', name)['message']}")
+    say(f"{name}: {_request(rest, 'DELETE', name)['message']}")
 
 
-def _asked(
+def _request(
     rest: Rest, method: str, name: str, body: Any = None, query: Sequence[tuple[str, str]] = ()
 ) -> Any:
     """Send a request for the offsets of a connector. Raises KraalError with the connector and a hint."""

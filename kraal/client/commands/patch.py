@@ -13,8 +13,8 @@ from kraal.client.apply import Secrets, sentence, validate
 from kraal.client.command import (
     FAILED,
     ClientCommand,
-    asking,
     name_argument,
+    with_rest,
 )
 from kraal.client.manifests import STDIN
 from kraal.client.output import emit_diff, print_error, say
@@ -49,7 +49,7 @@ from kraal.core.printable import printable
 @click.option(
     "--dry-run", is_flag=True, help="Show the diff and validate it on the worker without changing anything."
 )
-@asking
+@with_rest
 def patch(
     rest: Rest,
     name: str,
@@ -64,31 +64,31 @@ def patch(
     if not changes:
         raise click.UsageError("Nothing to change; specify KEY=VALUE, --remove or -f.")
     config = rest.get("connectors", name, "config")
-    after = patched(config, changes)
-    secrets = Secrets(rest).of(after)
+    patched_config = patched(config, changes)
+    secrets = Secrets(rest).of(patched_config)
     try:
-        if after == config:
+        if patched_config == config:
             say(f"{name} {Action.UNCHANGED}")
         elif dry_run:
-            emit_diff(difference((f"{name} now", config), (f"{name} patched", after), secrets))
-            validate(rest, after)
+            emit_diff(difference((f"{name} now", config), (f"{name} patched", patched_config), secrets))
+            validate(rest, patched_config)
         else:
             rest.ask("PATCH", "connectors", name, "config", body=changes)
             say(f"{name} {Action.CONFIGURED}")
     except (Refused, NoAnswer) as error:
-        told = KraalError(scrub(sentence(error), after, secrets), hint=error.hint)
-        print_error(told, about=name)
+        scrubbed = KraalError(scrub(sentence(error), patched_config, secrets), hint=error.hint)
+        print_error(scrubbed, about=name)
         raise click.exceptions.Exit(FAILED) from error
 
 
 def _assigned(assignments: Sequence[str]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
+    changes: dict[str, str | None] = {}
     for each in assignments:
         key, equals, value = each.partition("=")
         if not equals or not key:
             raise click.UsageError(f"Invalid argument '{printable(each)}'; expected KEY=VALUE.")
-        found[key] = value
-    return found
+        changes[key] = value
+    return changes
 
 
 def _changes_of(path: str | None) -> dict[str, str | None]:

@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     complete,
     output_option,
+    with_rest,
 )
 from kraal.client.lazy import Lazy
 from kraal.client.output import emit, emit_table
@@ -41,7 +41,7 @@ class PluginsCommand(ClientCommand):
 
 
 def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-    every = [("connectorsOnly", "false")]
+    query = [("connectorsOnly", "false")]
     words = [
         CompletionItem[Any](word, help=lazy.summary)
         for word, lazy in _LOCK_COMMANDS.items()
@@ -50,7 +50,7 @@ def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) ->
     return words + complete(
         ctx,
         incomplete,
-        lambda rest: {each["class"] for each in rest.get_list("connector-plugins", query=every)},
+        lambda rest: {each["class"] for each in rest.get_list("connector-plugins", query=query)},
     )
 
 
@@ -67,7 +67,7 @@ def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) ->
 @click.argument("plugin", required=False, metavar="[PLUGIN]", shell_complete=_complete_plugin)
 @click.option("--all", "everything", is_flag=True, help="Include converters, transforms and predicates.")
 @output_option
-@asking
+@with_rest
 def plugins(rest: Rest, plugin: str | None, *, everything: bool, style: str) -> None:
     """List the connector plugins of the worker, or the config keys of one PLUGIN.
 
@@ -85,11 +85,11 @@ def plugins(rest: Rest, plugin: str | None, *, everything: bool, style: str) -> 
             return
         emit_table(("KEY", "TYPE", "IMPORTANCE", "DEFAULT"), map(_key_row, keys), f"{plugin} has no keys.")
         return
-    found = rest.get_list("connector-plugins", query=[("connectorsOnly", "false")] if everything else [])
+    infos = rest.get_list("connector-plugins", query=[("connectorsOnly", "false")] if everything else [])
     if style != "table":
-        emit(found, style)
+        emit(infos, style)
         return
-    rows = ((each["class"], each["type"], str(each.get("version") or "-")) for each in found)
+    rows = ((each["class"], each["type"], str(each.get("version") or "-")) for each in infos)
     emit_table(("CLASS", "TYPE", "VERSION"), rows, "No plugins.")
 
 

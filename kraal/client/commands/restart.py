@@ -9,15 +9,15 @@ import click
 from kraal.client.command import (
     ClientCommand,
     all_option,
-    asking,
-    chosen,
     end,
     for_each,
     names_argument,
+    select_names,
+    with_rest,
 )
 from kraal.client.output import say
 from kraal.client.rest import Rest
-from kraal.client.wait import CHANGED_S, current_target, fetch_one
+from kraal.client.wait import SETTLE_S, current_target, fetch_one
 from kraal.client.wait_options import wait_for, wait_options
 
 
@@ -47,7 +47,7 @@ from kraal.client.wait_options import wait_for, wait_options
     help="Restart only this task of a single connector (repeatable).",
 )
 @wait_options
-@asking
+@with_rest
 def restart(
     rest: Rest,
     names: tuple[str, ...],
@@ -64,11 +64,11 @@ def restart(
         raise click.UsageError(
             "--task requires exactly one connector and cannot be combined with --tasks, --only-failed or --all."
         )
-    names_meant = chosen(rest, names, everything=everything)
-    wanted: dict[str, str] = {}
+    selected = select_names(rest, names, everything=everything)
+    target_states: dict[str, str] = {}
 
     def send(name: str) -> None:
-        before = fetch_one(rest, name) if waits else None
+        previous = fetch_one(rest, name) if waits else None
         if task_ids:
             for number in dict.fromkeys(task_ids):
                 rest.ask("POST", "connectors", name, "tasks", str(number), "restart")
@@ -76,20 +76,20 @@ def restart(
         else:
             query = [("includeTasks", _java(include_tasks)), ("onlyFailed", _java(only_failed))]
             answer = rest.ask("POST", "connectors", name, "restart", query=query)
-            say(_restarted(name, answer))
-        wanted[name] = current_target(before)
+            say(_result_text(name, answer))
+        target_states[name] = current_target(previous)
 
-    well = for_each(names_meant, send)
-    settle_s = dict.fromkeys(wanted, CHANGED_S)
-    waited = not waits or wait_for(rest, wanted, settle_s=settle_s, timeout_s=timeout_s)
-    end(well=well and waited)
+    succeeded = for_each(selected, send)
+    settle_s = dict.fromkeys(target_states, SETTLE_S)
+    is_reached = not waits or wait_for(rest, target_states, settle_s=settle_s, timeout_s=timeout_s)
+    end(succeeded=succeeded and is_reached)
 
 
 def _java(flag: bool) -> str:  # noqa: FBT001 - its only argument
     return "true" if flag else "false"
 
 
-def _restarted(name: str, answer: Any) -> str:
+def _result_text(name: str, answer: Any) -> str:
     """Describe what is restarted. The response is empty unless tasks or --only-failed are requested (KIP-745)."""
     if not answer:
         return f"{name} restarted"

@@ -11,12 +11,12 @@ import click
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     end,
     for_each,
     interval_option,
     names_argument,
     output_option,
+    with_rest,
 )
 from kraal.client.output import emit_statuses
 from kraal.client.rest import Rest
@@ -45,7 +45,7 @@ from kraal.core.printable import one_line
 @output_option
 @click.option("-w", "--watch", "watches", is_flag=True, help="Keep watching until Ctrl-C.")
 @interval_option("Polling interval of --watch.")
-@asking
+@with_rest
 def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, interval: float) -> None:
     """Show connectors and their tasks: state, worker, and the first line of the trace of a failure.
 
@@ -59,14 +59,14 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
     if not names:
         emit_statuses(look(), style, STATUS_HEAD, status_rows)
         return
-    found: dict[str, Status | None] = {}
-    well = for_each(names, lambda name: found.update({name: _existing(rest, name)}))
-    if found:
-        emit_statuses(found, style, STATUS_HEAD, status_rows)
-    end(well=well)
+    statuses_by_name: dict[str, Status | None] = {}
+    succeeded = for_each(names, lambda name: statuses_by_name.update({name: _fetch_existing(rest, name)}))
+    if statuses_by_name:
+        emit_statuses(statuses_by_name, style, STATUS_HEAD, status_rows)
+    end(succeeded=succeeded)
 
 
-def _existing(rest: Rest, name: str) -> Status | None:
+def _fetch_existing(rest: Rest, name: str) -> Status | None:
     """Return a connector's status, None if it has none yet. Raises Refused if the connector does not exist."""
     found = fetch_one(rest, name)
     if found is None:

@@ -1,4 +1,4 @@
-"""`kraal top`: show what the tasks of a cluster do, updated in place."""
+"""`kraal top`: show the metrics of a cluster's tasks, updated in place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 import click
 
-from kraal.client.command import NAME, ClientCommand, asking, interval_option, output_option
+from kraal.client.command import NAME, ClientCommand, interval_option, output_option, with_rest
 from kraal.client.output import NO_CONNECTORS, emit
 from kraal.client.rest import Clock, Rest
 from kraal.client.terminal.keys import Wait, keys
@@ -31,13 +31,13 @@ _QUIT = "q"
 
 
 class Top:
-    """Shows a cluster and polls it until it is told to quit. Not thread-safe."""
+    """Shows a cluster and polls it until the user quits. Not thread-safe."""
 
     def __init__(
-        self, look: Callable[[], Cluster], clock: Clock, interval_s: float, *, sort: str, url: str
+        self, poll: Callable[[], Cluster], clock: Clock, interval_s: float, *, sort: str, url: str
     ) -> None:
-        """`look` asks the worker; it may raise Refused, NoAnswer, Unreachable."""
-        self._look = look
+        """`poll` asks the worker; it may raise Refused, NoAnswer, Unreachable."""
+        self._poll = poll
         self._clock = clock
         self._interval_s = interval_s
         self._sort = sort
@@ -46,13 +46,13 @@ class Top:
 
     def run(self, screen: Screen, wait: Wait) -> None:
         """Draw until the key to quit is pressed. Raises the errors of the first poll."""
-        self._polled = Polled(self._look)
+        self._polled = Polled(self._poll)
         screen.clear()
-        while self._shown(screen, wait):
+        while self._show(screen, wait):
             self._polled.again()
 
-    def _shown(self, screen: Screen, wait: Wait) -> bool:
-        """Show the last answer for the interval, in the order of the keys pressed; return False to quit."""
+    def _show(self, screen: Screen, wait: Wait) -> bool:
+        """Show the last answer for the interval, sorted by the last key pressed; return False to quit."""
         end_s = self._clock.now() + self._interval_s
         while True:
             columns, lines = screen.size()
@@ -82,7 +82,7 @@ class Top:
 )
 @click.option("--once", is_flag=True, help="Print the numbers once.")
 @interval_option("Polling interval.")
-@asking
+@with_rest
 def top(rest: Rest, patterns: tuple[str, ...], *, style: str, sort: str, once: bool, interval: float) -> None:
     """Show the workers of a cluster, and their tasks with records per second, backlogs, times and errors.
 
@@ -91,16 +91,16 @@ def top(rest: Rest, patterns: tuple[str, ...], *, style: str, sort: str, once: b
     PATTERN may contain * and ?.
     """
 
-    def look() -> Cluster:
+    def poll() -> Cluster:
         return parsed(rest.get("connectors", query=[("expand", "status"), ("expand", "progress")]), patterns)
 
     if once or style != "table" or not sys.stdout.isatty():
-        _print(look(), sort, style)
+        _print(poll(), sort, style)
         return
     screen = Screen(lambda text: click.echo(text, nl=False), shutil.get_terminal_size)
     try:
         with keys(rest.clock.pause) as wait:
-            Top(look, rest.clock, interval, sort=sort, url=rest.target.url).run(screen, wait)
+            Top(poll, rest.clock, interval, sort=sort, url=rest.target.url).run(screen, wait)
     except KeyboardInterrupt:
         click.echo()
 

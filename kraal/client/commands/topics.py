@@ -8,11 +8,11 @@ import click
 
 from kraal.client.command import (
     ClientCommand,
-    asking,
     end,
     for_each,
     names_argument,
     output_option,
+    with_rest,
 )
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Rest
@@ -30,7 +30,7 @@ from kraal.client.rest import Rest
 @names_argument
 @click.option("--reset", "resets", is_flag=True, help="Reset the topics of the named connectors.")
 @output_option
-@asking
+@with_rest
 def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> None:
     """Show the topics that connectors have used since they were created or their topics were reset (KIP-558).
 
@@ -44,17 +44,19 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
             rest.ask("PUT", "connectors", name, "topics", "reset")
             say(f"{name}: topics reset")
 
-        end(well=for_each(names, reset))
+        end(succeeded=for_each(names, reset))
         return
-    found: dict[str, Any] = {}
+    topics_by_connector: dict[str, Any] = {}
 
     def ask(name: str) -> None:
-        found.update(rest.get("connectors", name, "topics"))
+        topics_by_connector.update(rest.get("connectors", name, "topics"))
 
-    well = for_each(names or rest.names(), ask)
+    succeeded = for_each(names or rest.names(), ask)
     if style == "table":
-        rows = ((name, topic) for name, each in found.items() for topic in sorted(each["topics"]))
+        rows = (
+            (name, topic) for name, each in topics_by_connector.items() for topic in sorted(each["topics"])
+        )
         emit_table(("NAME", "TOPIC"), rows, "No topics.")
     else:
-        emit({name: {"topics": sorted(each["topics"])} for name, each in found.items()}, style)
-    end(well=well)
+        emit({name: {"topics": sorted(each["topics"])} for name, each in topics_by_connector.items()}, style)
+    end(succeeded=succeeded)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kraal.client.command import ClientCommand, all_option, asking, chosen, end, names_argument
+from kraal.client.command import ClientCommand, all_option, end, names_argument, select_names, with_rest
 from kraal.client.rest import Rest
 from kraal.client.status_tables import RUNNING, STOPPED
-from kraal.client.wait import CHANGED_S, DELETED, NO_LAG
+from kraal.client.wait import DELETED, NO_LAG, SETTLE_S
 from kraal.client.wait_options import timeout_option, wait_for
 
 
@@ -33,7 +33,7 @@ from kraal.client.wait_options import timeout_option, wait_for
     help="State of the connectors and all their tasks; no-lag: sinks have processed all records.",
 )
 @timeout_option("Timeout for all connectors together.")
-@asking
+@with_rest
 def wait(rest: Rest, names: tuple[str, ...], *, everything: bool, state: str, timeout_s: float) -> None:
     """Wait until connectors and all their tasks reach a state; fail if they do not.
 
@@ -42,6 +42,6 @@ def wait(rest: Rest, names: tuple[str, ...], *, everything: bool, state: str, ti
     no-lag, a sink must have committed the end of every partition that it has committed an offset of.
     """
     target = NO_LAG if state == "no-lag" else state
-    wanted = dict.fromkeys(chosen(rest, names, everything=everything), target)
-    settle_s = dict.fromkeys(wanted, CHANGED_S if state == RUNNING else 0.0)
-    end(well=wait_for(rest, wanted, settle_s=settle_s, timeout_s=timeout_s))
+    target_states = dict.fromkeys(select_names(rest, names, everything=everything), target)
+    settle_s = dict.fromkeys(target_states, SETTLE_S if state == RUNNING else 0.0)
+    end(succeeded=wait_for(rest, target_states, settle_s=settle_s, timeout_s=timeout_s))

@@ -1,1 +1,1 @@
-"""What the client shows on terminals: screens drawn in place, keys, and views."""
+"""Terminal output of the client: screens drawn in place, keys, and views."""

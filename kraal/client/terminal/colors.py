@@ -1,7 +1,7 @@
-"""Colors of the terminal: whether there are any, and what they mean.
+"""Colors on terminals: whether to use them, and their meanings.
 
-`NO_COLOR` turns them off, `FORCE_COLOR` on even in a file or pipe; `NO_COLOR` wins. Otherwise click leaves them out
-where the output is no terminal. See https://no-color.org and https://force-color.org.
+`NO_COLOR` turns them off, `FORCE_COLOR` on even in a file or pipe; `NO_COLOR` wins. Otherwise click omits them
+if the output is not a terminal. See https://no-color.org and https://force-color.org.
 """
 
 from __future__ import annotations

@@ -15,21 +15,21 @@ Wait = Callable[[float], str]
 
 
 @contextmanager
-def keys(otherwise: Callable[[float], None]) -> Iterator[Wait]:
-    """Yield what waits for keys of standard input; if that is no terminal, `otherwise` waits, and no key ever comes.
+def keys(pause: Callable[[float], None]) -> Iterator[Wait]:
+    """Yield a function that waits for a key on standard input; without a terminal, it only calls `pause`.
 
-    Ctrl-C stays KeyboardInterrupt. The terminal's mode is restored at the end.
+    Ctrl-C still raises KeyboardInterrupt. The terminal's mode is restored at the end.
     """
     if not sys.stdin.isatty():
-        yield lambda seconds: _none(otherwise, seconds)
+        yield lambda seconds: _no_key(pause, seconds)
         return
     descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
+    attributes = termios.tcgetattr(descriptor)
     try:
         tty.setcbreak(descriptor)
         yield lambda seconds: _key(descriptor, seconds)
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, attributes)
 
 
 def _key(descriptor: int, seconds: float) -> str:
@@ -37,6 +37,6 @@ def _key(descriptor: int, seconds: float) -> str:
     return os.read(descriptor, 1).decode("latin-1") if ready else ""
 
 
-def _none(pause: Callable[[float], None], seconds: float) -> str:
+def _no_key(pause: Callable[[float], None], seconds: float) -> str:
     pause(seconds)
     return ""

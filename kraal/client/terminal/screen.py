@@ -25,17 +25,17 @@ class Screen:
         self._write(_CLEAR)
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Replace what is shown; lines fit the terminal."""
+        """Replace the content; the lines must fit the terminal."""
         self._write(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW)
 
 
-def fitted(body: Sequence[str], room: int, columns: int, more: str, *, left_out: int = 0) -> list[str]:
-    """Return the lines that fit into `room` lines, at least one, and their excess as a last line `… N more {more}`.
+def fitted(body: Sequence[str], max_lines: int, columns: int, more: str, *, left_out: int = 0) -> list[str]:
+    """Return the lines that fit into `max_lines`, at least one, and a last line `… N more {more}` for the others.
 
-    `left_out`: lines that are not in `body` because it is longer than `room` anyway.
+    `left_out`: number of lines omitted from `body`, which exceeds `max_lines` without them.
     """
-    room = max(room, 2)
-    if len(body) <= room:
+    max_lines = max(max_lines, 2)
+    if len(body) <= max_lines:
         return list(body)
-    missing = len(body) + left_out - room + 1
-    return [*body[: room - 1], cut(f"… {missing} more {more}", columns)]
+    missing = len(body) + left_out - max_lines + 1
+    return [*body[: max_lines - 1], cut(f"… {missing} more {more}", columns)]

@@ -1,4 +1,4 @@
-"""What `kraal top` shows: the tasks of a cluster with their numbers, and sums by worker. Pure functions.
+"""View of `kraal top`: the tasks of a cluster with their metrics, and totals by worker. Pure functions.
 
 Source: `GET /connectors?expand=status&expand=progress`, docs/metrics.md; Java workers have no progress.
 """
@@ -23,8 +23,8 @@ TASK_HEAD = (
 _NUMBERS = {"CONNECTORS", "TASKS", "TASK", *TASK_HEAD[4:-1]}
 """Columns that are aligned to the right."""
 _AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-_THIRD = 3
-"""Part of a screen that the workers get at most."""
+_WORKERS_FRACTION = 3
+"""Workers get at most one n-th of a screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,18 @@ class Row:
     trace: str
     """Root cause in the trace."""
     progress: Mapping[str, Any] | None
-    """The task's numbers; None if nobody has told them."""
+    """The task's metrics; None if no worker reported them."""
 
     def number(self, field: str) -> float | None:
-        """Return a number of the progress; None if it is unknown."""
-        found = None if self.progress is None else self.progress.get(field)
-        return found if isinstance(found, int | float) else None
+        """Return a metric; None if it is unknown."""
+        value = None if self.progress is None else self.progress.get(field)
+        return value if isinstance(value, int | float) else None
 
     @property
     def errors(self) -> int | None:
         """Records that could not be handled."""
-        found = None if self.progress is None else self.progress.get("errors", {}).get("failed")
-        return found if isinstance(found, int) else None
+        failed = None if self.progress is None else self.progress.get("errors", {}).get("failed")
+        return failed if isinstance(failed, int) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +62,29 @@ class Cluster:
     connectors: Mapping[str, int]
     """Number of connector instances by worker."""
     silent: Sequence[str]
-    """Workers that did not tell their numbers."""
+    """Workers that did not report metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sort:
     """An order of the rows."""
 
-    says: str
-    """Its key, and a word."""
+    label: str
+    """Its key and name, for the title."""
     key: Callable[[Row], Any]
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
         """Return the rows in this order, equal ones by name."""
-        named = sorted(rows, key=lambda row: (row.name, -1 if row.task is None else row.task))
-        return sorted(named, key=self.key)
+        by_name = sorted(rows, key=lambda row: (row.name, -1 if row.task is None else row.task))
+        return sorted(by_name, key=self.key)
 
 
 def _largest(field: str) -> Callable[[Row], float]:
     """Return a key that puts the largest number first, and rows without the number last."""
 
     def key(row: Row) -> float:
-        found = row.number(field)
-        return 1.0 if found is None else -found
+        number = row.number(field)
+        return 1.0 if number is None else -number
 
     return key
 
@@ -98,7 +98,7 @@ SORTS: Mapping[str, Sort] = {
     "worker": Sort("w worker", lambda row: row.worker),
     "name": Sort("n name", lambda row: row.name),
 }
-KEYS = {sort.says[0]: name for name, sort in SORTS.items()}
+KEYS = {sort.label[0]: name for name, sort in SORTS.items()}
 """Order by key."""
 
 
@@ -127,18 +127,18 @@ def worker_sums(cluster: Cluster) -> list[dict[str, Any]]:
     """Return the sums of each worker, by worker."""
     tasks: dict[str, list[Row]] = {}
     for row in cluster.rows:
-        here = tasks.setdefault(row.worker, [])
+        worker_tasks = tasks.setdefault(row.worker, [])
         if row.task is not None:
-            here.append(row)
+            worker_tasks.append(row)
     return [
         {
             "worker_id": worker,
             "connectors": cluster.connectors.get(worker, 0),
-            "tasks": len(here := tasks.get(worker, [])),
-            "running": sum(row.state == RUNNING for row in here),
-            "failed": sum(row.state == FAILED for row in here),
-            "records_per_second": _sum(here, "records_per_second"),
-            "backlog_records": _sum(here, "backlog_records"),
+            "tasks": len(worker_tasks := tasks.get(worker, [])),
+            "running": sum(row.state == RUNNING for row in worker_tasks),
+            "failed": sum(row.state == FAILED for row in worker_tasks),
+            "records_per_second": _sum(worker_tasks, "records_per_second"),
+            "backlog_records": _sum(worker_tasks, "backlog_records"),
         }
         for worker in sorted({*cluster.connectors, *tasks})
     ]
@@ -193,22 +193,22 @@ def frame(
     lines: int,
     colored: bool = False,
 ) -> list[str]:
-    """Return the lines of a screen: title, problems, workers, tasks, and the numbers of lines that do not fit."""
-    orders = (f"[{each.says}]" if each is sort else each.says for each in SORTS.values())
+    """Return the lines of a screen: title, problems, workers, tasks, and counts of omitted lines."""
+    orders = (f"[{each.label}]" if each is sort else each.label for each in SORTS.values())
     notes = [title, f"sort by: {'   '.join(orders)}"]
     notes += [f"{problem}; showing the last known numbers"] if problem else []
     notes += [f"no numbers of {', '.join(cluster.silent)}: gone, or Java workers"] if cluster.silent else []
     head = [*(cut(printable(note), columns) for note in notes), ""]
     if not cluster.rows:
         return [*head, "No connectors."]
-    sums, room = worker_sums(cluster), max(lines // _THIRD, 2)
-    workers = worker_table(sums[:room], columns, colored=colored)
-    head += [*fitted(workers, room, columns, "workers", left_out=len(sums[room:])), ""]
-    room = max(lines - len(head) - 1, 2)  # the last line stays free for the cursor
+    sums, max_lines = worker_sums(cluster), max(lines // _WORKERS_FRACTION, 2)
+    workers = worker_table(sums[:max_lines], columns, colored=colored)
+    head += [*fitted(workers, max_lines, columns, "workers", left_out=len(sums[max_lines:])), ""]
+    max_lines = max(lines - len(head) - 1, 2)  # the last line stays free for the cursor
     rows = sort.sorted(cluster.rows)
-    # No more rows than fit: the width of each letter takes its time.
-    tasks = task_table(rows[:room], columns, colored=colored)
-    return head + fitted(tasks, room, columns, "tasks", left_out=len(rows[room:]))
+    # Only rows that fit, because computing display widths is slow.
+    tasks = task_table(rows[:max_lines], columns, colored=colored)
+    return head + fitted(tasks, max_lines, columns, "tasks", left_out=len(rows[max_lines:]))
 
 
 def _row(
@@ -223,8 +223,8 @@ def _worker(part: Mapping[str, Any]) -> str:
 
 
 def _sum(rows: Iterable[Row], field: str) -> float | None:
-    found = [number for row in rows if (number := row.number(field)) is not None]
-    return round(sum(found), 2) if found else None
+    numbers = [number for row in rows if (number := row.number(field)) is not None]
+    return round(sum(numbers), 2) if numbers else None
 
 
 def _of_tasks(sums: Mapping[str, Any]) -> str:
@@ -267,11 +267,11 @@ def _aligned(
     head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None, *, colored: bool
 ) -> list[str]:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    laid_out = [
+    aligned_rows = [
         tuple(
             cell.rjust(width) if title in _NUMBERS else cell
             for title, cell, width in zip(head, line, widths, strict=True)
         )
         for line in (head, *rows)
     ]
-    return table(laid_out[0], laid_out[1:], columns, colored=colored)
+    return table(aligned_rows[0], aligned_rows[1:], columns, colored=colored)

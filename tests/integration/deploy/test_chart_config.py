@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kraal.client.manifests import read_wants
+from kraal.client.manifests import read_manifests
 from kraal.config.properties_file import read_properties
 from kraal.config.worker.distributed import DistributedConfig, load_distributed
 from kraal.java_plugins.services import resolved_worker
@@ -144,9 +144,9 @@ def test_connectors_are_files_for_apply(tmp_path: Path) -> None:
     }
     for name, text in render(values).one("ConfigMap", "-connectors")["data"].items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    found = read_wants([str(tmp_path)], [], recursive=False)
-    assert found.faults == ()
-    assert {each.name: (each.initial_state, each.config) for each in found.wanted} == {
+    found = read_manifests([str(tmp_path)], [], recursive=False)
+    assert found.errors == ()
+    assert {each.name: (each.initial_state, each.config) for each in found.connectors} == {
         "one": ("STOPPED", {**one, "name": "one", "tasks.max": "2", "flag": "true"}),
         "two": (None, {"connector.class": "T", "name": "two"}),
     }

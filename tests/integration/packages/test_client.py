@@ -7,7 +7,7 @@ import subprocess
 import httpx2
 import pytest
 
-from kraal.cli.main import CLIENT, OWN
+from kraal.cli.main import CLIENT, WORKER_COMMANDS
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import connect
 from tests.integration.packages.environments import Environment, clean
@@ -22,7 +22,7 @@ def test_client_package_is_complete_and_small(client: Environment) -> None:
     assert client.size() <= LARGEST
 
 
-@pytest.mark.parametrize("name", sorted({*CLIENT, *OWN}))
+@pytest.mark.parametrize("name", sorted({*CLIENT, *WORKER_COMMANDS}))
 def test_every_command_documents_itself(client: Environment, name: str) -> None:
     done = client.kraal(name, "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -17,7 +17,7 @@ from tests.integration.ui.stage.dashboard import dashboard
 from tests.integration.ui.visitor import WAIT_MS, Visitor
 from tests.unit.web.ui.activity import NAME, answers
 from tests.unit.web.ui.canned import CannedSource
-from web.ui.sources.api import Caller, Change, Refused, Word
+from web.ui.sources.api import Caller, Change, ChangeEvent, Refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -44,14 +44,14 @@ class Worker(CannedSource):
     async def changes(self, caller: Caller) -> AsyncGenerator[Change, None]:
         self.changed, self.loop = asyncio.Queue(), asyncio.get_running_loop()
         self._followed.set()
-        yield Change(Word.HELLO)
+        yield Change(ChangeEvent.CONNECTED)
         while True:
             yield await self.changed.get()
 
     def tell(self, kind: str) -> None:
         """Tell all pages that something of a kind changed, as soon as one follows the changes."""
         assert self._followed.wait(WAIT_MS / 1000), "no page followed the changes"
-        change = Change(Word.CHANGED, kinds=frozenset({kind}))
+        change = Change(ChangeEvent.CHANGED, kinds=frozenset({kind}))
         self.loop.call_soon_threadsafe(self.changed.put_nowait, change)
 
 

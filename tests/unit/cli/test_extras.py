@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kraal.cli.extras import ENOUGH, PACKAGES, missing_text
-from kraal.cli.main import CLIENT, OWN, Commands
+from kraal.cli.extras import PACKAGES, SMALLER_EXTRAS, missing_text
+from kraal.cli.main import CLIENT, WORKER_COMMANDS, Commands
 from kraal.client.lazy import Lazy
 from tests.fakes.distributions import PROJECT, ROOT, requirements, with_needs
 
@@ -59,7 +59,7 @@ def test_every_package_of_an_extra_is_known_by_the_name_that_it_is_imported_by()
 
 def test_a_smaller_extra_has_only_what_the_worker_has() -> None:
     assert EXTRAS["kafka"] < EXTRAS["worker"]
-    assert set(ENOUGH.values()) <= set(EXTRAS)
+    assert set(SMALLER_EXTRAS.values()) <= set(EXTRAS)
 
 
 def test_the_extra_for_tests_brings_the_worker() -> None:
@@ -74,13 +74,13 @@ def test_the_locked_environment_has_the_client_and_every_extra() -> None:
 
 def test_the_help_of_every_command_needs_only_the_client(client_only: list[str]) -> None:
     code = (
-        "import json; from click.testing import CliRunner; from kraal.cli.main import CLIENT, OWN, main; "
+        "import json; from click.testing import CliRunner; from kraal.cli.main import CLIENT, WORKER_COMMANDS, main; "
         "run = lambda *words: CliRunner().invoke(main, [*words, '--help']).exit_code; "
-        "print(json.dumps({name: run(name) for name in {**CLIENT, **OWN}})); "
+        "print(json.dumps({name: run(name) for name in {**CLIENT, **WORKER_COMMANDS}})); "
         "print(sorted(set(sys.modules) & set(['pykka', 'pyspark', 'numpy', 'confluent_kafka', 'kafka'])))"
     )
     codes, loaded = run(client_only, code).splitlines()
-    assert json.loads(codes) == dict.fromkeys({**CLIENT, **OWN}, 0)
+    assert json.loads(codes) == dict.fromkeys({**CLIENT, **WORKER_COMMANDS}, 0)
     assert loaded == "[]"
 
 

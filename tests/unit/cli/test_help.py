@@ -6,9 +6,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kraal.cli.main import CLIENT, OWN, main
+from kraal.cli.main import CLIENT, WORKER_COMMANDS, main
 
-GROUPS = [name for name, lazy in sorted({**CLIENT, **OWN}.items()) if isinstance(lazy.load(), click.Group)]
+GROUPS = [
+    name
+    for name, lazy in sorted({**CLIENT, **WORKER_COMMANDS}.items())
+    if isinstance(lazy.load(), click.Group)
+]
 
 
 @pytest.mark.parametrize("group", ["", *GROUPS])

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kraal.cli import kafka, migrate
-from kraal.cli.main import CLIENT, OWN, main
+from kraal.cli.main import CLIENT, WORKER_COMMANDS, main
 from kraal.client.commands.plugins import _LOCK_COMMANDS
 from kraal.client.migrate import Cluster, Plan
 from kraal.config.yaml_text import read_yaml, typed
@@ -52,7 +52,7 @@ def leaves(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[tup
             yield path, command
 
 
-COMMANDS = dict(leaves(each.load() for each in (CLIENT | OWN).values())) | {
+COMMANDS = dict(leaves(each.load() for each in (CLIENT | WORKER_COMMANDS).values())) | {
     ("plugins", name): lazy.load() for name, lazy in _LOCK_COMMANDS.items()
 }
 

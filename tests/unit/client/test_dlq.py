@@ -279,7 +279,7 @@ def test_a_clients_file_that_is_wrong_is_one_sentence(kraal: Kraal, write: Files
 
 
 def test_a_kafka_that_is_not_there_is_one_sentence(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "ASK_S", 0.2)
+    monkeypatch.setattr(kafka, "REQUEST_TIMEOUT_S", 0.2)
     said = kraal.error("dlq", "show", "x", "--topic", "--bootstrap-servers", "127.0.0.1:1")
     assert said.startswith("Error: Kafka at 127.0.0.1:1 failed to list topics: ")
 

@@ -60,7 +60,7 @@ def test_a_replay_continues_where_the_last_one_ended(kraal: Kraal, worker: Conne
 def test_a_long_replay_takes_several_requests(
     kraal: Kraal, worker: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(over_rest, "MOST_REPLAYED", 2)
+    monkeypatch.setattr(over_rest, "MAX_REPLAYED", 2)
     worker.kafka.letters["dead"] = [letter(number) for number in range(5)]
     assert kraal.out("dlq", "replay", SINK) == "5 dead letters from dead written to orders\n"
     assert worker.asked("POST") == [f"POST {PATH}/replay"] * 3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.cli.main import CLIENT, OWN
+from kraal.cli.main import CLIENT, WORKER_COMMANDS
 from kraal.client import commands
 from kraal.client.commands.plugins import _LOCK_COMMANDS
 from kraal.client.lazy import Lazy
@@ -16,12 +16,14 @@ from kraal.client.lazy import Lazy
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *OWN.items()])
+@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *WORKER_COMMANDS.items()])
 def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: str, lazy: Lazy) -> None:
     assert lazy.load().name == name
 
 
-@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *OWN.items(), *_LOCK_COMMANDS.items()])
+@pytest.mark.parametrize(
+    ("name", "lazy"), [*CLIENT.items(), *WORKER_COMMANDS.items(), *_LOCK_COMMANDS.items()]
+)
 def test_the_summary_in_the_list_is_the_commands_short_help(name: str, lazy: Lazy) -> None:
     assert lazy.summary == lazy.load().get_short_help_str(limit=80)
     assert len(f"  {name:11}  {lazy.summary}") < 80

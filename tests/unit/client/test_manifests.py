@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.client.manifests import Wants, read_wants
+from kraal.client.manifests import Manifests, read_manifests
 
 FLAT = '{"name": "%s", "connector.class": "FileStreamSource", "tasks.max": 1}'
 
@@ -27,19 +27,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(*paths: object, stdin: str = "", recursive: bool = False) -> Wants:
-    return read_wants([str(path) for path in paths], [stdin], recursive=recursive)
+def read(*paths: object, stdin: str = "", recursive: bool = False) -> Manifests:
+    return read_manifests([str(path) for path in paths], [stdin], recursive=recursive)
 
 
-def names(wants: Wants) -> list[str]:
-    return [each.name for each in wants.wanted]
+def names(wants: Manifests) -> list[str]:
+    return [each.name for each in wants.connectors]
 
 
 def test_a_directory_is_read_by_name_and_by_what_files_end_in(folder: Path) -> None:
     wants = read(folder)
-    assert (names(wants), wants.faults) == (["a", "b", "c", "d"], ())
-    assert [each.initial_state for each in wants.wanted] == [None, None, "PAUSED", None]
-    assert wants.wanted[2].config == {"tasks.max": "1", "name": "c"}
+    assert (names(wants), wants.errors) == (["a", "b", "c", "d"], ())
+    assert [each.initial_state for each in wants.connectors] == [None, None, "PAUSED", None]
+    assert wants.connectors[2].config == {"tasks.max": "1", "name": "c"}
     assert names(read(folder, recursive=True)) == ["a", "b", "e", "c", "d"]
 
 
@@ -52,7 +52,7 @@ def test_a_directory_is_read_by_name_and_by_what_files_end_in(folder: Path) -> N
     ids=["JSON", "YAML"],
 )
 def test_numbers_of_initial_offsets_stay_numbers(text: str) -> None:
-    [wanted] = read("-", stdin=text).wanted
+    [wanted] = read("-", stdin=text).connectors
     assert wanted.config == {"n": "1", "name": "a"}
     assert wanted.initial_offsets == [({"f": "1"}, {"p": 1})]
 
@@ -80,10 +80,10 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
     (folder / "c.yaml").write_text("name: c\n---\nname: &x d\n")
     wants = read(folder, folder / "missing.json")
     assert names(wants) == ["a"]
-    assert [fault.split("'")[1] for fault in wants.faults] == [
+    assert [fault.split("'")[1] for fault in wants.errors] == [
         str(folder / each) for each in ("b.json", "c.yaml", "missing.json")
     ]
-    assert "line 3" in wants.faults[1]
+    assert "line 3" in wants.errors[1]
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
 def test_an_error_names_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:
     (tmp_path / name).write_text(text)
     wants = read(tmp_path)
-    assert wants.wanted == ()
-    assert len(wants.faults) == 1
-    assert str(tmp_path / name) in wants.faults[0]
-    assert re.search(why, wants.faults[0])
+    assert wants.connectors == ()
+    assert len(wants.errors) == 1
+    assert str(tmp_path / name) in wants.errors[0]
+    assert re.search(why, wants.errors[0])
 
 
 def test_two_files_with_the_same_name_are_both_ignored(folder: Path) -> None:
     (folder / "z.json").write_text(FLAT % "a")
     wants = read(folder)
     assert names(wants) == ["b", "c", "d"]
-    assert wants.faults == (
+    assert wants.errors == (
         (
             "Connector a is defined 2 times, so all definitions are ignored: "
             f"{folder / 'a.properties'}, {folder / 'z.json'}"
@@ -135,4 +135,4 @@ def test_two_files_with_the_same_name_are_both_ignored(folder: Path) -> None:
 
 
 def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
-    assert "contains no connector files (.json" in read(tmp_path).faults[0]
+    assert "contains no connector files (.json" in read(tmp_path).errors[0]

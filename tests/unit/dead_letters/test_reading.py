@@ -28,7 +28,7 @@ class Topic:
         return (each for each in self.letters if spans[0].first <= each.offset < spans[0].end)
 
     def latest(self, limit: int, most: int | None = None) -> Found:
-        return latest(self.read, {0: Span(0, 5_000)}, limit, most=most)
+        return latest(self.read, {0: Span(0, 5_000)}, limit, max_offsets=most)
 
 
 def offsets(found: Found) -> list[int]:

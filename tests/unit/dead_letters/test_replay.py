@@ -49,7 +49,7 @@ class Kafka(MemoryKafka):
 
 
 def test_each_piece_is_committed_after_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 2)
+    monkeypatch.setattr(module, "BATCH_SIZE", 2)
     kafka = Kafka(*map(letter, range(5)))
     assert kafka.replay() == 5
     assert kafka.done == [
@@ -59,7 +59,7 @@ def test_each_piece_is_committed_after_it_was_written(monkeypatch: pytest.Monkey
 
 
 def test_a_piece_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE_BYTES", 100)
+    monkeypatch.setattr(module, "BATCH_BYTES", 100)
     kafka = Kafka(*(replace(letter(number), value=b"x" * 48) for number in range(5)))
     assert kafka.replay() == 5
     assert [each for each in kafka.done if each.startswith("write")] == ["write 0 1", "write 2 3", "write 4"]
@@ -78,7 +78,7 @@ def test_letters_of_others_are_passed_and_not_read_again() -> None:
 
 
 def test_failed_replay_commits_no_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 2)
+    monkeypatch.setattr(module, "BATCH_SIZE", 2)
     kafka = Kafka(*map(letter, range(3)))
     assert kafka.replay(2) == 2
     kafka.refuses = True

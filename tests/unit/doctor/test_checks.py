@@ -111,7 +111,7 @@ def test_a_container_s_limit_counts_as_well(
         (tmp_path / "memory.current").write_text(f"{50 * MB}\n")
         (tmp_path / "memory.stat").write_text(f"anon 1\ninactive_file {7 * MB}\n")
     monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(machine, "_GROUP", tmp_path)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     found = machine.available_memory()
     assert found is not None
     assert found // MB == available
@@ -120,7 +120,7 @@ def test_a_container_s_limit_counts_as_well(
 def test_available_memory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "meminfo"
     monkeypatch.setattr(machine, "_MEMINFO", file)
-    monkeypatch.setattr(machine, "_GROUP", tmp_path)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     assert machine.available_memory() is None
     file.write_text("MemTotal:  8 kB\nMemAvailable:    2048 kB\n")
     assert machine.available_memory() == 2 * MB
@@ -244,7 +244,7 @@ def test_a_port_that_only_root_may_listen_on(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_the_advertised_host(url: str, alone: bool, level: str) -> None:  # noqa: FBT001 - parametrized
-    assert advertised(url, alone=alone).level == level
+    assert advertised(url, is_standalone=alone).level == level
 
 
 # -- plugins -------------------------------------------------------------------------------------------------

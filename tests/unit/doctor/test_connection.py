@@ -118,7 +118,7 @@ def test_a_port_without_tls_that_is_used_with_it(protocol: str, answer: bytes, w
 
 
 def test_a_port_that_says_nothing_when_it_is_used_with_tls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kraal.doctor.connection._CONNECT_S", 0.2)
+    monkeypatch.setattr("kraal.doctor.connection._CONNECT_TIMEOUT_S", 0.2)
     over = threading.Event()
 
     def say_nothing(_: socket.socket) -> None:

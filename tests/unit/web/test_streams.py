@@ -14,8 +14,8 @@ from kraal.cluster.views.changes import Changes, Names, add, changes
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import ConnectorName, WorkerId
 from tests.unit.web.api import FakeHerder
-from web.streams import KEPT, NUMBERS, NUMBERS_ELSEWHERE, Broadcaster, Reader
-from web.streams import told as shown_to
+from web.streams import MAX_CHANGES, NUMBERS, NUMBERS_ELSEWHERE, Broadcaster, Reader
+from web.streams import visible_changes as shown_to
 
 
 class Herder(FakeHerder):
@@ -70,7 +70,7 @@ def test_reader_receives_changes_published_by_another_thread() -> None:
 
 
 def test_a_burst_is_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web.streams, "SPACING_S", 3600)
+    monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 3600)
 
     async def story(herder: Herder) -> None:
         with herder.streams.reading(nothing) as reader:
@@ -89,11 +89,11 @@ def test_a_burst_is_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_change_after_a_pause_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(herder: Herder) -> None:
         with herder.streams.reading(nothing) as reader:
-            monkeypatch.setattr(web.streams, "SPACING_S", -1.0)
+            monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", -1.0)
             herder.put("a", {})
             assert not reader.woken.is_set(), "never on the herder's thread"
             await heard(herder, reader)
-            monkeypatch.setattr(web.streams, "SPACING_S", 3600)
+            monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 3600)
             herder.put("b", {})
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(reader.woken.wait(), 0.05)
@@ -152,7 +152,7 @@ def test_a_reader_that_comes_back_resumes() -> None:
 
 
 def test_a_reader_that_comes_back_much_later_cannot_resume(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web.streams, "FORGOTTEN_AFTER_S", 0.01)
+    monkeypatch.setattr(web.streams, "RETENTION_S", 0.01)
 
     async def story(herder: Herder) -> None:
         with herder.streams.reading(nothing) as reader:
@@ -168,7 +168,7 @@ def test_a_reader_that_comes_back_much_later_cannot_resume(monkeypatch: pytest.M
 
 
 def test_a_reader_that_comes_back_in_time_keeps_the_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web.streams, "FORGOTTEN_AFTER_S", 0.05)
+    monkeypatch.setattr(web.streams, "RETENTION_S", 0.05)
 
     async def story(herder: Herder) -> None:
         with herder.streams.reading(nothing):
@@ -181,11 +181,11 @@ def test_a_reader_that_comes_back_in_time_keeps_the_changes(monkeypatch: pytest.
 
 
 def test_a_reader_that_falls_behind_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web.streams, "SPACING_S", 0.0)
+    monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 0.0)
 
     async def story(herder: Herder) -> None:
         with herder.streams.reading(nothing) as slow, herder.streams.reading(nothing) as quick:
-            for number in range(KEPT):
+            for number in range(MAX_CHANGES):
                 herder.streams.note("logs", f"c{number % 7}")
                 assert await heard(herder, quick) == {"logs": {f"c{number % 7}"}}
             position = slow.position
@@ -210,7 +210,7 @@ def test_too_many_names_are_any() -> None:
 
 
 def test_closing_wakes_all_readers_and_aborts_stalled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web.streams, "ABORTED_AFTER_S", 0.01)
+    monkeypatch.setattr(web.streams, "ABORT_DELAY_S", 0.01)
 
     async def story(herder: Herder) -> None:
         stuck, ends = asyncio.Event(), asyncio.Event()

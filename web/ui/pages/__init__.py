@@ -1,4 +1,4 @@
-"""The pages: what each asks the cluster, and which template shows it. A new module adds its `PAGES` here."""
+"""The pages: the requests of each to the cluster, and its template. A new module adds its `PAGES` here."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""Charts of a connector's last minutes: of all tasks, or of one."""
+"""Charts of a connector's metrics over the last minutes: of all tasks, or of one."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from web.ui.pages.connector import asked_frame
+from web.ui.pages.connector import fetch_frame
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import get_map
 from web.ui.views.activity.charts import charts_of
 from web.ui.views.json_values import maps, whole
 
-_LONGEST_NUMBER: Final = 9
+_MAX_TASK_DIGITS: Final = 9
 
 
 @page(
@@ -20,16 +20,16 @@ _LONGEST_NUMBER: Final = 9
     nav="connectors",
 )
 async def _charts(visit: Visit) -> Model:
-    """Show the series as lines; the script draws the same values, which the page carries."""
+    """Show the series as lines; the script draws the same values, which are embedded in the page."""
     series = await get_map(visit.source, visit.caller, "connectors", visit.name, "series")
     numbers = sorted(
         {number for each in maps(series.get("tasks")) if (number := whole(each, "id")) is not None}
     )
-    asked = visit.text("task")
-    is_number = asked.isascii() and asked.isdecimal() and len(asked) <= _LONGEST_NUMBER
-    task = int(asked) if is_number else None
+    task_text = visit.text("task")
+    is_number = task_text.isascii() and task_text.isdecimal() and len(task_text) <= _MAX_TASK_DIGITS
+    task = int(task_text) if is_number else None
     return {
-        **await asked_frame(visit, "charts"),
+        **await fetch_frame(visit, "charts"),
         "task": task,
         "numbers": numbers,
         "charts": charts_of(series, task),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kraal.config.hidden import hide
-from web.ui.pages.connector import asked_frame, stored_config
+from web.ui.pages.connector import fetch_frame, stored_config
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.plugin_keys import declared_secrets
@@ -23,14 +23,14 @@ from web.ui.views.json_values import mapping, maps, text, whole
     nav="connectors",
 )
 async def _config(visit: Visit) -> Model:
-    """Show the config and what changed when."""
+    """Show the config and its history."""
     stored = await stored_config(visit)
     declared = await declared_secrets(visit.source, visit.caller, stored)
     request = Request(
         method="PUT", segments=("connectors", visit.name, "config"), body={**hide(stored, declared)}
     )
     return {
-        **await asked_frame(visit, "config"),
+        **await fetch_frame(visit, "config"),
         "entries": entries(stored, declared),
         "versions": await _versions(visit),
         "copies": [
@@ -41,24 +41,24 @@ async def _config(visit: Visit) -> Model:
 
 
 async def _versions(visit: Visit) -> list[dict[str, Any]]:
-    """Return the changes that this worker has seen, newest first; version 1 is what was before the latest one."""
+    """Return the changes that this worker recorded, newest first; version 1 precedes the latest change."""
     if not visit.features.configs:
         return []
     try:
         answer = dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "configs"))
     except Refused:
         return []
-    made = [mapping(answer.get("current")), *maps(answer.get("earlier"))]
+    versions = [mapping(answer.get("current")), *maps(answer.get("earlier"))]
     return [
         {
             "number": number,
             "ms": ms if (ms := whole(each, "ms")) is not None and ms >= 0 else None,
             "by": text(each, "by"),
-            "changes": only_changes(found),
-            "deleted": before.get("changed") == [],
+            "changes": only_changes(differences),
+            "deleted": previous.get("changed") == [],
         }
-        for number, (each, before, found) in enumerate(
-            zip(made, made[1:], history_differences(answer), strict=False), 1
+        for number, (each, previous, differences) in enumerate(
+            zip(versions, versions[1:], history_differences(answer), strict=False), 1
         )
     ]
 

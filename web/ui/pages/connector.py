@@ -1,4 +1,4 @@
-"""One connector: what its tasks do, and why they do not run."""
+"""One connector: its tasks, their progress, and the causes of failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from web.ui.views.statuses import connector_status as connector_status_of
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-_KEYS_S: Final = 2.0
+_SECRETS_TIMEOUT_S: Final = 2.0
 
 
 @page(
@@ -36,26 +36,26 @@ _KEYS_S: Final = 2.0
     nav="connectors",
 )
 async def _overview(visit: Visit) -> Model:
-    """Ask for everything about the connector at once."""
-    wanted = {"supervision": visit.features.supervision, "progress": visit.features.progress}
-    parts = tuple(part for part, told in wanted.items() if told)
+    """Show the connector; its requests run concurrently."""
+    optional = {"supervision": visit.features.supervision, "progress": visit.features.progress}
+    parts = tuple(part for part, is_available in optional.items() if is_available)
     status, config, topics = await asyncio.gather(
         connector_status(visit.source, visit.caller, visit.name, parts=parts),
-        _if_told(visit, "config"),
-        _if_told(visit, "topics") if visit.features.topics else _nothing(),
+        _get_optional(visit, "config"),
+        _get_optional(visit, "topics") if visit.features.topics else _none(),
     )
     frame = connector_frame(visit, "", letters=may_have_letters(status))
-    shown = {**frame, "connector": connector_page(visit.name, status, config, topics)}
+    model = {**frame, "connector": connector_page(visit.name, status, config, topics)}
     if visit.text(PART) or config is None:
-        return shown
-    return {**shown, "asked": [*visit.read_by_curl(), *await _yaml(visit, status, config_of(dict(config)))]}
+        return model
+    return {**model, "asked": [*visit.read_by_curl(), *await _yaml(visit, status, config_of(dict(config)))]}
 
 
 async def _yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list[Copied]:
-    """Return the connector as YAML; nothing if it takes the worker long to tell which keys are secrets."""
+    """Return the connector as YAML; empty if the worker does not list the secret keys in time."""
     try:
-        asked = declared_secrets(visit.source, visit.caller, config)
-        declared = await asyncio.wait_for(asked, _KEYS_S)
+        declaring = declared_secrets(visit.source, visit.caller, config)
+        declared = await asyncio.wait_for(declaring, _SECRETS_TIMEOUT_S)
     except (Away, TimeoutError):
         return []
     state = initial_state_of(dict(status))
@@ -64,13 +64,13 @@ async def _yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list
 
 @page("/connectors/{connector}/trace", "", nav="connectors")
 async def _trace(visit: Visit) -> Model | Response:
-    """Answer the whole trace of the connector, or of a task, as text: pages show long ones only in part."""
+    """Return the full trace of the connector or of a task as text; pages shorten long traces."""
     status = connector_status_of(visit.name, await connector_status(visit.source, visit.caller, visit.name))
-    wanted = visit.text("task")
-    found = [each for each in (status.connector, *status.tasks) if _task_text(each.task) == wanted]
-    if not found or not found[0].trace:
+    task_text = visit.text("task")
+    matches = [each for each in (status.connector, *status.tasks) if _task_text(each.task) == task_text]
+    if not matches or not matches[0].trace:
         raise NotFound("There is no trace: the failure is over.")
-    return PlainTextResponse(printable(found[0].trace, keep="\n\t").encode("utf-8", "replace"))
+    return PlainTextResponse(printable(matches[0].trace, keep="\n\t").encode("utf-8", "replace"))
 
 
 def _task_text(task: int | None) -> str:
@@ -78,7 +78,7 @@ def _task_text(task: int | None) -> str:
 
 
 def connector_frame(visit: Visit, tab: str, *, letters: bool = True) -> Model:
-    """Return the values that `pages/connector_frame.html`, the frame of all tabs, has in addition.
+    """Return the values that `pages/connector_frame.html`, the frame of all tabs, needs.
 
     `letters`: whether the connector may have dead letters.
     """
@@ -90,11 +90,11 @@ def connector_frame(visit: Visit, tab: str, *, letters: bool = True) -> Model:
     }
 
 
-async def asked_frame(visit: Visit, tab: str) -> Model:
-    """Return the frame for pages that do not know the connector's status: it is asked for, if it matters."""
+async def fetch_frame(visit: Visit, tab: str) -> Model:
+    """Return the frame for pages without the connector's status; requests the status if needed."""
     if not visit.features.dead_letters:
         return connector_frame(visit, tab)
-    return connector_frame(visit, tab, letters=may_have_letters(await _if_told(visit, "status")))
+    return connector_frame(visit, tab, letters=may_have_letters(await _get_optional(visit, "status")))
 
 
 def may_have_letters(status: object) -> bool:
@@ -102,10 +102,10 @@ def may_have_letters(status: object) -> bool:
     return mapping(status).get("type") != "source"
 
 
-async def _if_told(visit: Visit, what: str) -> Any:
-    """Return an answer about the connector; None if the worker refuses it."""
+async def _get_optional(visit: Visit, resource: str) -> Any:
+    """GET a resource of the connector; None if the worker refuses."""
     try:
-        return await get_map(visit.source, visit.caller, "connectors", visit.name, what)
+        return await get_map(visit.source, visit.caller, "connectors", visit.name, resource)
     except Refused:
         return None
 
@@ -115,7 +115,7 @@ async def stored_config(visit: Visit) -> dict[str, str | None]:
     return config_of(dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "config")))
 
 
-async def _nothing() -> None:
+async def _none() -> None:
     return None
 
 

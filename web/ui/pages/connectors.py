@@ -15,19 +15,19 @@ _PARTS: Final = {"list": "parts/connector_list.html"}
 
 async def _connectors(visit: Visit) -> Model:
     """Show a page of the list."""
-    found = listing(
-        await asked_rows(visit), choice_of(visit.request.query_params), numbers=visit.features.progress
+    page_rows = listing(
+        await fetch_rows(visit), choice_of(visit.request.query_params), numbers=visit.features.progress
     )
-    return {"listing": found}
+    return {"listing": page_rows}
 
 
-async def asked_rows(visit: Visit) -> tuple[Row, ...]:
-    """Ask for all connectors at once; filters apply here, so every page of the list has the same answers."""
+async def fetch_rows(visit: Visit) -> tuple[Row, ...]:
+    """Fetch all connectors; the dashboard filters them, so that all pages of the list share these responses."""
     parts = ("status", "info", *(("progress",) if visit.features.progress else ()))
-    statuses, *others = await asyncio.gather(
+    statuses, *optional = await asyncio.gather(
         *(visit.source.ask("GET", "connectors", query=query_of(part), caller=visit.caller) for part in parts)
     )
-    return statuses.derive(rows_of, *others)
+    return statuses.derive(rows_of, *optional)
 
 
 PAGES: Final[tuple[Page, ...]] = tuple(

@@ -1,8 +1,8 @@
-"""The form to create and to edit a connector: as fields or as JSON, checked by the worker before anything is written.
+"""The form to create and to edit a connector, as fields or as JSON; the worker validates it before any write.
 
-Saving takes two steps: the first shows the differences, the second writes what was shown. Nothing is written if the
-stored config has changed since the form was made; between this comparison and the write another writer may still come
-first, because Connect's REST API has no conditional requests.
+Saving takes two steps: the first shows the differences, the second writes them. Nothing is written if the stored config
+has changed since the form was rendered; a concurrent write can still occur between this check and the write, because
+Connect's REST API has no conditional requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kraal.core.ids import Config, Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import connector_frame, stored_config
-from web.ui.pages.plugins import all_plugins, connector_plugin, plugins_shown
+from web.ui.pages.plugins import all_plugins, connector_plugin, plugins_by_kind
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Away, Refused
 from web.ui.sources.plugin_keys import declared_secrets
@@ -40,37 +40,37 @@ if TYPE_CHECKING:
 
 _SINK: Final = "sink"
 _NO_CLASS: Final = "Set connector.class to the connector plugin's class."
-_WRONG: Final = HTTPStatus.UNPROCESSABLE_ENTITY
+_INVALID: Final = HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A form that is being filled."""
+    """Content of a form."""
 
     posted: Posted
     """Config as typed: stored secrets are masked."""
     name: str = ""
-    """Name of the connector that is edited; empty for a new one."""
+    """Name of the edited connector; empty for a new one."""
     plugin: str = ""
     """Plugin in the path, for a new connector."""
     stored: Config | None = None
     declared: frozenset[str] = frozenset()
     """Keys of type PASSWORD."""
     seal: str = ""
-    """Tells later whether the stored config has changed."""
+    """Seal of the stored config, to detect later changes."""
     view: str = "form"
     initial_state: str = "RUNNING"
     start: Start = NO_START
     """Initial offsets of a new connector."""
     kind: str = ""
-    """Type of the plugin, for a new connector: `source` or `sink`; empty if not known."""
+    """Type of the plugin, for a new connector: `source` or `sink`; empty if unknown."""
     rows: int = 2
     """Number of empty rows for further keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the worker said about a config."""
+    """Result of a validation by the worker."""
 
     answer: Json = None
     errors: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -84,17 +84,17 @@ class Verdict:
 
 @page("/create", "pages/create.html", nav="create")
 async def _choose(visit: Visit) -> Model:
-    """List the plugins of which a connector can be made."""
+    """List the connector plugins."""
     refuse_if_read_only(visit)
     query = visit.text("q").strip()
-    return {"kinds": await plugins_shown(visit, query, connectors_only=True), "query": query}
+    return {"kinds": await plugins_by_kind(visit, query, connectors_only=True), "query": query}
 
 
 @action("/create", template="pages/form.html", nav="create")
 async def _paste(visit: Visit) -> Model:
     """Show the form of a pasted config."""
     refuse_if_read_only(visit)
-    posted = _taken(visit, read_post(await visit.form()))
+    posted = _checked_post(visit, read_post(await visit.form()))
     kind = await _kind_of(visit, posted)
     draft = Draft(
         posted=posted,
@@ -104,7 +104,7 @@ async def _paste(visit: Visit) -> Model:
         start=checked_start(posted.start, sink=kind == _SINK),
         kind=kind,
     )
-    return _shown(visit, draft, await _verdict(visit, draft, posted.config))
+    return _form_model(visit, draft, await _verdict(visit, draft, posted.config))
 
 
 @page("/create/{plugin}", "pages/form.html", nav="create")
@@ -118,70 +118,72 @@ async def _new(visit: Visit) -> Model:
         config = {key: value for key, value in example(plugin, keys).items() if value != HIDDEN}
     draft = Draft(posted=Posted(config=config), plugin=plugin.name, kind=plugin.type)
     verdict = await _verdict(visit, draft, config)
-    fresh = Verdict(answer=verdict.answer, problems=verdict.problems)
-    return _shown(visit, draft, fresh)
+    verdict_without_errors = Verdict(answer=verdict.answer, problems=verdict.problems)
+    return _form_model(visit, draft, verdict_without_errors)
 
 
 @action("/create/{plugin}", template="pages/form.html", nav="create")
 async def _create(visit: Visit) -> Model | Response:
-    """Check the form, and create the connector if that was asked for."""
+    """Validate the form, and create the connector on `save`."""
     refuse_if_read_only(visit)
     fields = await visit.form()
-    known = dict(fields)
-    posted = _taken(visit, read_post(fields))
+    values = dict(fields)
+    posted = _checked_post(visit, read_post(fields))
     kind = await _kind_of(visit, posted)
     start = posted.start if posted.start.rows or not visit.features.kraal else typed_start(fields)
     draft = Draft(
         posted=posted,
         plugin=visit.segment("plugin"),
         declared=await declared_secrets(visit.source, visit.caller, posted.config),
-        view=_view(known, posted),
-        initial_state=_state(posted.initial_state or known.get("initial_state", "")),
+        view=_view(values, posted),
+        initial_state=_state(posted.initial_state or values.get("initial_state", "")),
         start=checked_start(start, sink=kind == _SINK),
         kind=kind,
-        rows=_rows(known),
+        rows=_rows(values),
     )
     if posted.problem:
-        return _shown(visit, draft, Verdict(), status=_WRONG)
+        return _form_model(visit, draft, Verdict(), status=_INVALID)
     restored = restore(posted.config, None)
     verdict = await _verdict(visit, draft, restored.config, restored.errors)
-    if known.get("do") != "save" or not verdict.good or draft.start.errors:
-        wrong = known.get("do") == "save"
-        return _shown(visit, draft, verdict, checked=True, status=_WRONG if wrong else HTTPStatus.OK)
+    if values.get("do") != "save" or not verdict.good or draft.start.errors:
+        is_save = values.get("do") == "save"
+        return _form_model(visit, draft, verdict, checked=True, status=_INVALID if is_save else HTTPStatus.OK)
     name = (restored.config.get("name") or "").strip()
-    request = _creation(draft, name, restored.config)
-    told = f"created, to be {draft.initial_state}"
-    return await _written(visit, draft, restored.config, verdict, request, name, told)
+    request = _create_request(draft, name, restored.config)
+    message = f"created, to be {draft.initial_state}"
+    return await _write(visit, draft, restored.config, verdict, request, name, message)
 
 
 @page("/connectors/{connector}/edit", "pages/form.html", nav="connectors")
 async def _edit(visit: Visit) -> Model:
-    """Show the stored config as a form, or with `version` an earlier one to go back to."""
+    """Show the stored config as a form, or with `version` an earlier one to restore."""
     refuse_if_read_only(visit)
     stored = await stored_config(visit)
     declared = await declared_secrets(visit.source, visit.caller, stored)
     empty = Draft(posted=Posted(config={}), name=visit.name, declared=declared)
     verdict = await _verdict(visit, empty, stored)
     declared |= password_keys_of(verdict.answer)
-    shown = (
-        await _earlier(visit, visit.number("version")) if visit.text("version") else hide(stored, declared)
+    form_config = (
+        await _earlier_version(visit, visit.number("version"))
+        if visit.text("version")
+        else hide(stored, declared)
     )
     draft = Draft(
-        posted=Posted(config=shown),
+        posted=Posted(config=form_config),
         name=visit.name,
         stored=stored,
         declared=declared,
         seal=visit.memory.seals.seal(stored, declared),
     )
-    return _shown(visit, draft, verdict)
+    return _form_model(visit, draft, verdict)
 
 
 @action("/connectors/{connector}/edit", template="pages/form.html", nav="connectors")
 async def _save(visit: Visit) -> Model | Response:
-    """Check the form; show the differences; write them once they were shown."""
+    """Validate the form, show the differences, and write them after confirmation."""
     refuse_if_read_only(visit)
     fields = await visit.form()
-    known = dict(fields)
+    values = dict(fields)
     posted = read_post(fields)
     posted = replace(posted, problem=ONLY_NEW) if posted.start.rows else posted
     posted.config.setdefault("name", visit.name)
@@ -190,10 +192,10 @@ async def _save(visit: Visit) -> Model | Response:
     except Refused as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-        return await _deleted(visit, posted, error.text)
+        return await _recreate_model(visit, posted, error.text)
     declared = await declared_secrets(visit.source, visit.caller, stored)
     seals = visit.memory.seals
-    kept, seal = seals.holds(known.get("seal", ""), stored, declared), seals.seal(stored, declared)
+    is_unchanged, seal = seals.holds(values.get("seal", ""), stored, declared), seals.seal(stored, declared)
     declared |= await declared_secrets(visit.source, visit.caller, posted.config)
     draft = Draft(
         posted=posted,
@@ -201,73 +203,77 @@ async def _save(visit: Visit) -> Model | Response:
         stored=stored,
         declared=declared,
         seal=seal,
-        view=_view(known, posted),
-        rows=_rows(known),
+        view=_view(values, posted),
+        rows=_rows(values),
     )
     if posted.problem:
-        return _shown(visit, draft, Verdict(), status=_WRONG)
+        return _form_model(visit, draft, Verdict(), status=_INVALID)
     restored = restore(posted.config, stored, declared, exact=bool(posted.text))
     errors = dict(restored.errors)
     if posted.config["name"] != visit.name:
         errors["name"] = ("A connector cannot be renamed; create another one with this config instead.",)
     verdict = await _verdict(visit, draft, restored.config, errors)
-    if not kept:
-        return _shown(
-            visit, draft, verdict, conflict=True, written=restored.config, status=HTTPStatus.CONFLICT
+    if not is_unchanged:
+        return _form_model(
+            visit, draft, verdict, conflict=True, new_config=restored.config, status=HTTPStatus.CONFLICT
         )
-    if known.get("do") != "save" or not verdict.good:
-        wrong = known.get("do") == "save"
-        return _shown(visit, draft, verdict, checked=True, status=_WRONG if wrong else HTTPStatus.OK)
-    if known.get("shown") != typed_digest(posted.config):
-        return _shown(visit, draft, verdict, written=restored.config)
+    if values.get("do") != "save" or not verdict.good:
+        is_save = values.get("do") == "save"
+        return _form_model(visit, draft, verdict, checked=True, status=_INVALID if is_save else HTTPStatus.OK)
+    if values.get("shown") != typed_digest(posted.config):
+        return _form_model(visit, draft, verdict, new_config=restored.config)
     request = Request(method="PUT", segments=("connectors", visit.name, "config"), body={**restored.config})
-    return await _written(visit, draft, restored.config, verdict, request, visit.name, "saved")
+    return await _write(visit, draft, restored.config, verdict, request, visit.name, "saved")
 
 
-async def _deleted(visit: Visit, posted: Posted, why: str) -> Model:
-    """Show the form of a connector that is gone as that of a new one, so that nothing typed is lost."""
+async def _recreate_model(visit: Visit, posted: Posted, reason: str) -> Model:
+    """Show the form of a deleted connector as that of a new one, to preserve the input."""
     plugin, kind = _class_of(posted.config), await _kind_of(visit, posted)
     draft = Draft(posted=posted, plugin=plugin, kind=kind, view=_view({}, posted))
     verdict = await _verdict(visit, draft, posted.config, restore(posted.config, None).errors)
-    told = f"{why}; nothing was saved. You can create it again with this config."
-    verdict = replace(verdict, problems=(told, *verdict.problems))
-    return _shown(visit, draft, verdict, status=HTTPStatus.NOT_FOUND)
+    problem = f"{reason}; nothing was saved. You can create it again with this config."
+    verdict = replace(verdict, problems=(problem, *verdict.problems))
+    return _form_model(visit, draft, verdict, status=HTTPStatus.NOT_FOUND)
 
 
-async def _written(
-    visit: Visit, draft: Draft, config: Config, verdict: Verdict, request: Request, name: str, told: str
+async def _write(
+    visit: Visit, draft: Draft, config: Config, verdict: Verdict, request: Request, name: str, message: str
 ) -> Model | Response:
     """Send the config; show the form again if the worker refuses it."""
     try:
         answer = await Sender(visit.source, visit.caller).send(request)
     except Away as error:
         unknown = f"{error} It is not known whether the request took effect: look at the connector first."
-        return _shown(visit, draft, Verdict(answer=verdict.answer, problems=(unknown,)), status=error.status)
+        return _form_model(
+            visit, draft, Verdict(answer=verdict.answer, problems=(unknown,)), status=error.status
+        )
     except Refused as error:
         text = scrub(error.text, config, draft.declared)
         if start := draft.start.refused(text):
-            known = Verdict(answer=verdict.answer)
-            return _shown(visit, replace(draft, start=start), known, status=error.status)
+            verdict_without_errors = Verdict(answer=verdict.answer)
+            return _form_model(
+                visit, replace(draft, start=start), verdict_without_errors, status=error.status
+            )
         exists = error.status == HTTPStatus.CONFLICT and text.endswith("already exists")
-        refused = Verdict(
+        refusal = Verdict(
             answer=verdict.answer,
             errors={"name": [text]} if exists else {},
             problems=() if exists else (text,),
         )
-        return _shown(visit, draft, refused, status=error.status)
+        return _form_model(visit, draft, refusal, status=error.status)
     offsets = mapping(answer.value).get("offsets_status")
-    more = f"\n{offsets}" if isinstance(offsets, str) else ""
-    result = Result(name=name, done=True, text=f"{told} (answered {answer.status}){more}")
+    suffix = f"\n{offsets}" if isinstance(offsets, str) else ""
+    result = Result(name=name, done=True, text=f"{message} (answered {answer.status}){suffix}")
     token = visit.memory.notices.keep(Notice(title="Config", results=(result,)))
     if await has_settled(visit.source, visit.caller, name, config) or draft.name:
         return visit.redirect("connectors", name, result=token)
-    return visit.redirect("connectors", result=token)  # the connector's page might say that there is none
+    return visit.redirect("connectors", result=token)  # the connector's page might still be a 404
 
 
 async def _verdict(
     visit: Visit, draft: Draft, config: Config, errors: Mapping[str, Sequence[str]] | None = None
 ) -> Verdict:
-    """Have the worker check a config, which may take up to 90 s; its texts lose the secrets of the config."""
+    """Validate a config on the worker, which may take up to 90 s; secrets are removed from its messages."""
     plugin = _class_of(config)
     if draft.posted.problem or not plugin:
         return Verdict(problems=() if draft.posted.problem else (_NO_CLASS,), errors=errors or {})
@@ -277,20 +283,20 @@ async def _verdict(
         answer = (await ask("PUT", "connector-plugins", plugin, "config", "validate", body={**config})).value
     except Refused as error:
         problems = (error.text,)
-        answer = await _keys_alone(visit, plugin, config)
+        answer = await _keys_without_values(visit, plugin, config)
     declared = draft.declared | password_keys_of(answer)
-    told = {
+    worker_errors = {
         key: [scrub(text, config, declared) for text in texts] for key, texts in errors_of(answer).items()
     }
     return Verdict(
         answer=answer,
-        errors={**told, **(errors or {})},
+        errors={**worker_errors, **(errors or {})},
         problems=tuple(scrub(text, config, declared) for text in problems),
     )
 
 
-async def _keys_alone(visit: Visit, plugin: str, config: Config) -> Json:
-    """Return an answer without values for a config that the worker refuses to check."""
+async def _keys_without_values(visit: Visit, plugin: str, config: Config) -> Json:
+    """Return a validation answer without values, for a config that the worker refuses to validate."""
     try:
         keys = await visit.source.ask("GET", "connector-plugins", plugin, "config", caller=visit.caller)
     except Refused:
@@ -298,31 +304,31 @@ async def _keys_alone(visit: Visit, plugin: str, config: Config) -> Json:
     return answer_of_keys(keys.value, config)
 
 
-def _shown(
+def _form_model(
     visit: Visit,
     draft: Draft,
     verdict: Verdict,
     *,
     checked: bool = False,
     conflict: bool = False,
-    written: Config | None = None,
+    new_config: Config | None = None,
     status: int = HTTPStatus.OK,
 ) -> Model:
-    """Return the values of the form's page; with `written`, what saving changes or, on a conflict, would undo."""
+    """Return the values of the form's page; with `new_config`, the differences that saving would write."""
     typed, declared = draft.posted.config, draft.declared | password_keys_of(verdict.answer)
     fixed = (
         "name" if draft.name else "connector.class" if draft.plugin == typed.get("connector.class") else ""
     )
     masked = hide(typed, declared)
     changes: list[Difference] | None = None
-    if draft.stored is not None and written is not None:
-        changes = only_changes(differences(draft.stored, written, declared))
+    if draft.stored is not None and new_config is not None:
+        changes = only_changes(differences(draft.stored, new_config, declared))
     frame = connector_frame(visit, "config") if draft.name else {}
     name = draft.name or (typed.get("name") or "")
     request = (
         Request(method="PUT", segments=("connectors", name, "config"), body={**masked})
         if draft.name
-        else _creation(draft, name, masked)
+        else _create_request(draft, name, masked)
     )
     yaml = connector_yaml(
         name, typed, initial_state=draft.initial_state, initial_offsets=draft.start.body, declared=declared
@@ -346,15 +352,15 @@ def _shown(
     }
 
 
-async def _earlier(visit: Visit, number: int) -> dict[str, str | None]:
+async def _earlier_version(visit: Visit, number: int) -> dict[str, str | None]:
     """Return an earlier version of the config, 1 being the latest; the worker masks its secrets."""
-    found = (await get_map(visit.source, visit.caller, "connectors", visit.name, "configs")).get("earlier")
-    if not isinstance(found, list) or not 0 < number <= len(found):
+    versions = (await get_map(visit.source, visit.caller, "connectors", visit.name, "configs")).get("earlier")
+    if not isinstance(versions, list) or not 0 < number <= len(versions):
         raise NotFound("The worker no longer has this version of the config.")
-    return config_of(found[number - 1].get("config"))
+    return config_of(versions[number - 1].get("config"))
 
 
-def _creation(draft: Draft, name: str, config: Config) -> Request:
+def _create_request(draft: Draft, name: str, config: Config) -> Request:
     """Return the request that creates the connector."""
     body: dict[str, Json] = {"name": name, "config": {**config}}
     if draft.initial_state != STATES[0]:
@@ -364,17 +370,17 @@ def _creation(draft: Draft, name: str, config: Config) -> Request:
     return Request(method="POST", segments=("connectors",), body=body)
 
 
-def _taken(visit: Visit, posted: Posted) -> Posted:
-    """Return a pasted request; with a problem if this worker does not take its initial offsets."""
-    lost = posted.start.rows and not visit.features.kraal
-    return replace(posted, problem=NOT_SUPPORTED) if lost else posted
+def _checked_post(visit: Visit, posted: Posted) -> Posted:
+    """Return a pasted request; with a problem if the worker does not support its initial offsets."""
+    is_unsupported = posted.start.rows and not visit.features.kraal
+    return replace(posted, problem=NOT_SUPPORTED) if is_unsupported else posted
 
 
 async def _kind_of(visit: Visit, posted: Posted) -> str:
     """Return the type of the config's plugin; empty if it is not installed."""
     plugin = _class_of(posted.config)
-    found = plugin_named(plugins_of(await all_plugins(visit)), plugin) if plugin else None
-    return "" if found is None else found.type
+    installed = plugin_named(plugins_of(await all_plugins(visit)), plugin) if plugin else None
+    return "" if installed is None else installed.type
 
 
 def _state(text: str) -> str:
@@ -385,16 +391,16 @@ def _class_of(config: Config) -> str:
     return (config.get("connector.class") or "").strip()
 
 
-def _view(known: Mapping[str, str], posted: Posted) -> str:
-    """Return which view of the form comes next: the one that was asked for, else the one that was sent."""
+def _view(values: Mapping[str, str], posted: Posted) -> str:
+    """Return the next view of the form: the requested one, or else the submitted one."""
     if posted.problem:
         return "json"
-    asked = known.get("do", "")
-    return asked if asked in ("form", "json") else ("json" if "json" in known else "form")
+    button = values.get("do", "")
+    return button if button in ("form", "json") else ("json" if "json" in values else "form")
 
 
-def _rows(known: Mapping[str, str]) -> int:
-    return 8 if known.get("do") == "more" else 2
+def _rows(values: Mapping[str, str]) -> int:
+    return 8 if values.get("do") == "more" else 2
 
 
 PAGES: Final[tuple[Page, ...]] = (_choose, _paste, _new, _create, _edit, _save)

@@ -6,13 +6,13 @@ from typing import Final
 
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import get_map
-from web.ui.views.activity.events import MOST_EVENTS, events_of
+from web.ui.views.activity.events import MAX_EVENTS, events_of
 
 
 @page("/events", "pages/events.html", parts={"events": "activity/events.html"}, nav="events")
 async def _events(visit: Visit) -> Model:
-    """Ask for all events that the worker keeps, and choose here."""
-    query = (("limit", str(MOST_EVENTS)),)
+    """Show the worker's events, filtered by the dashboard."""
+    query = (("limit", str(MAX_EVENTS)),)
     answer = await get_map(visit.source, visit.caller, "events", query=query)
     kind, connector = visit.text("kind"), visit.text("connector")
     return {

@@ -1,4 +1,4 @@
-"""Dead letters of a connector: what it could not process, and the replay of it."""
+"""Dead letters of a connector and their replay."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kraal.core.errors import BadRequest, Conflict
 from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
-from web.ui.pages.connector import asked_frame
+from web.ui.pages.connector import fetch_frame
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.activity.letters import (
-    MOST_REPLAYED,
-    MOST_SHOWN,
+    MAX_REPLAYED,
+    MAX_SHOWN,
     SHOWN,
     confirmation,
     letters_of,
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
 @page("/connectors/{connector}/letters", "pages/letters.html", nav="connectors")
 async def _letters(visit: Visit) -> Model:
-    """Read the latest letters; that takes a moment, so the page does not refresh itself."""
-    limit = min(max(visit.number("limit", SHOWN), 1), MOST_SHOWN)
+    """Show the latest letters; reading them is slow, so the page does not refresh itself."""
+    limit = min(max(visit.number("limit", SHOWN), 1), MAX_SHOWN)
     query = (("limit", str(limit)),)
-    refused = ""
+    refusal = ""
     try:
         answer = await get_map(
             visit.source, visit.caller, "connectors", visit.name, "dead-letters", query=query
         )
     except Refused as error:
-        answer, refused = {}, error.text
+        answer, refusal = {}, error.text
     return {
-        **await asked_frame(visit, "letters"),
+        **await fetch_frame(visit, "letters"),
         "letters": letters_of(answer),
         "limit": limit,
-        "most": MOST_SHOWN,
-        "most_replayed": MOST_REPLAYED,
-        "refused": refused,
+        "most": MAX_SHOWN,
+        "most_replayed": MAX_REPLAYED,
+        "refused": refusal,
     }
 
 
@@ -60,53 +60,53 @@ async def _letters(visit: Visit) -> Model:
     parts={"dialog": "parts/confirm.html"},
     nav="connectors",
 )
-async def _ask_replay(visit: Visit) -> Model:
-    """Ask before a replay, with the answer of a dry run: how many records go to which topics."""
+async def _confirm_replay(visit: Visit) -> Model:
+    """Confirm a replay, with the record counts per topic of a dry run."""
     refuse_if_read_only(visit)
     limit = _limit(visit.text("limit"))
     request = replay_request(visit.name, limit, dry_run=True)
     answer = await visit.source.ask(request.method, *request.segments, body=request.body, caller=visit.caller)
-    found = preview_of(answer.value)
-    if not found.total:
+    preview = preview_of(answer.value)
+    if not preview.total:
         raise Conflict("There is nothing to replay: all dead letters have been replayed, or there are none.")
     return {
-        "confirmation": confirmation(visit.name, found, limit),
-        "fields": [("limit", str(found.total)), ("from", start_as_text(found.start))],
+        "confirmation": confirmation(visit.name, preview, limit),
+        "fields": [("limit", str(preview.total)), ("from", start_as_text(preview.start))],
         "target": ("connectors", visit.name, "letters", "replay"),
         "cancel": ("connectors", visit.name, "letters"),
         "cancel_query": {},
-        "copies": [visit.curl(replay_request(visit.name, found.total, dry_run=False, start=found.start))],
+        "copies": [visit.curl(replay_request(visit.name, preview.total, dry_run=False, start=preview.start))],
     }
 
 
 @action("/connectors/{connector}/letters/replay", nav="connectors")
 async def _replay(visit: Visit) -> Response:
-    """Replay no more letters than the question named, and none that were replayed since it was asked."""
+    """Replay the confirmed letters, unless they were replayed in the meantime."""
     refuse_if_read_only(visit)
     fields = dict(await visit.form())
     limit, start = _limit(fields.get("limit", "")), _start(fields.get("from", ""))
 
-    def tell(_status: int, body: Json) -> Result:
+    def result_of(_status: int, body: Json) -> Result:
         return replayed(visit.name, body)
 
     request = replay_request(visit.name, limit, dry_run=False, start=start)
-    results = await Sender(visit.source, visit.caller).results([(visit.name, request, tell)])
+    results = await Sender(visit.source, visit.caller).results([(visit.name, request, result_of)])
     token = visit.memory.notices.keep(Notice(title="Replay dead letters", results=results))
     return visit.redirect("connectors", visit.name, "letters", result=token)
 
 
-def _limit(typed: str) -> int:
+def _limit(text: str) -> int:
     try:
-        return limit_of(typed)
+        return limit_of(text)
     except ValueError as error:
         raise BadRequest(str(error)) from error
 
 
-def _start(typed: str) -> dict[str, int]:
+def _start(text: str) -> dict[str, int]:
     try:
-        return start_of(typed)
+        return start_of(text)
     except ValueError as error:
         raise BadRequest("The positions of the letters are not as the question has sent them.") from error
 
 
-PAGES: Final[tuple[Page, ...]] = (_ask_replay, _replay, _letters)
+PAGES: Final[tuple[Page, ...]] = (_confirm_replay, _replay, _letters)

@@ -10,18 +10,18 @@ from kraal.core.errors import BadRequest
 from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
-from web.ui.pages.connector import asked_frame
+from web.ui.pages.connector import fetch_frame
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.activity.logs import (
     LEVELS,
-    MOST_LINES,
+    MAX_LINES,
     SETTABLE,
     level_of,
     level_request,
-    level_told,
+    level_result,
     log_of,
     loggers_of,
 )
@@ -32,7 +32,7 @@ from web.ui.views.plugins import plugin_named, plugins_of
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-_LONGEST_NUMBER: Final = 9
+_MAX_TASK_DIGITS: Final = 9
 
 
 @page(
@@ -42,15 +42,15 @@ _LONGEST_NUMBER: Final = 9
     nav="connectors",
 )
 async def _logs(visit: Visit) -> Model:
-    """Ask for the lines of a level and task; a text is looked for here."""
-    level, asked, query = level_of(visit.text("level")), visit.text("task"), visit.text("q").strip()
-    is_number = asked.isascii() and asked.isdecimal() and len(asked) <= _LONGEST_NUMBER
-    task = asked if is_number else ""
-    chosen = [("limit", str(MOST_LINES)), ("level", level), ("task", task)]
+    """Show the lines of a level and task; the dashboard searches them for a text."""
+    level, task_text, query = level_of(visit.text("level")), visit.text("task"), visit.text("q").strip()
+    is_number = task_text.isascii() and task_text.isdecimal() and len(task_text) <= _MAX_TASK_DIGITS
+    task = task_text if is_number else ""
+    parameters = [("limit", str(MAX_LINES)), ("level", level), ("task", task)]
     answer, config, levels = await asyncio.gather(
         get_map(
             visit.source, visit.caller, "connectors", visit.name, "logs",
-            query=[(key, value) for key, value in chosen if value],
+            query=[(key, value) for key, value in parameters if value],
         ),
         get_map(visit.source, visit.caller, "connectors", visit.name, "config"),
         _levels(visit),
@@ -58,7 +58,7 @@ async def _logs(visit: Visit) -> Model:
     log = log_of(answer, level=level, task=int(task) if task else None, query=query)
     plugin = "" if levels is None else await _class_of(visit, text(config, "connector.class"))
     return {
-        **await asked_frame(visit, "logs"),
+        **await fetch_frame(visit, "logs"),
         "log": log,
         "choice": {"level": level, "task": task, "q": query},
         "levels": LEVELS,
@@ -68,19 +68,19 @@ async def _logs(visit: Visit) -> Model:
 
 
 async def _class_of(visit: Visit, plugin: str) -> str:
-    """Return the class of a plugin that a config names by its class or alias; the alias if the worker has no such."""
+    """Resolve a plugin's class or alias to its class; an unknown alias stays unchanged."""
     if "." in plugin:
         return plugin
     try:
         answer = await visit.source.ask("GET", "connector-plugins", caller=visit.caller)
     except Refused:
         return plugin
-    found = plugin_named(plugins_of(answer.value), plugin)
-    return plugin if found is None else found.name
+    installed = plugin_named(plugins_of(answer.value), plugin)
+    return plugin if installed is None else installed.name
 
 
 async def _levels(visit: Visit) -> Mapping[str, Any] | None:
-    """Return the levels of all loggers; None if they are not told, for example because `/admin` is elsewhere."""
+    """Return the levels of all loggers; None if unavailable, for example because `/admin` has its own listeners."""
     if not visit.features.loggers:
         return None
     try:
@@ -91,7 +91,7 @@ async def _levels(visit: Visit) -> Mapping[str, Any] | None:
 
 @action("/connectors/{connector}/logs/level", nav="connectors")
 async def _set_level(visit: Visit) -> Response:
-    """Set the level of a logger on the worker that answers, or on all."""
+    """Set the level of a logger on the dashboard's worker, or on all workers."""
     refuse_if_read_only(visit)
     fields = dict(await visit.form())
     logger, level, scope = fields.get("logger", ""), fields.get("level", ""), fields.get("scope", "")
@@ -100,10 +100,10 @@ async def _set_level(visit: Visit) -> Response:
     except ValueError as error:
         raise BadRequest(str(error)) from error
 
-    def tell(_status: int, body: Json) -> Result:
-        return Result(name=logger, done=True, text=level_told(level, scope, visit.options.worker, body))
+    def result_of(_status: int, body: Json) -> Result:
+        return Result(name=logger, done=True, text=level_result(level, scope, visit.options.worker, body))
 
-    results = await Sender(visit.source, visit.caller).results([(logger, request, tell)])
+    results = await Sender(visit.source, visit.caller).results([(logger, request, result_of)])
     token = visit.memory.notices.keep(Notice(title="Set level", results=results))
     return visit.redirect("connectors", visit.name, "logs", result=token)
 

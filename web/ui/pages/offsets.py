@@ -1,4 +1,4 @@
-"""Offsets of a connector: shown, changed with a preview, and deleted (KIP-875)."""
+"""Offsets of a connector: display, changes with a preview, and deletion (KIP-875)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NOT_SUPPORTED: Final = (
 )
 _EMPTY_ROWS: Final = 2
 _LAGS: Final = (("expand", "lag"),)
-"""Java's workers ignore it."""
+"""Query for lags; Java's workers ignore it."""
 
 
 @page(
@@ -48,27 +48,31 @@ _LAGS: Final = (("expand", "lag"),)
 )
 async def _offsets(visit: Visit) -> Model:
     """Show the offsets; as a form if they may be changed."""
-    status, answer = await _asked(visit, _LAGS)
+    status, answer = await _fetch(visit, _LAGS)
     return _table(visit, status, answer)
 
 
 @action("/connectors/{connector}/offsets", template="pages/offsets_preview.html", nav="connectors")
 async def _change(visit: Visit) -> Model | Response:
-    """Preview the typed offsets, or make the changes of a preview."""
+    """Preview the typed offsets, or apply a preview."""
     refuse_if_read_only(visit)
     fields = await visit.form()
     typed, apply = read_rows(fields), ("do", "apply") in fields
-    status, answer = await _asked(visit)
+    status, answer = await _fetch(visit)
     if not can_change(status):
         raise Conflict(STOP_FIRST)
     sink = _is_sink(status)
-    found = preview(typed, answer, sink=sink)
-    if not apply or found.errors or found.moved or not found.changes:
-        wrong = HTTPStatus.CONFLICT if found.moved and apply else HTTPStatus.UNPROCESSABLE_ENTITY
-        good = not found.errors and not (found.moved and apply)
-        return _preview(visit, found, typed, sink=sink, status=HTTPStatus.OK if good else wrong)
-    request = _patch(visit, found)
-    return await _done(visit, request, "Change offsets")
+    offset_preview = preview(typed, answer, sink=sink)
+    if not apply or offset_preview.errors or offset_preview.moved or not offset_preview.changes:
+        error_status = (
+            HTTPStatus.CONFLICT if offset_preview.moved and apply else HTTPStatus.UNPROCESSABLE_ENTITY
+        )
+        is_valid = not offset_preview.errors and not (offset_preview.moved and apply)
+        return _preview(
+            visit, offset_preview, typed, sink=sink, status=HTTPStatus.OK if is_valid else error_status
+        )
+    request = _patch(visit, offset_preview)
+    return await _send(visit, request, "Change offsets")
 
 
 @page(
@@ -77,15 +81,17 @@ async def _change(visit: Visit) -> Model | Response:
     parts={"dialog": "parts/confirm.html"},
     nav="connectors",
 )
-async def _ask_reset(visit: Visit) -> Model:
-    """Ask before all offsets are deleted."""
+async def _confirm_reset(visit: Visit) -> Model:
+    """Confirm the deletion of all offsets."""
     refuse_if_read_only(visit)
-    status, answer = await _asked(visit)
+    status, answer = await _fetch(visit)
     table = table_of(answer, sink=_is_sink(status))
     question, _, effects = reset_question(visit.name, table.total, sink=table.sink).partition("? ")
-    asked = Confirmation(question=f"{question}?", effects=(effects,), button="Delete offsets", dangerous=True)
+    reset_confirmation = Confirmation(
+        question=f"{question}?", effects=(effects,), button="Delete offsets", dangerous=True
+    )
     return {
-        "confirmation": asked,
+        "confirmation": reset_confirmation,
         "fields": [("total", str(table.total))],
         "target": ("connectors", visit.name, "offsets", "reset"),
         "cancel": ("connectors", visit.name, "offsets"),
@@ -99,10 +105,10 @@ async def _reset(visit: Visit) -> Response:
     """Delete all offsets."""
     refuse_if_read_only(visit)
     await visit.form()
-    return await _done(visit, _delete(visit), "Delete offsets")
+    return await _send(visit, _delete(visit), "Delete offsets")
 
 
-async def _asked(visit: Visit, query: Query = ()) -> tuple[Any, Any]:
+async def _fetch(visit: Visit, query: Query = ()) -> tuple[Any, Any]:
     """Return the connector's status and its offsets. Raises NotFound for workers without offsets requests."""
     try:
         status, answer = await asyncio.gather(
@@ -131,20 +137,24 @@ def _table(visit: Visit, status: Any, answer: Any) -> Model:
     }
 
 
-def _preview(visit: Visit, found: Preview, typed: Sequence[Typed], *, sink: bool, status: int) -> Model:
+def _preview(
+    visit: Visit, offset_preview: Preview, typed: Sequence[Typed], *, sink: bool, status: int
+) -> Model:
     return {
         **connector_frame(visit, "offsets", letters=sink),
-        "preview": found,
-        "typed": [each for each in typed if each.partition in found.errors],
-        "question": change_question(visit.name, found.changes, sink=sink) if found.changes else "",
+        "preview": offset_preview,
+        "typed": [each for each in typed if each.partition in offset_preview.errors],
+        "question": change_question(visit.name, offset_preview.changes, sink=sink)
+        if offset_preview.changes
+        else "",
         "sink": sink,
-        "copies": [visit.curl(_patch(visit, found))] if found.changes else [],
+        "copies": [visit.curl(_patch(visit, offset_preview))] if offset_preview.changes else [],
         "status_code": int(status),
     }
 
 
-def _patch(visit: Visit, found: Preview) -> Request:
-    return Request(method="PATCH", segments=_path(visit), body=found.body)
+def _patch(visit: Visit, offset_preview: Preview) -> Request:
+    return Request(method="PATCH", segments=_path(visit), body=offset_preview.body)
 
 
 def _delete(visit: Visit) -> Request:
@@ -155,14 +165,14 @@ def _path(visit: Visit) -> tuple[str, ...]:
     return ("connectors", visit.name, "offsets")
 
 
-async def _done(visit: Visit, request: Request, title: str) -> Response:
-    """Send the request and return to the offsets with the worker's answer."""
+async def _send(visit: Visit, request: Request, title: str) -> Response:
+    """Send the request, and redirect to the offsets with the result."""
 
-    def tell(status: int, body: Any) -> Result:
+    def result_of(status: int, body: Any) -> Result:
         message = body.get("message") if isinstance(body, dict) else None
         return Result(name=visit.name, done=True, text=str(message or f"answered {status}"))
 
-    results = await Sender(visit.source, visit.caller).results([(visit.name, request, tell)])
+    results = await Sender(visit.source, visit.caller).results([(visit.name, request, result_of)])
     token = visit.memory.notices.keep(Notice(title=title, results=results))
     return visit.redirect("connectors", visit.name, "offsets", result=token)
 
@@ -171,4 +181,4 @@ def _is_sink(status: Any) -> bool:
     return subject_of(status).type == "sink"
 
 
-PAGES: Final[tuple[Page, ...]] = (_offsets, _change, _ask_reset, _reset)
+PAGES: Final[tuple[Page, ...]] = (_offsets, _change, _confirm_reset, _reset)

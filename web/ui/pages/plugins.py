@@ -1,4 +1,4 @@
-"""The installed plugins, and the documentation of one with an example to start from."""
+"""The installed plugins; the documentation of one plugin, with an example config."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from web.ui.views.plugins import Kind, Plugin, by_kind, documented, example, plu
 async def _plugins(visit: Visit) -> Model:
     """List the plugins, or those whose class contains a text."""
     query = visit.text("q").strip()
-    return {"kinds": await plugins_shown(visit, query), "query": query}
+    return {"kinds": await plugins_by_kind(visit, query), "query": query}
 
 
-async def plugins_shown(visit: Visit, query: str, *, connectors_only: bool = False) -> list[Kind]:
+async def plugins_by_kind(visit: Visit, query: str, *, connectors_only: bool = False) -> list[Kind]:
     """Return the plugins whose class contains a text, by type."""
-    found = plugins_of(await all_plugins(visit), query)
-    return by_kind([each for each in found if each.connector or not connectors_only])
+    plugins = plugins_of(await all_plugins(visit), query)
+    return by_kind([each for each in plugins if each.connector or not connectors_only])
 
 
 @page("/plugins/{plugin}", "pages/plugin.html", nav="plugins")
@@ -31,9 +31,9 @@ async def _plugin(visit: Visit) -> Model:
     name, version = visit.segment("plugin"), visit.text("version")
     query = (("version", version),) if version else ()
     keys = await get_list(visit.source, visit.caller, "connector-plugins", name, "config", query=query)
-    known = plugins_of(await all_plugins(visit))
-    plugin = plugin_named(known, name) or Plugin(name=name, type="", version=version)
-    versions = [each.version for each in known if each.name == plugin.name and each.version]
+    plugins = plugins_of(await all_plugins(visit))
+    plugin = plugin_named(plugins, name) or Plugin(name=name, type="", version=version)
+    versions = [each.version for each in plugins if each.name == plugin.name and each.version]
     config = example(plugin, keys) if plugin.connector else {}
     create = Request(
         method="POST", segments=("connectors",), body={"name": config.get("name"), "config": {**config}}
@@ -49,19 +49,19 @@ async def _plugin(visit: Visit) -> Model:
 
 
 async def all_plugins(visit: Visit) -> list[Any]:
-    """GET all plugins; Java's older workers list connectors only, whatever is asked."""
-    found: list[Any] = await get_list(
+    """GET all plugins; older Java workers ignore the parameter and list connectors only."""
+    plugins: list[Any] = await get_list(
         visit.source, visit.caller, "connector-plugins", query=(("connectorsOnly", "false"),)
     )
-    return found
+    return plugins
 
 
 async def connector_plugin(visit: Visit, name: str) -> Plugin:
     """Return an installed connector plugin. Raises NotFound."""
-    found = plugin_named([each for each in plugins_of(await all_plugins(visit)) if each.connector], name)
-    if found is None:
+    plugin = plugin_named([each for each in plugins_of(await all_plugins(visit)) if each.connector], name)
+    if plugin is None:
         raise NotFound(f"There is no connector plugin {name}.")
-    return found
+    return plugin
 
 
 PAGES: Final[tuple[Page, ...]] = (_plugins, _plugin)

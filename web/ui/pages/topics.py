@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
-from web.ui.pages.connector import asked_frame
+from web.ui.pages.connector import fetch_frame
 from web.ui.routing import Model, Page, Visit, action, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import get_map
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     nav="connectors",
 )
 async def _topics(visit: Visit) -> Model:
-    """Show the topics that were used and those that the config names; one of both may be refused."""
-    config, (answer, refused) = await asyncio.gather(
-        get_map(visit.source, visit.caller, "connectors", visit.name, "config"), _used(visit)
+    """Show the active topics and those in the config; a worker may refuse the active topics."""
+    config, (answer, refusal) = await asyncio.gather(
+        get_map(visit.source, visit.caller, "connectors", visit.name, "config"), _active_topics(visit)
     )
     return {
-        **await asked_frame(visit, "topics"),
+        **await fetch_frame(visit, "topics"),
         "topics": topics_of(answer, config, visit.name),
-        "refused": refused,
+        "refused": refusal,
     }
 
 
-async def _used(visit: Visit) -> tuple[Mapping[str, Any], str]:
-    """Return the topics that were used, or why they are not known."""
+async def _active_topics(visit: Visit) -> tuple[Mapping[str, Any], str]:
+    """Return the active topics, or the reason why they are unavailable."""
     try:
         return await get_map(visit.source, visit.caller, "connectors", visit.name, "topics"), ""
     except Refused as error:
@@ -53,8 +53,8 @@ async def _used(visit: Visit) -> tuple[Mapping[str, Any], str]:
     parts={"dialog": "parts/confirm.html"},
     nav="connectors",
 )
-async def _ask_reset(visit: Visit) -> Model:
-    """Ask before the list of used topics is emptied."""
+async def _confirm_reset(visit: Visit) -> Model:
+    """Confirm a reset of the active topics."""
     refuse_if_read_only(visit)
     answer = await get_map(visit.source, visit.caller, "connectors", visit.name, "topics")
     return {
@@ -69,17 +69,17 @@ async def _ask_reset(visit: Visit) -> Model:
 
 @action("/connectors/{connector}/topics/reset", nav="connectors")
 async def _reset(visit: Visit) -> Response:
-    """Empty the list of used topics."""
+    """Reset the active topics."""
     refuse_if_read_only(visit)
 
-    def tell(_status: int, _body: Json) -> Result:
+    def result_of(_status: int, _body: Json) -> Result:
         return Result(name=visit.name, done=True, text="the list of used topics was emptied")
 
     results = await Sender(visit.source, visit.caller).results(
-        [(visit.name, reset_request(visit.name), tell)]
+        [(visit.name, reset_request(visit.name), result_of)]
     )
     token = visit.memory.notices.keep(Notice(title="Forget topics", results=results))
     return visit.redirect("connectors", visit.name, "topics", result=token)
 
 
-PAGES: Final[tuple[Page, ...]] = (_ask_reset, _reset, _topics)
+PAGES: Final[tuple[Page, ...]] = (_confirm_reset, _reset, _topics)

@@ -1,1 +1,1 @@
-"""Where the dashboard gets its data: a worker's REST API, in this process or elsewhere."""
+"""Sources of the dashboard's data: a worker's REST API, in this process or remote."""

@@ -1,4 +1,4 @@
-"""The one way in which pages reach a cluster: its REST API. Two implementations: `InProcess` and `Remote`."""
+"""Access of pages to a cluster through its REST API, implemented by `InProcess` and `Remote`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Query = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the browser whose request is being handled."""
+    """Caller of the REST API: the browser whose request is handled."""
 
     authorization: str | None = field(default=None, repr=False)
-    """The browser's `Authorization`, which a worker's own dashboard passes on."""
+    """The browser's `Authorization`, which a worker's own dashboard forwards."""
     address: str = ""
     scheme: str = "http"
-    """Of the browser's request: the worker sends credentials that came by HTTPS to no other worker in clear text."""
+    """Scheme of the browser's request: the worker never forwards credentials received over HTTPS in clear text."""
 
 
 class Refused(KraalError):
@@ -75,44 +75,44 @@ class Answer:
             ) from exc
 
     def derive(self, compute: Callable[..., T], *others: Answer) -> T:
-        """Return what a pure function computes from this value and others, once for the same answers."""
-        known = self._derived.get(compute)
-        if known is not None and len(known[0]) == len(others) and all(map(is_, known[0], others)):
-            return cast("T", known[1])
-        found = compute(self.value, *(each.value for each in others))
-        self._derived[compute] = (others, found)
-        return found
+        """Return the result of a pure function of this value and others, cached for the same answers."""
+        cached = self._derived.get(compute)
+        if cached is not None and len(cached[0]) == len(others) and all(map(is_, cached[0], others)):
+            return cast("T", cached[1])
+        result = compute(self.value, *(each.value for each in others))
+        self._derived[compute] = (others, result)
+        return result
 
 
-class Word(StrEnum):
+class ChangeEvent(StrEnum):
     """Kinds of events in a stream of changes."""
 
-    HELLO = "hello"
-    """The worker answers; anything may have changed before."""
+    CONNECTED = "hello"
+    """The worker is available; earlier changes are unknown."""
     CHANGED = "changed"
-    AWAY = "away"
-    """The worker does not answer; the stream goes on."""
-    BYE = "bye"
+    UNAVAILABLE = "away"
+    """The worker does not answer; the stream continues."""
+    CLOSING = "bye"
     """The worker is stopping, and the stream ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One event of a stream of changes: names of what changed, no contents."""
+    """One event of a stream of changes: names without contents."""
 
-    word: Word
+    event: ChangeEvent
     kinds: frozenset[str] = frozenset()
     """`states`, `configs`, `numbers`, `cluster`, `logs`; empty: any."""
     names: tuple[str, ...] | None = None
     """Connectors that changed; None: any."""
     reason: str = ""
-    """Of `AWAY`: why."""
+    """Reason of `UNAVAILABLE`."""
     boot: str = ""
-    """Of `HELLO`: id of the worker's process."""
+    """Id of the worker's process, for `CONNECTED`."""
 
 
 class Source(Protocol):
-    """A cluster, by the REST API of one of its workers. Thread: the event loop's only."""
+    """A cluster, accessed through one of its workers. Thread: the event loop's only."""
 
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
@@ -124,11 +124,11 @@ class Source(Protocol):
         ...
 
     def changes(self, caller: Caller) -> AsyncGenerator[Change]:
-        """Return what changes, without end; `Change` also tells when the worker is away and back."""
+        """Stream changes without end, including the worker's outages and returns."""
         ...
 
     async def features(self, caller: Caller) -> Features:
-        """Return what the worker can tell. Raises Refused, Away."""
+        """Return the features of the worker's REST API. Raises Refused, Away."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Answers that all browsers share: asked once at a time, and parsed once as long as they stay the same."""
+"""Answers that all browsers share: concurrent requests are merged, and equal answers are parsed once."""
 
 from __future__ import annotations
 
@@ -11,66 +11,66 @@ from web.ui.sources.api import Answer
 
 Key = tuple[object, ...]
 
-_MOST_ANSWERS: Final = 16
-_MOST_BYTES: Final = 64 * 1024 * 1024
+_MAX_ANSWERS: Final = 16
+_MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class AnswerCache:
     """Answers by their request. Thread: the event loop's only.
 
-    A request that equals one under way waits for its answer. An answer with the same bytes as the previous one is
-    replaced by it, with everything parsed. Within `keep_s` seconds, and until `forget`, a request is answered from
-    memory.
+    A request that equals a pending one waits for its answer. An answer with the same bytes as the previous one is
+    replaced by it, including its parsed values. Within `keep_s` seconds, and until `forget`, a request is answered
+    from memory.
     """
 
     def __init__(self, *, keep_s: float = 0.0) -> None:
         self._keep_s = keep_s
         self._answers: OrderedDict[Key, Answer] = OrderedDict()
         self._fresh_until: dict[Key, float] = {}
-        self._flights: dict[Key, asyncio.Task[Answer]] = {}
+        self._pending: dict[Key, asyncio.Task[Answer]] = {}
 
     async def get(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return the answer to a request, which `ask` carries out. Raises what `ask` raises."""
+        """Return the answer to a request, which `ask` sends. Raises the errors of `ask`."""
         now = asyncio.get_running_loop().time()
         if now < self._fresh_until.get(key, 0.0) and key in self._answers:
             return self._answers[key]
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = asyncio.create_task(self._fly(key, ask))
-            self._flights[key] = flight
-            flight.add_done_callback(lambda done: self._landed(key, done))
-        return await asyncio.shield(flight)  # who waits may go; others still wait
+        request = self._pending.get(key)
+        if request is None:
+            request = asyncio.create_task(self._request(key, ask))
+            self._pending[key] = request
+            request.add_done_callback(lambda future: self._on_done(key, future))
+        return await asyncio.shield(request)  # canceling one caller must not cancel the others
 
     def forget(self) -> None:
-        """Have all later requests asked anew, because something changed."""
+        """Invalidate all answers after a change."""
         self._fresh_until.clear()
-        self._flights.clear()
+        self._pending.clear()
 
     def clear(self) -> None:
-        """Drop all answers, because nobody looks any more."""
+        """Drop all answers, because no browser needs them."""
         self.forget()
         self._answers.clear()
 
-    async def _fly(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        found = await ask()
-        if self._flights.get(key) is not asyncio.current_task():
-            return found  # forgotten: something changed since the request was sent
-        known = self._answers.pop(key, None)
-        if known is not None and known.body == found.body:
-            found = known
-        self._answers[key] = found
+    async def _request(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        answer = await ask()
+        if self._pending.get(key) is not asyncio.current_task():
+            return answer  # invalidated: something changed since the request was sent
+        previous = self._answers.pop(key, None)
+        if previous is not None and previous.body == answer.body:
+            answer = previous
+        self._answers[key] = answer
         while len(self._answers) > 1 and (
-            len(self._answers) > _MOST_ANSWERS
-            or sum(len(each.body) for each in self._answers.values()) > _MOST_BYTES
+            len(self._answers) > _MAX_ANSWERS
+            or sum(len(each.body) for each in self._answers.values()) > _MAX_BYTES
         ):
-            dropped, _ = self._answers.popitem(last=False)
-            self._fresh_until.pop(dropped, None)
-        return found
+            oldest, _ = self._answers.popitem(last=False)
+            self._fresh_until.pop(oldest, None)
+        return answer
 
-    def _landed(self, key: Key, flight: asyncio.Task[Answer]) -> None:
-        if self._flights.get(key) is flight:
-            del self._flights[key]
-            if not flight.cancelled() and flight.exception() is None:
+    def _on_done(self, key: Key, request: asyncio.Task[Answer]) -> None:
+        if self._pending.get(key) is request:
+            del self._pending[key]
+            if not request.cancelled() and request.exception() is None:
                 self._fresh_until[key] = asyncio.get_running_loop().time() + self._keep_s
-        elif not flight.cancelled():
-            flight.exception()  # it may be nobody's any more
+        elif not request.cancelled():
+            request.exception()  # mark the exception as retrieved, because there may be no caller left

@@ -1,4 +1,4 @@
-"""The events of a worker's stream, read as changes."""
+"""Parsing of the events of a worker's stream into changes."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from kraal.core.server_sent_events import Event, EventParser, EventTooLong
-from web.ui.sources.api import Away, Change, Word
+from web.ui.sources.api import Away, Change, ChangeEvent
 
 
 def change_of(event: Event) -> Change | None:
-    """Return what an event of `GET /changes` says; None for events of other kinds."""
+    """Parse an event of `GET /changes`; None for unknown kinds."""
     try:
-        found = json.loads(event.data) if event.data else {}
+        data = json.loads(event.data) if event.data else {}
     except (ValueError, RecursionError):
-        found = {}
-    content: dict[str, Any] = found if isinstance(found, dict) else {}
+        data = {}
+    content: dict[str, Any] = data if isinstance(data, dict) else {}
     match event.name:
         case "hello":
-            return Change(Word.HELLO, boot=str(content.get("boot", "")))
+            return Change(ChangeEvent.CONNECTED, boot=str(content.get("boot", "")))
         case "reset":
-            return Change(Word.CHANGED)
+            return Change(ChangeEvent.CHANGED)
         case "changed":
             names, kinds = content.get("connectors"), content.get("kinds")
             return Change(
-                Word.CHANGED,
+                ChangeEvent.CHANGED,
                 kinds=frozenset(map(str, kinds)) if isinstance(kinds, list) else frozenset(),
                 names=tuple(map(str, names)) if isinstance(names, list) else None,
             )
         case "bye":
-            return Change(Word.BYE)
+            return Change(ChangeEvent.CLOSING)
         case _:
             return None
 
 
 async def changes_from(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Change]:
-    """Return the changes in the pieces of a stream. Raises Away if an event is too long."""
+    """Parse the chunks of a stream into changes. Raises Away if an event is too long."""
     parser = EventParser()
     async for chunk in chunks:
         try:
-            found = [*parser.feed(chunk)]
+            events = [*parser.feed(chunk)]
         except EventTooLong as exc:
             raise Away(str(exc)) from exc
-        for change in map(change_of, found):
+        for change in map(change_of, events):
             if change is not None:
                 yield change

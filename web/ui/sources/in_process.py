@@ -1,7 +1,7 @@
-"""The worker's own REST API, called within the process: no socket, but everything else of a request.
+"""The worker's own REST API, called within the process without a socket.
 
 A request passes through authentication, admission and forwarding to the leader like any other, with the browser's
-`Authorization`, address and scheme, so a page can do nothing that the API does not allow its reader.
+`Authorization`, address and scheme, so a page has exactly the permissions of its user.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Scope
 
 _TIMEOUT_S: Final = 100.0
-"""Longer than the 90 s after which a worker itself times out."""
+"""Longer than the request timeout of a worker (90 s)."""
 _OK: Final = range(200, 300)
 
 
@@ -50,10 +50,10 @@ class InProcess(Source):
                 await call.run(self._app(segments))
         except TimeoutError:
             raise Away(f"The worker did not answer within {_TIMEOUT_S:g} s") from None
-        answered = b"".join(call.chunks)
+        response_body = b"".join(call.chunks)
         if call.status not in _OK:
-            raise refused_of(call.status, answered, call.retry_after)
-        return Answer(call.status, answered)
+            raise refused_of(call.status, response_body, call.retry_after)
+        return Answer(call.status, response_body)
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
@@ -63,7 +63,7 @@ class InProcess(Source):
             async for change in changes_from(call.stream(running)):
                 yield change
         finally:
-            call.gone.set()
+            call.disconnected.set()
             running.cancel()
 
     @override
@@ -76,7 +76,7 @@ class InProcess(Source):
 
     @override
     async def close(self) -> None:
-        """The applications close themselves."""
+        """No-op: the applications close themselves."""
 
     def _app(self, segments: tuple[str, ...]) -> ASGIApp:
         app = self._admin if segments[:1] == ("admin",) and self._admin is not None else self._main
@@ -124,24 +124,24 @@ class _Call:
         self.status = 0
         self.retry_after: str | None = None
         self.chunks: list[bytes] = []
-        self.gone = asyncio.Event()
-        """Set when nobody reads the answer any more."""
+        self.disconnected = asyncio.Event()
+        """Set when the response is no longer read."""
         self._scope = scope
         self._body: bytes | None = body
-        self._arrived = asyncio.Event()
+        self._has_data = asyncio.Event()
 
     async def run(self, app: ASGIApp) -> None:
-        """Carry the request out, to its end."""
+        """Process the request to its end."""
         try:
             await app(self._scope, self._receive, self._send)
         finally:
-            self._arrived.set()
+            self._has_data.set()
 
     async def stream(self, running: asyncio.Task[None]) -> AsyncGenerator[bytes]:
-        """Return the body in pieces, as they arrive. Raises Refused for any status but success."""
+        """Yield the chunks of the body as they arrive. Raises Refused for any status but success."""
         while True:
-            await self._arrived.wait()
-            self._arrived.clear()
+            await self._has_data.wait()
+            self._has_data.clear()
             if self.status in _OK:
                 chunks, self.chunks = self.chunks, []
                 for chunk in chunks:
@@ -153,7 +153,7 @@ class _Call:
 
     async def _receive(self) -> Message:
         if self._body is None:
-            await self.gone.wait()
+            await self.disconnected.wait()
             return {"type": "http.disconnect"}
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
@@ -166,4 +166,4 @@ class _Call:
         elif message["type"] == "http.response.body":
             if body := message.get("body", b""):
                 self.chunks.append(bytes(body))
-            self._arrived.set()
+            self._has_data.set()

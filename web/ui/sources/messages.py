@@ -1,4 +1,4 @@
-"""Bodies of requests and errors of answers, alike for all sources. Pure."""
+"""Request bodies and error responses, common to all sources. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 from kraal.core.ids import Json
 from web.ui.sources.api import Refused
 
-_LONGEST_TEXT: Final = 500
-"""Maximum number of characters shown of an error that is not Connect's."""
+_MAX_TEXT_LENGTH: Final = 500
+"""Maximum length of an error text that is not in Connect's format."""
 
 
 def encoded_body(body: Json) -> bytes:
@@ -19,11 +19,11 @@ def encoded_body(body: Json) -> bytes:
 
 
 def refused_of(status: int, body: bytes, retry_after: str | None = None) -> Refused:
-    """Return the error in an answer: Connect's message, or the beginning of any other text."""
+    """Parse an error response: Connect's message, or the beginning of any other text."""
     try:
         content = json.loads(body) if body else None
     except (ValueError, RecursionError):
-        content = body.decode("utf-8", "replace").strip()[:_LONGEST_TEXT]
+        content = body.decode("utf-8", "replace").strip()[:_MAX_TEXT_LENGTH]
         if content.startswith("<"):
             content = None
     if isinstance(content, dict) and isinstance(content.get("message"), str):

@@ -1,4 +1,4 @@
-"""A source for one page that needs the same answers again and again."""
+"""A source that caches answers for one page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from web.ui.sources.api import Answer, Caller, Change, Query, Source
 
 
 class Once(Source):
-    """Asks each GET request once, also if it is refused. For one request of a browser, on one event loop."""
+    """Sends each GET request once, even if it is refused. For one request of a browser, on one event loop."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -27,8 +27,8 @@ class Once(Source):
             return await self._source.ask(method, *segments, query=query, body=body, caller=caller)
         key = (segments, tuple(query))
         if key not in self._answers:
-            asked = self._source.ask(method, *segments, query=query, caller=caller)
-            self._answers[key] = asyncio.ensure_future(asked)
+            call = self._source.ask(method, *segments, query=query, caller=caller)
+            self._answers[key] = asyncio.ensure_future(call)
         return await asyncio.shield(self._answers[key])
 
     @override
@@ -41,4 +41,4 @@ class Once(Source):
 
     @override
     async def close(self) -> None:
-        """The source stays open for other requests."""
+        """No-op: the source stays open for other requests."""

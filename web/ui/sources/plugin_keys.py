@@ -1,4 +1,4 @@
-"""The keys of type PASSWORD that a connector's config may contain, as its plugins declare them."""
+"""Keys of type PASSWORD that the plugins of a connector's config declare."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from web.ui.views.config import password_keys
 
 
 async def declared_secrets(source: Source, caller: Caller, config: Config) -> frozenset[str]:
-    """Ask for the keys of all plugins that a config names. Raises Away.
+    """Fetch the secret keys of all plugins in a config. Raises Away.
 
-    If the worker does not know a plugin, or cannot tell its keys now, all its values count as secrets. Workers of
-    Java before 3.2 tell no plugin's keys: only the names of keys tell their secrets.
+    If the worker does not have a plugin or cannot list its keys now, all its values count as secrets. Java workers
+    before 3.2 list no plugin's keys; secrets are then recognized by the names of keys only.
     """
-    named = named_plugins(config)
+    plugins = named_plugins(config)
 
-    async def of(plugin: NamedPlugin) -> frozenset[str]:
+    async def keys_of(plugin: NamedPlugin) -> frozenset[str]:
         try:
             answer = await source.ask(
                 "GET", "connector-plugins", plugin.plugin.strip(), "config", caller=caller
@@ -26,7 +26,7 @@ async def declared_secrets(source: Source, caller: Caller, config: Config) -> fr
         except Refused as error:
             if error.no_such_path:
                 return frozenset()
-            return values_below(plugin.prefix, config, named)
+            return values_below(plugin.prefix, config, plugins)
         return password_keys(answer.value, plugin.prefix)
 
-    return frozenset[str]().union(*await asyncio.gather(*map(of, named)))
+    return frozenset[str]().union(*await asyncio.gather(*map(keys_of, plugins)))

@@ -1,4 +1,4 @@
-"""Changes of a worker that has no stream of them: its statuses are compared every two seconds."""
+"""Changes of a worker without `GET /changes`: its statuses are compared every two seconds."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from web.ui.sources.api import Away, Caller, Change, Source, Word
+from web.ui.sources.api import Away, Caller, Change, ChangeEvent, Source
 from web.ui.sources.requests import query_of
 
-EVERY_S: Final = 2.0
-_MOST_NAMES: Final = 100
+POLL_INTERVAL_S: Final = 2.0
+_MAX_NAMES: Final = 100
 
 
-async def polled(source: Source, caller: Caller, *, every_s: float = EVERY_S) -> AsyncGenerator[Change]:
-    """Return the changes between answers; errors and the end of the waiting are left to the caller."""
-    known = await _statuses(source, caller)
-    yield Change(Word.HELLO)
+async def poll_changes(
+    source: Source, caller: Caller, *, interval_s: float = POLL_INTERVAL_S
+) -> AsyncGenerator[Change]:
+    """Yield changes between answers until canceled; errors propagate to the caller."""
+    previous = await _statuses(source, caller)
+    yield Change(ChangeEvent.CONNECTED)
     while True:
-        await asyncio.sleep(every_s)
-        found = await _statuses(source, caller)
-        change = difference(known, found)
-        known = found
+        await asyncio.sleep(interval_s)
+        current = await _statuses(source, caller)
+        change = difference(previous, current)
+        previous = current
         if change is not None:
             yield change
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
-    """Return which connectors two answers tell differently; None if they are equal. Pure."""
+    """Return the connectors whose statuses differ; None if all are equal. Pure."""
     if before == after:
         return None
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     kinds = frozenset({"states"} if before.keys() == after.keys() else {"states", "configs", "cluster"})
-    return Change(Word.CHANGED, kinds=kinds, names=tuple(names) if len(names) <= _MOST_NAMES else None)
+    return Change(ChangeEvent.CHANGED, kinds=kinds, names=tuple(names) if len(names) <= _MAX_NAMES else None)
 
 
 async def _statuses(source: Source, caller: Caller) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Remembers what a page has asked for, so that its reader can ask for the same."""
+"""Records the requests of a page, so that its user can copy them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from web.ui.views.copy_as import Request
 
 
 class Recording(Source):
-    """Passes everything on to a source, for one request of a browser."""
+    """Forwards requests to a source, for one request of a browser."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -42,4 +42,4 @@ class Recording(Source):
 
     @override
     async def close(self) -> None:
-        """The source stays open for other requests."""
+        """No-op: the source stays open for other requests."""

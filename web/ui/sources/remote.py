@@ -1,7 +1,7 @@
 """The REST API of a worker at a URL, for `kraal ui`.
 
 Redirects (which would send credentials elsewhere), proxies and netrc are not used. The credentials are those of the
-target; the browser's are never passed on.
+target; the browser's are never forwarded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kraal import __version__
 from kraal.core.ids import Json
 from kraal.core.rest_requests import pause_before_retry, segment
 from web.ui.features import Features, features_of
-from web.ui.sources.api import Answer, Away, Caller, Change, Query, Refused, Source, Word
+from web.ui.sources.api import Answer, Away, Caller, Change, ChangeEvent, Query, Refused, Source
 from web.ui.sources.events import changes_from
 from web.ui.sources.messages import encoded_body, refused_of
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import httpx2
 
 _CONNECT_TIMEOUT_S: Final = 15.0
-_SILENCE_S: Final = 45.0
+_READ_TIMEOUT_S: Final = 45.0
 """Seconds without a byte after which a stream counts as broken; workers ping every 15 s."""
 
 
@@ -41,11 +41,11 @@ class RemoteWorker:
     trust: ssl.SSLContext | None = None
     timeout_s: float = 100.0
     retry_s: float = 30.0
-    """How long a GET is retried during a rebalance."""
+    """Time limit for retries of a GET during a rebalance."""
 
 
 class Remote(Source):
-    """A worker elsewhere, Kraal's or Apache Kafka's."""
+    """A remote worker of Kraal or Apache Kafka."""
 
     def __init__(self, worker: RemoteWorker, *, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self._worker = worker
@@ -74,9 +74,9 @@ class Remote(Source):
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         import httpx2  # noqa: PLC0415 - imported late because workers do not need it
 
-        timeout = httpx2.Timeout(self._worker.timeout_s, read=_SILENCE_S)
+        timeout = httpx2.Timeout(self._worker.timeout_s, read=_READ_TIMEOUT_S)
         try:
-            async with self._opened().stream(
+            async with self._open_client().stream(
                 "GET",
                 f"{self._worker.url}/changes",
                 headers={"Accept": "text/event-stream"},
@@ -85,8 +85,8 @@ class Remote(Source):
                 if not response.is_success:
                     raise refused_of(response.status_code, await response.aread())
                 async for change in changes_from(response.aiter_bytes()):
-                    if change.word is Word.BYE:
-                        return  # the worker stops, but this process goes on
+                    if change.event is ChangeEvent.CLOSING:
+                        return  # the worker stops, but this process continues
                     yield change
         except httpx2.HTTPError as exc:
             raise self._away(exc) from exc
@@ -113,7 +113,7 @@ class Remote(Source):
         import httpx2  # noqa: PLC0415 - imported late because workers do not need it
 
         try:
-            return await self._opened().request(
+            return await self._open_client().request(
                 method,
                 self._worker.url + target,
                 content=body or None,
@@ -124,9 +124,9 @@ class Remote(Source):
             raise self._away(exc) from exc
 
     def _away(self, error: Exception) -> Away:
-        return Away(f"{self._worker.url} does not answer: {_why(error)}")
+        return Away(f"{self._worker.url} does not answer: {_describe_error(error)}")
 
-    def _opened(self) -> httpx2.AsyncClient:
+    def _open_client(self) -> httpx2.AsyncClient:
         if self._client is None:
             import httpx2  # noqa: PLC0415 - imported late because workers do not need it
 
@@ -147,8 +147,8 @@ def _target(segments: tuple[str, ...], query: Query) -> str:
     return "/" + "/".join(map(segment, segments)) + (f"?{urlencode(query)}" if query else "")
 
 
-def _why(error: Exception) -> str:
-    """Return the operating system's reason for a failed request."""
+def _describe_error(error: Exception) -> str:
+    """Describe why a request failed, in the words of the operating system if possible."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""Requests of the REST API with their answers checked for shape. Raises Refused, Away."""
+"""REST API requests that check the shape of their answers. Raises Refused, Away."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 from web.ui.sources.api import Away, Caller, Query, Source
 
-_SHAPE = "The worker's answer has an unexpected shape; check that the URL is that of a Connect worker"
+_UNEXPECTED_SHAPE = (
+    "The worker's answer has an unexpected shape; check that the URL is that of a Connect worker"
+)
 
 
 async def get_map(source: Source, caller: Caller, *segments: str, query: Query = ()) -> Mapping[str, Any]:
     """GET a JSON object."""
     answer = await source.ask("GET", *segments, query=query, caller=caller)
     if not isinstance(answer.value, Mapping):
-        raise Away(_SHAPE)
+        raise Away(_UNEXPECTED_SHAPE)
     return answer.value
 
 
@@ -22,24 +24,26 @@ async def get_list(source: Source, caller: Caller, *segments: str, query: Query 
     """GET a JSON array."""
     answer = await source.ask("GET", *segments, query=query, caller=caller)
     if not isinstance(answer.value, list):
-        raise Away(_SHAPE)
+        raise Away(_UNEXPECTED_SHAPE)
     return answer.value
 
 
 def query_of(part: str) -> Query:
-    """Return the query for a part of all connectors; of statuses with causes for traces, which Java ignores."""
+    """Return the query for a part of all connectors; statuses have shortened traces, except from Java workers."""
     return (("expand", part), *((("traces", "causes"),) if part == "status" else ()))
 
 
 async def expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
     """GET one part of all connectors, by their names: `status`, `info` or `progress`."""
-    found = await get_map(source, caller, "connectors", query=query_of(part))
-    return {name: each[part] for name, each in found.items() if isinstance(each, Mapping) and part in each}
+    parts_by_name = await get_map(source, caller, "connectors", query=query_of(part))
+    return {
+        name: each[part] for name, each in parts_by_name.items() if isinstance(each, Mapping) and part in each
+    }
 
 
 async def connector_status(
     source: Source, caller: Caller, name: str, *, parts: tuple[str, ...] = ()
 ) -> Mapping[str, Any]:
-    """GET the status of a connector, with what `parts` name in addition."""
+    """GET the status of a connector, expanded by `parts`."""
     query = tuple(("expand", part) for part in parts)
     return await get_map(source, caller, "connectors", name, "status", query=query)

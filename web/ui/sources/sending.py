@@ -1,4 +1,4 @@
-"""Requests that change something: repeated while the cluster rebalances, within one time for all of an action."""
+"""Requests that change something: retried during rebalances, with one time limit for all requests of an action."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from web.ui.sources.api import Answer, Away, Caller, Refused, Source
 from web.ui.views.commands import Result
 from web.ui.views.copy_as import Request
 
-PATIENCE_S: Final = 20.0
-_AT_ONCE: Final = 4
+RETRY_TIMEOUT_S: Final = 20.0
+_MAX_CONCURRENT: Final = 4
 _CONFLICT: Final = 409
 
 
 class Sender:
-    """Sends the requests of one action, and repeats for `patience_s` in all those that the worker did not carry out."""
+    """Sends the requests of one action; retries rejected requests until `timeout_s` after the first."""
 
-    def __init__(self, source: Source, caller: Caller, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, source: Source, caller: Caller, *, timeout_s: float = RETRY_TIMEOUT_S) -> None:
         self._source = source
         self._caller = caller
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._deadline: float | None = None
 
     async def send(self, request: Request) -> Answer:
         """Send a request. Raises Refused, Away."""
         loop = asyncio.get_running_loop()
         if self._deadline is None:
-            self._deadline = loop.time() + self._patience_s
+            self._deadline = loop.time() + self._timeout_s
         while True:
             try:
                 return await self._source.ask(
@@ -45,14 +45,14 @@ class Sender:
                 if pause_s is None:
                     raise
                 if loop.time() + pause_s > self._deadline:
-                    raise Refused(error.status, f"{error.text}\n{self._gave_up()}") from error
+                    raise Refused(error.status, f"{error.text}\n{self._timeout_text()}") from error
             await asyncio.sleep(pause_s)
 
-    async def result(self, name: str, request: Request, tell: Callable[[int, Json], Result]) -> Result:
-        """Send a request and return what became of it."""
+    async def result(self, name: str, request: Request, result_of: Callable[[int, Json], Result]) -> Result:
+        """Send a request and return its result."""
         try:
             answer = await self.send(request)
-            return tell(answer.status, answer.value)
+            return result_of(answer.status, answer.value)
         except Refused as error:
             return Result(name=name, done=False, text=f"refused with {error.status}: {error.text}")
         except Away as error:
@@ -63,14 +63,14 @@ class Sender:
     async def results(
         self, requests: Sequence[tuple[str, Request, Callable[[int, Json], Result]]]
     ) -> tuple[Result, ...]:
-        """Send requests, some of them at once, and return what became of each, in their order."""
-        limit = asyncio.Semaphore(_AT_ONCE)
+        """Send requests, a few of them concurrently, and return their results in order."""
+        limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
-        async def one(name: str, request: Request, tell: Callable[[int, Json], Result]) -> Result:
+        async def one(name: str, request: Request, result_of: Callable[[int, Json], Result]) -> Result:
             async with limit:
-                return await self.result(name, request, tell)
+                return await self.result(name, request, result_of)
 
         return tuple(await asyncio.gather(*(one(*each) for each in requests)))
 
-    def _gave_up(self) -> str:
-        return f"The cluster was still rebalancing after {self._patience_s:g} s, and nothing was changed. Try again."
+    def _timeout_text(self) -> str:
+        return f"The cluster was still rebalancing after {self._timeout_s:g} s, and nothing was changed. Try again."

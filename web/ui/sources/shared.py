@@ -1,4 +1,4 @@
-"""A source for many browsers: shared answers, one stream of changes."""
+"""A source for many browsers: shared answers and one stream of changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from web.ui.sources.cache import AnswerCache
 from web.ui.sources.watching import Watch
 
 _SHARED: Final = frozenset({("connectors",), ("admin", "assignments"), ("connector-plugins",), ("events",)})
-"""Paths whose answers are the same for all browsers, and large."""
+"""Paths with large answers that are the same for all browsers."""
 
 
 class Shared(Source):
@@ -23,19 +23,19 @@ class Shared(Source):
     def __init__(self, source: Source, *, keep_s: float = 0.0) -> None:
         self._source = source
         self._cache = AnswerCache(keep_s=keep_s)
-        self._watch = Watch(source, self._heard, left=self._cache.clear)
+        self._watch = Watch(source, self._on_change, on_idle=self._cache.clear)
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
     ) -> Answer:
-        async def carry_out() -> Answer:
+        async def send() -> Answer:
             return await self._source.ask(method, *segments, query=query, body=body, caller=caller)
 
         if method == "GET" and segments in _SHARED:
-            return await self._cache.get((segments, tuple(query), caller.authorization), carry_out)
+            return await self._cache.get((segments, tuple(query), caller.authorization), send)
         try:
-            return await carry_out()
+            return await send()
         finally:
             if method not in ("GET", "HEAD"):
                 self._cache.forget()
@@ -62,5 +62,5 @@ class Shared(Source):
         await self._watch.close()
         await self._source.close()
 
-    def _heard(self, _change: Change) -> None:
+    def _on_change(self, _change: Change) -> None:
         self._cache.forget()

@@ -1,4 +1,4 @@
-"""One stream of changes for all browsers: watched while somebody listens, and begun again when the worker is away."""
+"""One stream of changes for all browsers, open while a browser listens; reconnects when the worker is unavailable."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-from web.ui.sources.api import Away, Caller, Change, Refused, Source, Word
-from web.ui.sources.polling import polled
+from web.ui.sources.api import Away, Caller, Change, ChangeEvent, Refused, Source
+from web.ui.sources.polling import poll_changes
 
-_AGAIN_S: Final = 1.0
-"""Seconds until a worker that is away is asked again."""
-_MOST_WAITING: Final = 100
-"""Events kept for a browser that reads slowly; more are replaced by one that says that anything may have changed."""
+_RECONNECT_DELAY_S: Final = 1.0
+"""Seconds until the next attempt to connect to an unavailable worker."""
+_MAX_QUEUED: Final = 100
+"""Maximum events queued for a slow browser; on overflow, one event without names replaces them."""
 
 log = logging.getLogger(__name__)
 
 
-def _nothing() -> None:
-    """Keep everything."""
+def _noop() -> None:
+    """Do nothing."""
 
 
 class Watch:
-    """Fans the changes of a source out. Thread: the event loop's only."""
+    """Distributes the changes of a source to listeners. Thread: the event loop's only."""
 
     def __init__(
         self,
         source: Source,
-        heard: Callable[[Change], None],
+        on_change: Callable[[Change], None],
         *,
-        left: Callable[[], None] = _nothing,
-        again_s: float = _AGAIN_S,
+        on_idle: Callable[[], None] = _noop,
+        reconnect_s: float = _RECONNECT_DELAY_S,
     ) -> None:
-        """Changes go to `heard` first, then to the listeners; `left` is called when the last of these has gone."""
+        """Changes go to `on_change` first, then to the listeners; `on_idle` is called after the last listener left."""
         self._source = source
-        self._heard = heard
-        self._left = left
-        self._again_s = again_s
+        self._on_change = on_change
+        self._on_idle = on_idle
+        self._reconnect_s = reconnect_s
         self._listeners: set[asyncio.Queue[Change]] = set()
         self._task: asyncio.Task[None] | None = None
         self._presence: Change | None = None
-        """The latest HELLO or AWAY; None until the worker is known to be there or not."""
+        """The latest CONNECTED or UNAVAILABLE event; None before the first."""
         self._closed = False
 
     async def listen(self, caller: Caller) -> AsyncGenerator[Change]:
-        """Return the changes from now on; ends with BYE. The first listener's caller stands for all."""
+        """Stream changes from now on, until CLOSING. The first listener's caller opens the stream for all."""
         if self._closed:
-            yield Change(Word.BYE)
+            yield Change(ChangeEvent.CLOSING)
             return
         queue: asyncio.Queue[Change] = asyncio.Queue()
         if self._presence is not None:
@@ -60,20 +60,20 @@ class Watch:
             while True:
                 change = await queue.get()
                 yield change
-                if change.word is Word.BYE:
+                if change.event is ChangeEvent.CLOSING:
                     return
         finally:
             self._listeners.discard(queue)
             if not self._listeners:
-                self._end()
+                self._stop_watching()
 
-    def _end(self) -> None:
-        """Stop watching: nobody listens any more."""
+    def _stop_watching(self) -> None:
+        """Stop watching, because there are no listeners."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
             self._presence = None
-        self._left()
+        self._on_idle()
 
     @property
     def listeners(self) -> int:
@@ -83,7 +83,7 @@ class Watch:
     async def close(self) -> None:
         """End all streams."""
         self._closed = True
-        self._tell(Change(Word.BYE))
+        self._publish(Change(ChangeEvent.CLOSING))
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -94,12 +94,14 @@ class Watch:
         while True:
             try:
                 features = await self._source.features(caller)
-                changes = self._source.changes(caller) if features.changes else polled(self._source, caller)
+                changes = (
+                    self._source.changes(caller) if features.changes else poll_changes(self._source, caller)
+                )
                 async with contextlib.aclosing(changes):
                     async for change in changes:
-                        self._tell(change)
-                        if change.word is Word.BYE:
-                            self._closed = True  # for good: this process ends
+                        self._publish(change)
+                        if change.event is ChangeEvent.CLOSING:
+                            self._closed = True  # the process is shutting down
                             return
                 reason = "The worker's stream of changes ended"
             except (Away, Refused) as error:
@@ -107,17 +109,19 @@ class Watch:
             except Exception:
                 log.exception("Failed to watch the worker's changes")
                 reason = "The worker's changes cannot be read"
-            if self._presence is None or self._presence.word is not Word.AWAY:
-                self._tell(Change(Word.AWAY, reason=reason))
-            await asyncio.sleep(self._again_s)
+            if self._presence is None or self._presence.event is not ChangeEvent.UNAVAILABLE:
+                self._publish(Change(ChangeEvent.UNAVAILABLE, reason=reason))
+            await asyncio.sleep(self._reconnect_s)
 
-    def _tell(self, change: Change) -> None:
-        if change.word in (Word.HELLO, Word.AWAY):
+    def _publish(self, change: Change) -> None:
+        if change.event in (ChangeEvent.CONNECTED, ChangeEvent.UNAVAILABLE):
             self._presence = change
-        self._heard(change)
+        self._on_change(change)
         for queue in self._listeners:
-            overflows = queue.qsize() >= _MOST_WAITING
+            overflows = queue.qsize() >= _MAX_QUEUED
             while overflows and not queue.empty():
                 queue.get_nowait()
-            # What was dropped is part of "anything".
-            queue.put_nowait(Change(Word.CHANGED) if overflows and change.word is Word.CHANGED else change)
+            # A change without names covers the dropped ones.
+            queue.put_nowait(
+                Change(ChangeEvent.CHANGED) if overflows and change.event is ChangeEvent.CHANGED else change
+            )

@@ -1,1 +1,1 @@
-"""View models: what pages show, computed from answers of the REST API. Pure; no Starlette, no requests."""
+"""View models: the content of pages, computed from answers of the REST API. Pure; no Starlette, no requests."""

@@ -1,4 +1,4 @@
-"""The cluster: its workers and what each runs, the last rebalance, and what waits and why. Pure."""
+"""The cluster: workers with their assignments, the last rebalance, and unassigned work. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from web.ui.views.statuses import ConnectorStatus
 
 @dataclass(slots=True)
 class Worker:
-    """A worker and what it runs."""
+    """A worker and its assignments."""
 
     id: str
     """`host:port`, as in statuses."""
     url: str = ""
     leader: bool = False
     static: bool = False
-    """It runs only what its configuration lists."""
+    """Whether it runs only the connectors and tasks in its configuration."""
     connectors: dict[str, list[int | None]] = field(default_factory=lambda: defaultdict(list))
-    """Numbers of the tasks that it has, by connector; None: the connector instance."""
+    """Task numbers by connector; None: the connector instance."""
     states: Counter[Shown] = field(default_factory=Counter)
-    """Numbers of its instances by state."""
+    """Number of instances by state."""
 
     @property
     def tasks(self) -> int:
@@ -39,13 +39,13 @@ class Worker:
 
     @property
     def counts(self) -> Sequence[tuple[Shown, int]]:
-        """Numbers of its instances by state, the most urgent first."""
+        """Number of instances by state, the most urgent first."""
         return sorted(self.states.items(), key=lambda item: RANK[item[0]])
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A connector (`task` None) or task that no worker has."""
+    """A connector (`task` None) or task without a worker."""
 
     connector: str
     task: int | None
@@ -60,19 +60,19 @@ class Rebalance:
     generation: int | None
     ms: int | None
     leader: str
-    """The worker that led it, `host:port`; empty if not known."""
+    """The worker that led it, `host:port`; empty if unknown."""
     reason: str
-    """Empty: another worker led it, so this leader does not know."""
+    """Empty if another worker led it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What the page shows."""
+    """Content of the page."""
 
     known: bool
-    """Whether the leader told the assignments; otherwise workers come from statuses."""
+    """Whether the leader reported the assignments; otherwise workers come from statuses."""
     leader: str = ""
-    """URL of the leader; empty if not known."""
+    """URL of the leader; empty if unknown."""
     protocol: str = ""
     generation: int | None = None
     note: str = ""
@@ -83,16 +83,16 @@ class Cluster:
     workers: Sequence[Worker] = ()
     waiting: Sequence[Waiting] = ()
     rebalances: Sequence[Rebalance] = ()
-    """The latest ones, the newest first; empty if the leader does not tell them."""
+    """The latest rebalances, the newest first; empty if the leader does not report them."""
 
     @property
     def leader_id(self) -> str:
-        """The leader as statuses name it."""
+        """The leader's worker id."""
         return worker_id(self.leader)
 
 
 def cluster_of(assignments: object, statuses: Iterable[ConnectorStatus]) -> Cluster:
-    """Return the cluster from `GET /admin/assignments` (None: not known) and the statuses."""
+    """Build the cluster from `GET /admin/assignments` (None: unavailable) and the statuses."""
     workers = {each.id: each for each in _workers_of_statuses(statuses)}
     if not isinstance(assignments, Mapping):
         return Cluster(known=False, workers=[workers[key] for key in sorted(workers)], waiting=())
@@ -131,28 +131,28 @@ def cluster_of(assignments: object, statuses: Iterable[ConnectorStatus]) -> Clus
 
 
 def worker_id(url: str) -> str:
-    """Return the id of a worker in statuses, from its URL."""
+    """Return the worker id for a URL."""
     return url.partition("://")[2].rstrip("/") or url
 
 
 def _workers_of_statuses(statuses: Iterable[ConnectorStatus]) -> Iterable[Worker]:
-    found: dict[str, Worker] = {}
+    workers: dict[str, Worker] = {}
     for status in statuses:
         for each in (status.connector, *status.tasks):
             if each.worker and each.state is not Shown.UNASSIGNED:
-                worker = found.setdefault(each.worker, Worker(each.worker))
+                worker = workers.setdefault(each.worker, Worker(each.worker))
                 worker.connectors[status.name].append(each.task)
                 worker.states[each.state] += 1
-    return found.values()
+    return workers.values()
 
 
 def _assigned(worker: Mapping[str, Any]) -> dict[str, list[int | None]]:
-    """Return what the leader assigned to a worker; task ids are `NAME-NUMBER`."""
-    found: dict[str, list[int | None]] = defaultdict(list)
+    """Parse the assignments of a worker; task ids are `NAME-NUMBER`."""
+    assignments: dict[str, list[int | None]] = defaultdict(list)
     for name in texts(worker.get("connectors")):
-        found[name].append(None)
+        assignments[name].append(None)
     for task in texts(worker.get("tasks")):
         name, _, number = task.rpartition("-")
         if number.isdecimal():
-            found[name].append(int(number))
-    return dict(sorted(found.items()))
+            assignments[name].append(int(number))
+    return dict(sorted(assignments.items()))

@@ -1,6 +1,6 @@
-"""The actions on connectors and tasks: their requests, when a page offers them, and what a confirmation tells.
+"""Actions on connectors and tasks: their requests, availability and confirmations.
 
-Each sentence is true of Java's workers and of Kraal's. Source: KIP-52, KIP-745, KIP-875, KIP-980.
+The sentences apply to Java workers and to Kraal's. Source: KIP-52, KIP-745, KIP-875, KIP-980.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final
 from kraal.core.ids import Json
 from kraal.core.printable import counted
 from web.ui.views.copy_as import Request
-from web.ui.views.texts import MOST_NAMES, listed
+from web.ui.views.texts import MAX_NAMES, listed
 
-TYPE_THE_NUMBER: Final = MOST_NAMES
-"""To delete more connectors than this, their number must be typed."""
+TYPED_CONFIRMATION_LIMIT: Final = MAX_NAMES
+"""Maximum number of connectors to delete without typing their number."""
 
 
 class Action(StrEnum):
-    """What can be done to a connector."""
+    """Actions on a connector."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -59,7 +59,7 @@ DANGEROUS: Final = frozenset({Action.STOP, Action.DELETE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A connector as its status shows it."""
+    """A connector in an action, from its status."""
 
     name: str
     type: str = "unknown"
@@ -77,19 +77,19 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """What is asked before an action."""
+    """The confirmation of an action."""
 
     question: str
     effects: tuple[str, ...]
     button: str
     dangerous: bool
     must_type: str = ""
-    """A text that must be typed before it is done."""
+    """A text that the user must type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a worker answered to an action."""
+    """The result of an action."""
 
     name: str
     done: bool
@@ -97,13 +97,13 @@ class Result:
 
 
 def initial_state_of(status: Json) -> str:
-    """Return the state that a copy of a connector should have, from an answer of `GET …/status`."""
+    """Return the initial state for a copy of a connector, from an answer of `GET …/status`."""
     state = subject_of(status).state
     return state if state in ("PAUSED", "STOPPED") else "RUNNING"
 
 
 def subject_of(status: Json, name: str = "") -> Subject:
-    """Return the connector of an answer of `GET …/status`."""
+    """Parse an answer of `GET …/status`."""
     if not isinstance(status, dict):
         return Subject(name=name)
     connector, tasks = status.get("connector"), status.get("tasks")
@@ -120,25 +120,25 @@ def subject_of(status: Json, name: str = "") -> Subject:
 
 
 def action_of(text: str) -> Action | None:
-    """Return the action of a form's field, None if there is no such action."""
+    """Parse the action in a form's field; None if unknown."""
     return Action(text) if text in list(Action) else None
 
 
 def offered(state: str, *, failed: bool) -> list[Action]:
     """Return the actions that have an effect on a connector, in the order of their labels.
 
-    `state` is that of the connector's instance, empty if unknown; `failed` tells whether it or a task is FAILED.
+    `state` is that of the connector's instance, empty if unknown; `failed` is whether it or a task is FAILED.
     """
-    left_out: set[Action] = set()
+    excluded: set[Action] = set()
     if state == "PAUSED":
-        left_out.add(Action.PAUSE)
+        excluded.add(Action.PAUSE)
     elif state == "STOPPED":
-        left_out |= {Action.PAUSE, Action.STOP, Action.RESTART, Action.RESTART_CONNECTOR}
+        excluded |= {Action.PAUSE, Action.STOP, Action.RESTART, Action.RESTART_CONNECTOR}
     elif state in ("RUNNING", "RESTARTING"):
-        left_out.add(Action.RESUME)  # otherwise the state does not tell what was asked for
+        excluded.add(Action.RESUME)  # other states do not imply the target state
     if state and not failed:
-        left_out.add(Action.RESTART_FAILED)
-    return [action for action in LABELS if action not in left_out]
+        excluded.add(Action.RESTART_FAILED)
+    return [action for action in LABELS if action not in excluded]
 
 
 def request_of(action: Action, name: str) -> Request:
@@ -164,28 +164,28 @@ def task_restart(name: str, task: int) -> Request:
 
 
 def confirmation(action: Action, subjects: Sequence[Subject]) -> Confirmation:
-    """Return what is asked before an action on one or more connectors."""
+    """Return the confirmation of an action on one or more connectors."""
     names = [each.name for each in subjects]
-    one = subjects[0] if len(subjects) == 1 else None
-    what = listed(names) if one else f"{counted(len(names), 'connector')} ({listed(names)})"
-    if action is Action.RESTART and one and one.tasks:
-        what += f" and its {counted(len(one.tasks), 'task')}"
+    single = subjects[0] if len(subjects) == 1 else None
+    subject = listed(names) if single else f"{counted(len(names), 'connector')} ({listed(names)})"
+    if action is Action.RESTART and single and single.tasks:
+        subject += f" and its {counted(len(single.tasks), 'task')}"
     verb = {
         Action.RESTART_FAILED: "Restart what has failed of",
         Action.RESTART_CONNECTOR: "Restart only the connector of",
     }.get(action, LABELS[action])
-    many = action is Action.DELETE and len(names) > TYPE_THE_NUMBER
+    needs_typing = action is Action.DELETE and len(names) > TYPED_CONFIRMATION_LIMIT
     return Confirmation(
-        question=f"{verb} {what}?",
+        question=f"{verb} {subject}?",
         effects=tuple(_effects(action, subjects)),
-        button=LABELS[action] if one else f"{LABELS[action]} ({len(names)})",
+        button=LABELS[action] if single else f"{LABELS[action]} ({len(names)})",
         dangerous=action in DANGEROUS,
-        must_type=str(len(names)) if many else "",
+        must_type=str(len(names)) if needs_typing else "",
     )
 
 
 def task_confirmation(name: str, task: int) -> Confirmation:
-    """Return what is asked before a task is restarted."""
+    """Return the confirmation of a task restart."""
     return Confirmation(
         question=f"Restart task {task} of {name}?",
         effects=("The batch in flight may be delivered again.", "The connector and its other tasks go on."),
@@ -195,8 +195,8 @@ def task_confirmation(name: str, task: int) -> Confirmation:
 
 
 def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
-    one = len(subjects) == 1
-    its = "Its" if one else "Their"
+    is_single = len(subjects) == 1
+    its = "Its" if is_single else "Their"
     match action:
         case Action.PAUSE:
             stops = f"{its} tasks stop processing records until they are resumed."
@@ -207,7 +207,9 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
             tasks = sum(len(each.tasks) for each in subjects)
             number = f"{counted(tasks, 'task')} {'ends' if tasks == 1 else 'end'}" if tasks else "tasks end"
             stay = (
-                f"{its.lower()} config and offsets stay" if one else f"{its.lower()} configs and offsets stay"
+                f"{its.lower()} config and offsets stay"
+                if is_single
+                else f"{its.lower()} configs and offsets stay"
             )
             return [f"{its} {number}; {stay}.", "While stopped, offsets can be changed."]
         case Action.DELETE:
@@ -215,7 +217,7 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
         case Action.RESTART:
             return ["Batches in flight may be delivered again.", *_not_running(subjects)]
         case Action.RESTART_FAILED:
-            failed = subjects[0].failed if one else []
+            failed = subjects[0].failed if is_single else []
             return [f"This restarts {listed(failed)}." if failed else "What has not failed is not touched."]
         case Action.RESTART_CONNECTOR:
             stay = f"{its} tasks go on, unless the connector makes other task configs for them."
@@ -224,11 +226,11 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
 
 def _deletion(subjects: Sequence[Subject], its: str) -> list[str]:
     removed = "its config is removed" if its == "Its" else "their configs are removed"
-    found = [f"{its} tasks end, and {removed}.", "Topics and their records stay."]
+    effects = [f"{its} tasks end, and {removed}.", "Topics and their records stay."]
     types = {each.type for each in subjects}
     if types != {"sink"}:
         whose = "Source offsets" if "sink" in types else f"{its} offsets"
-        found.append(f"{whose} stay: a new connector of the same name continues from them.")
+        effects.append(f"{whose} stay: a new connector of the same name continues from them.")
     if types != {"source"}:
         whose = (
             "Consumer groups of sinks"
@@ -236,14 +238,14 @@ def _deletion(subjects: Sequence[Subject], its: str) -> list[str]:
             else f"{its} consumer group{'' if its == 'Its' else 's'}"
         )
         verb = "stays with its" if whose.endswith("group") else "stay with their"
-        found.append(f"{whose} {verb} offsets until Kafka expires them.")
-    return found
+        effects.append(f"{whose} {verb} offsets until Kafka expires them.")
+    return effects
 
 
-def _failed_stay(subjects: Sequence[Subject], what: str) -> list[str]:
+def _failed_stay(subjects: Sequence[Subject], action_noun: str) -> list[str]:
     if not any(each.failed for each in subjects):
         return []
-    return [f"What has failed stays FAILED: {what} does not revive it, a restart does."]
+    return [f"What has failed stays FAILED: {action_noun} does not revive it, a restart does."]
 
 
 def _not_running(subjects: Sequence[Subject]) -> list[str]:
@@ -252,22 +254,22 @@ def _not_running(subjects: Sequence[Subject]) -> list[str]:
     return ["What is paused or stopped stays so."]
 
 
-def told(action: Action, name: str, status: int, body: Json) -> Result:
-    """Return what a successful answer means; a restart's body tells what was planned (KIP-745)."""
-    return Result(name=name, done=True, text=f"{_told(action, body)} (answered {status})")
+def action_result(action: Action, name: str, status: int, body: Json) -> Result:
+    """Describe a successful answer; a restart's body contains the plan (KIP-745)."""
+    return Result(name=name, done=True, text=f"{_result_text(action, body)} (answered {status})")
 
 
-def _told(action: Action, body: Json) -> str:
+def _result_text(action: Action, body: Json) -> str:
     match action:
         case Action.RESTART | Action.RESTART_FAILED | Action.RESTART_CONNECTOR:
-            return _planned(body) if isinstance(body, dict) else "restarted"
+            return _restart_text(body) if isinstance(body, dict) else "restarted"
         case Action.PAUSE | Action.RESUME | Action.STOP:
             return f"will {action.value}"
         case Action.DELETE:
             return "deleted"
 
 
-def _planned(body: dict[str, Json]) -> str:
+def _restart_text(body: dict[str, Json]) -> str:
     subject = subject_of(body)
     numbers = [str(number) for number, state in subject.tasks if state == "RESTARTING"]
     parts = ["the connector"] if subject.state == "RESTARTING" else []
@@ -275,16 +277,16 @@ def _planned(body: dict[str, Json]) -> str:
     return f"restarting {' and '.join(parts)}" if parts else "nothing to restart"
 
 
-def chosen(names: Collection[str]) -> list[str]:
-    """Return selected names once each, in order."""
+def unique_names(names: Collection[str]) -> list[str]:
+    """Return the selected names without duplicates, in order."""
     return list(dict.fromkeys(name for name in names if name))
 
 
-def no_longer(asked: Sequence[str], matching: Collection[str]) -> str:
-    """Return why an action is not carried out: connectors that the question named match no longer. Empty if all do."""
+def no_longer(names: Sequence[str], matching: Collection[str]) -> str:
+    """Return an error if confirmed connectors no longer match the filter; empty if all do."""
     present = frozenset(matching)
-    gone = [name for name in asked if name not in present]
-    if not gone:
+    missing = [name for name in names if name not in present]
+    if not missing:
         return ""
-    verb = "matches" if len(gone) == 1 else "match"
-    return f"Nothing was done: {counted(len(gone), 'connector')} no longer {verb} ({listed(gone)})."
+    verb = "matches" if len(missing) == 1 else "match"
+    return f"Nothing was done: {counted(len(missing), 'connector')} no longer {verb} ({listed(missing)})."

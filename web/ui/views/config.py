@@ -1,4 +1,4 @@
-"""A connector's config as a page shows it: secrets masked, and the differences between two configs."""
+"""A connector's config for a page, with masked secrets, and differences between two configs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSWORD: Final = "PASSWORD"  # noqa: S105 - the type of keys that are secrets
 
 
 class Kind(StrEnum):
-    """What a cell holds."""
+    """Kind of a cell's content."""
 
     VALUE = "value"
     EMPTY = "empty"
@@ -41,7 +41,7 @@ class Entry:
 
 
 class Change(StrEnum):
-    """What happened to a key between two configs."""
+    """Change of a key between two configs."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -71,7 +71,7 @@ def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
 
 
 def config_of(answer: Json) -> dict[str, str | None]:
-    """Return an answer of `GET …/config` as a config; values that are no text become text."""
+    """Parse an answer of `GET …/config`; converts values to strings."""
     if not isinstance(answer, dict):
         return {}
     return {key: value if value is None else _text(value) for key, value in answer.items()}
@@ -92,7 +92,7 @@ def entries(config: Config, declared: Collection[str] = ()) -> list[Entry]:
 
 
 def differences(before: Config, after: Config, declared: Collection[str] = ()) -> list[Difference]:
-    """Return all keys of two configs, sorted, with what changed. Secrets are masked, also in what changed."""
+    """Compare all keys of two configs, sorted. Secrets are masked, even in changed values."""
     return [
         Difference(
             key=key,
@@ -105,16 +105,16 @@ def differences(before: Config, after: Config, declared: Collection[str] = ()) -
     ]
 
 
-def only_changes(found: Sequence[Difference]) -> list[Difference]:
-    """Return the differences without the keys that are the same."""
-    return [each for each in found if each.change is not Change.SAME]
+def only_changes(all_differences: Sequence[Difference]) -> list[Difference]:
+    """Return the differences without unchanged keys."""
+    return [each for each in all_differences if each.change is not Change.SAME]
 
 
 def history_differences(versions: Json) -> Iterator[list[Difference]]:
-    """Yield what each change made different, newest first, from an answer of `GET …/configs`.
+    """Yield the differences of each version from its successor, newest first, from an answer of `GET …/configs`.
 
-    The worker masks the values of all versions, so a changed secret is known only by a version's `changed`, which
-    names the keys that its successor has otherwise.
+    The worker masks the values of all versions, so a changed secret appears only in a version's `changed`, the keys
+    that differ in its successor.
     """
     if not isinstance(versions, dict):
         return
@@ -129,12 +129,16 @@ def history_differences(versions: Json) -> Iterator[list[Difference]]:
             later = config
 
 
-def _marked(found: Difference, changed: Collection[str]) -> Difference:
-    if found.change is Change.SAME and found.key in changed:
+def _marked(difference: Difference, changed: Collection[str]) -> Difference:
+    if difference.change is Change.SAME and difference.key in changed:
         return Difference(
-            key=found.key, change=Change.CHANGED, before=found.before, after=found.after, secret=True
+            key=difference.key,
+            change=Change.CHANGED,
+            before=difference.before,
+            after=difference.after,
+            secret=True,
         )
-    return found
+    return difference
 
 
 def _change(before: Config, after: Config, key: str) -> Change:

@@ -1,4 +1,4 @@
-"""One connector: its tasks with their causes, restarts and numbers. Pure."""
+"""One connector: its tasks with their causes, restarts and metrics. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from web.ui.views.statuses import ConnectorStatus, Instance, connector_status
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A column of numbers of tasks."""
+    """A column with a metric of tasks."""
 
     key: str
     """Field of `TaskProgress`."""
@@ -31,7 +31,7 @@ MEASURES: Final = (
     Measure("write_ms", "Write", is_time=True),
     Measure("commit_ms", "Commit", is_time=True),
 )
-"""Some have no value for sources, sinks, or tasks in a JVM."""
+"""Metrics of tasks; some have no value for sources, sinks, or tasks in a JVM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Restarts:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A connector instance (`task` None) or a task, with what is known of it."""
+    """A connector instance (`task` None) or a task, with its details."""
 
     instance: Instance
     restarts: Restarts | None
@@ -61,17 +61,17 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorPage:
-    """What the page shows."""
+    """Content of the page."""
 
     status: ConnectorStatus
     state: Shown
     policy: str
-    """The connector's setting of automatic restarts, as a sentence; empty if not known."""
+    """The connector's restart policy, as a sentence; empty if unknown."""
     connector: TaskRow
     tasks: Sequence[TaskRow]
     """The most urgent first."""
     silent: Sequence[str]
-    """Workers that did not tell about restarts."""
+    """Workers that did not report restarts."""
     progress: Progress
     plugin: str
     topics: Sequence[str]
@@ -93,32 +93,34 @@ class ConnectorPage:
 
     @property
     def supervised(self) -> bool:
-        """Whether there is anything about restarts."""
+        """Whether any restart data is available."""
         return any(row.restarts is not None for row in (self.connector, *self.tasks))
 
     @property
     def numbers(self) -> Sequence[Measure]:
-        """What at least one task has numbers of; all else has no column."""
+        """Metrics with a value for at least one task; others have no column."""
         tasks = self.progress.tasks.values()
         return [each for each in MEASURES if any(getattr(task, each.key) is not None for task in tasks)]
 
 
 def connector_page(name: str, status: Mapping[str, Any], config: object, topics: object) -> ConnectorPage:
-    """Return the page's values from `GET …/status` (with what it was expanded by), `…/config` and `…/topics`."""
+    """Build the page from `GET …/status` (possibly expanded), `…/config` and `…/topics`."""
     supervision = status.get("supervision")
-    known = mapping(supervision)
-    supervised = {each["id"]: each for each in maps(known.get("tasks")) if isinstance(each.get("id"), int)}
+    content = mapping(supervision)
+    supervised_tasks = {
+        each["id"]: each for each in maps(content.get("tasks")) if isinstance(each.get("id"), int)
+    }
     progress = progress_of(status.get("progress"))
-    read = connector_status(name, status, {**progress.stalls, **stalls_of(supervision)})
-    tasks = [_row(each, supervised.get(each.task or 0), progress) for each in read.tasks]
+    parsed_status = connector_status(name, status, {**progress.stalls, **stalls_of(supervision)})
+    tasks = [_row(each, supervised_tasks.get(each.task or 0), progress) for each in parsed_status.tasks]
     tasks.sort(key=lambda row: (RANK[row.instance.state], row.instance.task))
     return ConnectorPage(
-        status=read,
-        state=read.state,
-        policy=_policy(known.get("policy")),
-        connector=_row(read.connector, known.get("connector"), progress),
+        status=parsed_status,
+        state=parsed_status.state,
+        policy=_policy(content.get("policy")),
+        connector=_row(parsed_status.connector, content.get("connector"), progress),
         tasks=tasks,
-        silent=sorted({*texts(known.get("silent")), *texts(mapping(status.get("progress")).get("silent"))}),
+        silent=sorted({*texts(content.get("silent")), *texts(mapping(status.get("progress")).get("silent"))}),
         progress=progress,
         plugin=str(config.get("connector.class", "")) if isinstance(config, Mapping) else "",
         topics=_topics(topics, name),
@@ -126,40 +128,40 @@ def connector_page(name: str, status: Mapping[str, Any], config: object, topics:
 
 
 def no_task(number: int) -> TaskRow:
-    """Return the row of a task that no status names."""
+    """Return the row of a task without a status."""
     instance = Instance(task=number, state=Shown.UNKNOWN, worker="", cause="", trace="", version="")
     return TaskRow(instance, None, None, None, "", None)
 
 
-def _row(instance: Instance, found: object, progress: Progress) -> TaskRow:
-    known = mapping(found)
+def _row(instance: Instance, supervision: object, progress: Progress) -> TaskRow:
+    content = mapping(supervision)
     numbers = None if instance.task is None else progress.tasks.get(instance.task)
     return TaskRow(
         instance=instance,
-        restarts=_restarts(known) if known else None,
-        step_ms=_first(whole(known, "step_ms"), None if numbers is None else numbers.step_ms),
+        restarts=_restarts(content) if content else None,
+        step_ms=_first(whole(content, "step_ms"), None if numbers is None else numbers.step_ms),
         batch_age_ms=_first(
-            whole(known, "last_batch_age_ms"), None if numbers is None else numbers.last_batch_age_ms
+            whole(content, "last_batch_age_ms"), None if numbers is None else numbers.last_batch_age_ms
         ),
-        batch_way=text(known, "last_batch_way"),
+        batch_way=text(content, "last_batch_way"),
         progress=numbers,
     )
 
 
-def _restarts(found: Mapping[str, Any]) -> Restarts:
+def _restarts(content: Mapping[str, Any]) -> Restarts:
     return Restarts(
-        supervised=found.get("supervised") is True,
-        restarts=whole(found, "restarts") or 0,
-        in_window=whole(found, "restarts_in_window") or 0,
-        last_ms=whole(found, "last_restart_ms"),
-        next_ms=whole(found, "next_restart_ms"),
-        given_up=isinstance(found.get("given_up"), str),
-        why=text(found, "why"),
+        supervised=content.get("supervised") is True,
+        restarts=whole(content, "restarts") or 0,
+        in_window=whole(content, "restarts_in_window") or 0,
+        last_ms=whole(content, "last_restart_ms"),
+        next_ms=whole(content, "next_restart_ms"),
+        given_up=isinstance(content.get("given_up"), str),
+        why=text(content, "why"),
     )
 
 
-def _policy(found: object) -> str:
-    match found:
+def _policy(policy: object) -> str:
+    match policy:
         case {"restart": "none"}:
             return "No automatic restarts."
         case {"restart": str(what), "max": int(most), "window_ms": int(window_ms)}:
@@ -168,9 +170,9 @@ def _policy(found: object) -> str:
             return ""
 
 
-def _topics(found: object, name: str) -> list[str]:
+def _topics(answer: object, name: str) -> list[str]:
     """Return the topics of `GET …/topics`, sorted."""
-    return sorted(texts(mapping(mapping(found).get(name)).get("topics")))
+    return sorted(texts(mapping(mapping(answer).get(name)).get("topics")))
 
 
 def _first(*values: float | None) -> float | None:

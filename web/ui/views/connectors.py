@@ -14,24 +14,24 @@ from web.ui.views.states import RANK, Shown
 from web.ui.views.statuses import ConnectorStatus, connector_status, state_of
 
 PER_PAGE: Final = 50
-MOST_AT_ONCE: Final = 1_000
-"""Connectors that one action can be for."""
-_LONGEST_PAGE: Final = 6
+MAX_BULK_CONNECTORS: Final = 1_000
+"""Maximum number of connectors in one action."""
+_MAX_PAGE_DIGITS: Final = 6
 TYPES: Final = ("source", "sink")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A connector in the list. Most rows are only sorted and counted, so what a page shows is read when it is asked."""
+    """A connector in the list. Most rows are only sorted and counted, so the details are parsed lazily."""
 
     name: str
     found: object
-    """Its status, as answered."""
+    """Unparsed status."""
     numbers: object
-    """Its progress, as answered."""
+    """Unparsed progress."""
     state: Shown
     plugin: str
-    """Class of the connector; empty if not known."""
+    """Class of the connector; empty if unknown."""
 
     @cached_property
     def status(self) -> ConnectorStatus:
@@ -40,7 +40,7 @@ class Row:
 
     @cached_property
     def progress(self) -> Progress:
-        """Numbers of its tasks."""
+        """Metrics of its tasks."""
         return progress_of(self.numbers)
 
     @property
@@ -51,66 +51,66 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What the reader chose, in the URL's query; empty: no restriction."""
+    """Filters, sort and page in the URL's query; empty: no restriction."""
 
     state: str = ""
     type: str = ""
     q: str = ""
-    """Part of a name or class, in any letter case."""
+    """Part of a name or class, case-insensitive."""
     sort: str = ""
     """A key of `SORTS`, after `-` for descending; empty: by urgency."""
     page: int = 1
     worker: str = ""
 
     def query(self, **changes: str | int) -> dict[str, str | int]:
-        """Return the query of a URL, with changes; any change but of the page leads to page 1."""
+        """Return the query of a URL with changes; all changes except of the page reset the page to 1."""
         page = self.page if not changes else 1
-        found: dict[str, str | int] = {
+        parameters: dict[str, str | int] = {
             "state": self.state, "type": self.type, "q": self.q, "worker": self.worker, "sort": self.sort,
             "page": page, **changes,
         }  # fmt: skip
-        return {key: value for key, value in found.items() if value and (key, value) != ("page", 1)}
+        return {key: value for key, value in parameters.items() if value and (key, value) != ("page", 1)}
 
     @property
     def told(self) -> str:
-        """The filters in words, such as `in state failed, of type sink`; empty if there are none."""
-        found = {
+        """The filters in words, such as `in state failed, of type sink`; empty without filters."""
+        filters = {
             "in state": self.state, "of type": self.type, "on worker": self.worker,
             "with a name or class that contains": self.q and f"“{self.q}”",
         }  # fmt: skip
-        return ", ".join(f"{what} {value}" for what, value in found.items() if value)
+        return ", ".join(f"{what} {value}" for what, value in filters.items() if value)
 
     def sorted_by(self, key: str) -> str:
-        """Return the sort of a column's link: ascending, or the other way round if it is already chosen."""
+        """Return the sort of a column's link: ascending, or descending if the list is sorted by it already."""
         return f"-{key}" if self.sort == key else key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The page of the list."""
+    """A page of the list."""
 
     choice: Choice
     rows: Sequence[Row]
     total: int
     """Number of all connectors."""
     found: int
-    """Number of those that match."""
+    """Number of matching connectors."""
     counts: Mapping[Shown, int]
-    """Numbers by state of those that match everything but the state."""
+    """Number of connectors by state, before filtering by state."""
     page: int
     pages: int
     numbers: bool
-    """Whether there are numbers to show."""
+    """Whether metrics are available."""
 
     @property
     def more_than_a_page(self) -> bool:
-        """Whether those that match do not fit on the page, and one action can still be for all of them."""
-        return len(self.rows) < self.found <= MOST_AT_ONCE
+        """Whether the matching connectors exceed the page, but not the limit of one action."""
+        return len(self.rows) < self.found <= MAX_BULK_CONNECTORS
 
     @property
     def too_many(self) -> bool:
-        """Whether more match than one action can be for."""
-        return self.found > MOST_AT_ONCE
+        """Whether the matching connectors exceed the limit of one action."""
+        return self.found > MAX_BULK_CONNECTORS
 
 
 SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
@@ -138,32 +138,32 @@ def _row(name: str, status: object, info: Mapping[str, Any], numbers: Mapping[st
 
 
 def choice_of(query: Mapping[str, str]) -> Choice:
-    """Return what the parameters of a list's address choose; others are ignored."""
+    """Parse the parameters of a list's URL; unknown ones are ignored."""
     page = query.get("page", "")
-    plain = page.isascii() and page.isdecimal() and len(page) <= _LONGEST_PAGE
+    is_valid = page.isascii() and page.isdecimal() and len(page) <= _MAX_PAGE_DIGITS
     return Choice(
         state=query.get("state", ""),
         type=query.get("type", ""),
         q=query.get("q", "").strip(),
         sort=query.get("sort", ""),
-        page=int(page) if plain else 1,
+        page=int(page) if is_valid else 1,
         worker=query.get("worker", ""),
     )
 
 
 def matching(rows: Iterable[Row], choice: Choice) -> list[Row]:
-    """Return all connectors that match, in the list's order."""
+    """Return all matching connectors, in the list's order."""
     return _in_state(_in_any_state(rows, choice), choice)
 
 
-def _in_state(near: Iterable[Row], choice: Choice) -> list[Row]:
-    """Return those of the rows that are in the chosen state, in the list's order."""
-    found = [row for row in near if not choice.state or row.state.value == choice.state]
-    found.sort(key=lambda row: (RANK[row.state], row.name))
+def _in_state(candidates: Iterable[Row], choice: Choice) -> list[Row]:
+    """Filter rows by state and sort them."""
+    selected = [row for row in candidates if not choice.state or row.state.value == choice.state]
+    selected.sort(key=lambda row: (RANK[row.state], row.name))
     key = SORTS.get(choice.sort.removeprefix("-"))
     if key is not None:
-        found.sort(key=key, reverse=choice.sort.startswith("-"))
-    return found
+        selected.sort(key=key, reverse=choice.sort.startswith("-"))
+    return selected
 
 
 def _in_any_state(rows: Iterable[Row], choice: Choice) -> list[Row]:
@@ -178,18 +178,18 @@ def _in_any_state(rows: Iterable[Row], choice: Choice) -> list[Row]:
 
 
 def listing(rows: Iterable[Row], choice: Choice, *, numbers: bool) -> Listing:
-    """Return the page that the reader chose."""
-    everything = list(rows)
-    near = _in_any_state(everything, choice)
-    found = _in_state(near, choice)
-    pages = max(1, -(-len(found) // PER_PAGE))
+    """Return the requested page."""
+    all_rows = list(rows)
+    candidates = _in_any_state(all_rows, choice)
+    selected = _in_state(candidates, choice)
+    pages = max(1, -(-len(selected) // PER_PAGE))
     page = min(max(choice.page, 1), pages)
     return Listing(
         choice=choice,
-        rows=found[(page - 1) * PER_PAGE : page * PER_PAGE],
-        total=len(everything),
-        found=len(found),
-        counts=dict(sorted(Counter(row.state for row in near).items(), key=lambda item: RANK[item[0]])),
+        rows=selected[(page - 1) * PER_PAGE : page * PER_PAGE],
+        total=len(all_rows),
+        found=len(selected),
+        counts=dict(sorted(Counter(row.state for row in candidates).items(), key=lambda item: RANK[item[0]])),
         page=page,
         pages=pages,
         numbers=numbers,

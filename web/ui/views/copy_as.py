@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """A text to copy; `notes` tell what to do before it can be used."""
+    """A text to copy; `notes` are steps before its use."""
 
     title: str
     text: str
@@ -54,7 +54,7 @@ class Copied:
 
 
 def curl(request: Request, base_url: str, *, passwords: bool = False) -> Copied:
-    """Return a request as a command for a POSIX shell; the body's secrets must be masked already.
+    """Return a request as a command for a POSIX shell; the body's secrets must be masked.
 
     Each masked secret becomes a variable without which the shell refuses to run the command.
     """
@@ -79,18 +79,18 @@ def curl(request: Request, base_url: str, *, passwords: bool = False) -> Copied:
 
 
 def together(copies: Sequence[Copied]) -> list[Copied]:
-    """Return several texts of one kind as one, one after the other; none for none."""
+    """Join several texts of one kind; empty for none."""
     if not copies:
         return []
     notes = tuple(dict.fromkeys(note for each in copies for note in each.notes))
     return [Copied(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
 
 
-def first_of(copies: Sequence[Copied], total: int, most: int, *, of: str = "requests") -> list[Copied]:
-    """Return texts of the first `most` requests, or of what `of` names, with a note that tells so if there are more."""
-    if total <= most:
+def first_of(copies: Sequence[Copied], total: int, limit: int, *, of: str = "requests") -> list[Copied]:
+    """Add a note to texts if they are only the first `limit` of `total` items; `of` names the items."""
+    if total <= limit:
         return list(copies)
-    note = f"These are the first {most} of {total:,} {of}."
+    note = f"These are the first {limit} of {total:,} {of}."
     return [replace(each, notes=(note, *each.notes)) for each in copies]
 
 
@@ -120,23 +120,23 @@ def connector_yaml(
 
 
 def one_file(copies: Sequence[Copied]) -> list[Copied]:
-    """Return connectors as YAML as one file with a document each; none for none."""
+    """Join connectors in YAML as one file with a document each; empty for none."""
     if not copies:
         return []
     return [replace(together(copies)[0], text="---\n".join(each.text for each in copies))]
 
 
 def secret_variables(keys: Sequence[str]) -> dict[str, str]:
-    """Return a name of a shell variable for each key, such as `DATABASE_PASSWORD`; the names differ."""
-    found: dict[str, str] = {}
+    """Return a unique name of a shell variable for each key, such as `DATABASE_PASSWORD`."""
+    variables: dict[str, str] = {}
     for key in keys:
         name = _NOT_IN_NAMES.sub("_", key.upper()).strip("_") or "SECRET"
         name = f"_{name}" if name[0].isdigit() else name
         candidate, number = name, 2
-        while candidate in found.values():
+        while candidate in variables.values():
             candidate, number = f"{name}_{number}", number + 1
-        found[key] = candidate
-    return found
+        variables[key] = candidate
+    return variables
 
 
 def _body(body: Json) -> tuple[str, list[str]]:
@@ -144,24 +144,24 @@ def _body(body: Json) -> tuple[str, list[str]]:
     text = json.dumps(body, ensure_ascii=False, indent=2)
     if printable(text, keep="\n") != text:
         text = json.dumps(body, ensure_ascii=True, indent=2)
-    owners = list(_owners(body, ""))
-    names = secret_variables(list(dict.fromkeys(owner for owner in owners if owner)))
-    first, *others = text.split(HIDDEN)
+    secret_keys = list(_secret_keys(body, ""))
+    names = secret_variables(list(dict.fromkeys(secret_key for secret_key in secret_keys if secret_key)))
+    first, *later_parts = text.split(HIDDEN)
     word = shlex.quote(first)
-    for owner, other in zip(owners, others, strict=True):
-        word += f'"${{{names[owner]}:?}}"' if owner else shlex.quote(HIDDEN)
-        word += shlex.quote(other)
+    for secret_key, part in zip(secret_keys, later_parts, strict=True):
+        word += f'"${{{names[secret_key]}:?}}"' if secret_key else shlex.quote(HIDDEN)
+        word += shlex.quote(part)
     return word, list(names.values())
 
 
-def _owners(body: Json, key: str) -> Iterator[str]:
-    """Yield the key of each placeholder in the order of the JSON text; empty for one that is part of a key."""
+def _secret_keys(body: Json, key: str) -> Iterator[str]:
+    """Yield the key of each placeholder in the order of the JSON text; empty for a placeholder in a key."""
     if isinstance(body, dict):
         for name, value in body.items():
             yield from [""] * name.count(HIDDEN)
-            yield from _owners(value, name)
+            yield from _secret_keys(value, name)
     elif isinstance(body, list):
         for value in body:
-            yield from _owners(value, key)
+            yield from _secret_keys(value, key)
     elif isinstance(body, str):
         yield from [key or "secret"] * body.count(HIDDEN)

@@ -1,7 +1,7 @@
-"""The form of a connector's config, made from an answer of `PUT /connector-plugins/{plugin}/config/validate`.
+"""The form of a connector's config, built from an answer of `PUT /connector-plugins/{plugin}/config/validate`.
 
-Values come from the config that is edited, never from the answer: the answer replaces missing values by defaults, and
-shows secrets that are not of type PASSWORD. Source: ConfigInfos, ConfigKeyInfo, ConfigValueInfo (Kafka 4.3.0).
+Values come from the edited config, never from the answer, which replaces missing values by defaults and exposes secrets
+that are not of type PASSWORD. Source: ConfigInfos, ConfigKeyInfo, ConfigValueInfo (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from web.ui.views.texts import plain_text
 VALUE: Final = "v."
 """Prefix of an input with a key's value. The key follows percent-encoded: browsers change line ends in names."""
 MARK: Final = "m."
-"""Prefix of a hidden input that tells that an empty value is one."""
+"""Prefix of a hidden input that marks an empty value as present."""
 DROP: Final = "d."
 """Prefix of a box that removes an unknown key."""
 PLUGINS_OWN: Final = "Plugin"
-"""Title of the keys without a group, which are those of the plugin itself in most cases."""
-_FIRST: Final = "Common"
-_FEW_KEYS: Final = 12
-"""A form with so few keys of a plugin shows all of them at once."""
+"""Title of the keys without a group, in most cases those of the plugin itself."""
+_COMMON_GROUP: Final = "Common"
+_MAX_OPEN_KEYS: Final = 12
+"""Maximum number of a plugin's keys in an initially open group."""
 _BOOLEANS: Final = ("true", "false")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-"""Half a pair, which has no bytes in UTF-8."""
+"""Unpaired surrogates, which UTF-8 cannot encode."""
 _NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
 
 
 class Marker(StrEnum):
-    """Tells an empty input of a key with an empty value from one of a missing key."""
+    """Distinguishes an empty value from a missing key in an empty input."""
 
     NONE = ""
     EMPTY = "empty"
@@ -46,7 +46,7 @@ class Marker(StrEnum):
 
 
 class Widget(StrEnum):
-    """How a value is entered."""
+    """Kind of input for a value."""
 
     LINE = "line"
     LINES = "lines"
@@ -55,7 +55,7 @@ class Widget(StrEnum):
     """True, false, or the default."""
     SECRET = "secret"  # noqa: S105 - a kind of input
     FIXED = "fixed"
-    """Shown and sent, but not changed."""
+    """Read-only: shown and submitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Field:
     key: str
     label: str
     id: str = ""
-    """Of the input in the page."""
+    """HTML id of the input."""
     type: str = ""
     importance: str = ""
     documentation: str = ""
@@ -74,14 +74,14 @@ class Field:
     required: bool = False
     widget: Widget = Widget.LINE
     value: str = ""
-    """As typed, or as stored with its secrets masked."""
+    """Typed or stored value; secrets of a stored value are masked."""
     is_set: bool = False
     marker: Marker = Marker.NONE
     stored: bool = False
     """Whether the value contains the placeholder of a stored secret."""
     errors: tuple[str, ...] = ()
     defined: bool = True
-    """Whether the worker knows the key."""
+    """Whether the worker has a definition of the key."""
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Keys that the plugin shows together."""
+    """Keys of one group in the plugin's definition."""
 
     title: str
     fields: tuple[Field, ...]
@@ -110,7 +110,7 @@ class Group:
 
     @property
     def values(self) -> int:
-        """Number of fields with a value of their own."""
+        """Number of fields with a value in the config."""
         return sum(each.is_set for each in self.fields)
 
 
@@ -120,22 +120,22 @@ class Form:
 
     groups: tuple[Group, ...]
     extras: tuple[Field, ...]
-    """Keys that the worker does not know: it ignores them or hands them to the plugin."""
+    """Keys without a definition: the worker ignores them or passes them to the plugin."""
     problems: tuple[str, ...] = ()
-    """Errors that belong to no field."""
+    """Errors without a field."""
     as_json: str = "{}"
 
     @property
     def errors(self) -> int:
-        """Number of fields and other places with errors."""
+        """Number of fields with errors and of other errors."""
         fields = sum(each.errors for each in self.groups) + sum(bool(each.errors) for each in self.extras)
         return fields + len(self.problems)
 
     @property
     def wrong(self) -> list[Field]:
         """The fields with errors, in order, for a list of links at the top."""
-        found = [field for group in self.groups for field in group.fields if field.errors]
-        return found + [field for field in self.extras if field.errors]
+        fields = [field for group in self.groups for field in group.fields if field.errors]
+        return fields + [field for field in self.extras if field.errors]
 
 
 def password_keys_of(answer: Json) -> frozenset[str]:
@@ -147,11 +147,11 @@ def password_keys_of(answer: Json) -> frozenset[str]:
 
 def errors_of(answer: Json) -> dict[str, tuple[str, ...]]:
     """Return the errors in an answer of validate by key."""
-    found: dict[str, list[str]] = {}
+    errors_by_key: dict[str, list[str]] = {}
     for _, value in _definitions(answer):
         for error in _strings(value.get("errors")):
-            found.setdefault(str(value.get("name")), []).append(error)
-    return {key: tuple(dict.fromkeys(errors)) for key, errors in found.items()}
+            errors_by_key.setdefault(str(value.get("name")), []).append(error)
+    return {key: tuple(dict.fromkeys(errors)) for key, errors in errors_by_key.items()}
 
 
 def form_of(
@@ -162,44 +162,49 @@ def form_of(
     problems: Sequence[str] = (),
     fixed: Collection[str] = (),
 ) -> Form:
-    """Return the form.
+    """Build the form.
 
-    `config` is what was typed, or the stored config with its secrets masked. `errors` replaces the answer's errors (an
-    empty mapping: none, for a form that nobody has filled yet). `fixed` keys cannot be changed.
+    `config` is the typed config, or the stored one with masked secrets. `errors` replaces the answer's errors (an
+    empty mapping: none, for a new form). `fixed` keys cannot be changed.
     """
-    wrong = {**(errors_of(answer) if errors is None else errors)}
+    errors_by_key = {**(errors_of(answer) if errors is None else errors)}
     grouped: dict[str, list[tuple[int, Field]]] = {title: [] for title in _titles(answer)}
-    known: set[str] = set()
+    defined: set[str] = set()
     for definition, value in _definitions(answer):
         key = str(value.get("name") or definition.get("name") or "")
-        if not definition or key in known:
+        if not definition or key in defined:
             continue
-        known.add(key)
-        field = _field(definition, value, config, tuple(wrong.get(key, ())), fixed)
+        defined.add(key)
+        field = _field(definition, value, config, tuple(errors_by_key.get(key, ())), fixed)
         if value.get("visible") is False and not (field.is_set or field.errors):
             continue
         title = str(definition.get("group") or PLUGINS_OWN)
         grouped.setdefault(title, []).append((_order(definition), field))
-    extras = {key: _extra(key, config, tuple(wrong.get(key, ()))) for key in config if key not in known}
-    lost = [
-        f"{key}: {error}" for key in wrong if key not in known and key not in extras for error in wrong[key]
+    extras = {
+        key: _extra(key, config, tuple(errors_by_key.get(key, ()))) for key in config if key not in defined
+    }
+    other_errors = [
+        f"{key}: {error}"
+        for key in errors_by_key
+        if key not in defined and key not in extras
+        for error in errors_by_key[key]
     ]
     numbers = count(1)
-    listed = [(title, _numbered(_sorted(each), numbers)) for title, each in grouped.items() if each]
-    few = sum(len(each) for title, each in listed if title == PLUGINS_OWN) <= _FEW_KEYS
+    groups = [(title, _with_ids(_sorted(each), numbers)) for title, each in grouped.items() if each]
+    is_short = sum(len(each) for title, each in groups if title == PLUGINS_OWN) <= _MAX_OPEN_KEYS
     return Form(
         groups=tuple(
-            Group(title=title, fields=fields, open=_is_open(fields) or (title == PLUGINS_OWN and few))
-            for title, fields in listed
+            Group(title=title, fields=fields, open=_is_open(fields) or (title == PLUGINS_OWN and is_short))
+            for title, fields in groups
         ),
-        extras=_numbered(extras.values(), numbers),
-        problems=(*problems, *lost),
+        extras=_with_ids(extras.values(), numbers),
+        problems=(*problems, *other_errors),
         as_json=json_text(config),
     )
 
 
 def answer_of_keys(keys: Json, config: Config) -> Json:
-    """Return an answer as validate gives it, made of `GET …/config`, for workers that refuse to validate a config."""
+    """Build an answer of validate from `GET …/config`, for workers that refuse to validate a config."""
     infos: list[Json] = [
         {
             "definition": each,
@@ -217,7 +222,7 @@ def answer_of_keys(keys: Json, config: Config) -> Json:
 
 
 def json_text(config: Config) -> str:
-    """Return a config as JSON for people."""
+    """Return a config as indented JSON."""
     text = json.dumps(dict(config), indent=2, ensure_ascii=False)
     return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
@@ -227,7 +232,7 @@ def _titles(answer: Json) -> list[str]:
     groups = answer.get("groups") if isinstance(answer, dict) else None
     titles = list(dict.fromkeys(_strings(groups)))
     if PLUGINS_OWN not in titles:
-        titles.insert(1 if titles[:1] == [_FIRST] else 0, PLUGINS_OWN)
+        titles.insert(1 if titles[:1] == [_COMMON_GROUP] else 0, PLUGINS_OWN)
     return titles
 
 
@@ -315,7 +320,7 @@ def _is_open(fields: Iterable[Field]) -> bool:
 
 
 def _order(definition: Mapping[str, Any]) -> int:
-    """Return a key's place in its group; keys without one follow in the order of the answer."""
+    """Return a key's position in its group; keys without a position follow in the order of the answer."""
     order = definition.get("order_in_group", definition.get("order"))
     return order if isinstance(order, int) and order >= 0 else 1_000_000
 
@@ -324,9 +329,9 @@ def _sorted(fields: Iterable[tuple[int, Field]]) -> list[Field]:
     return [field for _, field in sorted(fields, key=lambda each: each[0])]
 
 
-def _numbered(fields: Iterable[Field], numbers: Iterator[int]) -> tuple[Field, ...]:
+def _with_ids(fields: Iterable[Field], numbers: Iterator[int]) -> tuple[Field, ...]:
     return tuple(replace(field, id=f"f{next(numbers)}") for field in fields)
 
 
-def _strings(found: object) -> list[str]:
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+def _strings(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

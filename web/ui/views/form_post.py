@@ -1,4 +1,4 @@
-"""What a form sends: the config as typed, with stored secrets put back, and whether the stored one has changed."""
+"""Submitted forms: parsing, restoring stored secrets, and detecting changes of the stored config."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HI
 STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 """Initial states of a connector, the default first."""
 NO_START: Final = Start()
-_REQUEST: Final = {"name", "config", "initial_state", "initial_offsets"}
+_REQUEST_FIELDS: Final = {"name", "config", "initial_state", "initial_offsets"}
 _TOO_DEEP: Final = "The JSON is nested too deeply."
 _NOT_A_CONFIG: Final = "The JSON must be an object whose values are strings, numbers, booleans or null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """A config as typed; `problem` is set when its JSON cannot be read, and `text` is that JSON."""
+    """A typed config; `problem` is set if its JSON is invalid, and `text` is that JSON."""
 
     config: dict[str, str | None]
     text: str = ""
     problem: str = ""
     initial_state: str = ""
-    """Of a pasted request; empty if it has none."""
+    """Initial state of a pasted request; empty without one."""
     start: Start = NO_START
     """Initial offsets of a pasted request."""
 
@@ -55,14 +55,14 @@ def read_post(pairs: Iterable[tuple[str, str]]) -> Posted:
 
 def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
     marks = {_key(name[len(MARK) :]): value for name, value in fields if name.startswith(MARK)}
-    dropped = {_key(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
+    removed = {_key(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
     config: dict[str, str | None] = {}
     for name, value in fields:
         if not name.startswith(VALUE):
             continue
         key, text = _key(name[len(VALUE) :]), _lines(value)
         mark = marks.get(key, Marker.NONE)
-        if key not in dropped and (text or mark):
+        if key not in removed and (text or mark):
             config[key] = None if not text and mark == Marker.NULL else text
     keys = [value for name, value in fields if name == NEW_KEY]
     values = [_lines(value) for name, value in fields if name == NEW_VALUE]
@@ -71,7 +71,7 @@ def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
 
 
 def _key(quoted: str) -> str:
-    """Return the key in the name of an input; what is no key is made one that no config has."""
+    """Decode the key in the name of an input; invalid bytes become replacement characters."""
     try:
         return unquote(quoted, errors="surrogatepass")
     except UnicodeDecodeError:
@@ -79,18 +79,18 @@ def _key(quoted: str) -> str:
 
 
 def _lines(text: str) -> str:
-    """Return a text with its own line ends: browsers send all of them as CR and LF."""
+    """Normalize line ends: browsers send CR LF."""
     return text.replace("\r\n", "\n")
 
 
 def _from_browser(text: str) -> str:
-    """Return what a browser sends of a value that it was shown: without single CRs, NULs and halves of surrogates."""
+    """Return a value as a browser submits it: without lone CRs, NULs and lone surrogates."""
     return _lines(text).replace("\r", "\n").replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _read_json(text: str) -> Posted:
     try:
-        found = json.loads(
+        content = json.loads(
             text,
             parse_float=Number,
             parse_int=Number,
@@ -101,40 +101,40 @@ def _read_json(text: str) -> Posted:
         return Posted(config={}, text=text, problem=_TOO_DEEP)
     except ValueError as exc:
         return Posted(config={}, text=text, problem=f"The JSON cannot be read: {exc}.")
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return Posted(config={}, text=text, problem=f"{_NOT_A_CONFIG}.")
     state, start = "", NO_START
-    if set(found) <= _REQUEST and isinstance(found.get("config"), dict):
-        state = str(found.get("initial_state") or "").upper()
+    if set(content) <= _REQUEST_FIELDS and isinstance(content.get("config"), dict):
+        state = str(content.get("initial_state") or "").upper()
         if state and state not in STATES:
             return Posted(config={}, text=text, problem=f"initial_state must be one of {', '.join(STATES)}.")
         try:
-            start = pasted_start(found.get("initial_offsets"))
+            start = pasted_start(content.get("initial_offsets"))
         except RecursionError:
             return Posted(config={}, text=text, problem=_TOO_DEEP)
         except ValueError as exc:
             return Posted(config={}, text=text, problem=str(exc))
-        found = {**({"name": found["name"]} if "name" in found else {}), **found["config"]}
-    nested = next((key for key, value in found.items() if isinstance(value, dict | list)), None)
+        content = {**({"name": content["name"]} if "name" in content else {}), **content["config"]}
+    nested = next((key for key, value in content.items() if isinstance(value, dict | list)), None)
     if nested is not None:
         return Posted(config={}, text=text, problem=f"{_NOT_A_CONFIG}, but {nested!r} is none of these.")
-    config = {key: config_text(value) for key, value in found.items()}
+    config = {key: config_text(value) for key, value in content.items()}
     return Posted(config=config, text=text, initial_state=state, start=start)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object. Raises ValueError for a key that is there twice, of which one value would be lost."""
-    found: dict[str, Any] = {}
+    """Build an object. Raises ValueError for a duplicate key, which would lose a value."""
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {key!r} is there twice")
-        found[key] = value
-    return found
+        if key in result:
+            raise ValueError(f"duplicate key {key!r}")
+        result[key] = value
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """A config with its stored secrets; `errors` by key where there is no secret to put back."""
+    """A config with its stored secrets; `errors` are by key, for placeholders without a stored secret."""
 
     config: dict[str, str | None]
     errors: dict[str, tuple[str, ...]]
@@ -145,51 +145,51 @@ def restore(
 ) -> Restored:
     """Replace the placeholders of secrets by the stored values; `stored` is None for a new connector.
 
-    `exact`: it was typed as JSON, in which line ends are as they were meant.
-    A value is put back only under its own key, and only if it was left as the form showed it.
+    `exact`: the config was typed as JSON, in which line ends are unchanged.
+    A value is restored only under its own key, and only if the user did not change it.
     """
     config: dict[str, str | None] = {}
     errors: dict[str, tuple[str, ...]] = {}
     for key, value in typed.items():
         config[key] = value
-        before = (stored or {}).get(key)
-        if not exact and before is not None and _from_browser(before) == value:
-            config[key] = before
-        if value is None or HIDDEN not in value or value == before:
+        stored_value = (stored or {}).get(key)
+        if not exact and stored_value is not None and _from_browser(stored_value) == value:
+            config[key] = stored_value
+        if value is None or HIDDEN not in value or value == stored_value:
             continue
-        if before and value in _masks(key, before, declared):
-            config[key] = before
+        if stored_value and value in _masks(key, stored_value, declared):
+            config[key] = stored_value
         else:
-            errors[key] = (CHANGED_SECRET if before and value != HIDDEN else NO_SECRET,)
+            errors[key] = (CHANGED_SECRET if stored_value and value != HIDDEN else NO_SECRET,)
     return Restored(config=config, errors=errors)
 
 
 def _masks(key: str, value: str, declared: Collection[str]) -> set[str | None]:
-    """Return the texts by which a form may have shown a value with a secret."""
+    """Return the possible masked forms of a value with a secret."""
     return {HIDDEN, shown(key, value, declared), shown(key, value)}
 
 
 class Seals:
-    """Tells whether a stored config is still the one that a form was made of. Any thread.
+    """Detects whether the stored config has changed since a form was rendered. Any thread.
 
     A seal has two parts: an HMAC of the whole config with a key of this process, and a plain digest of the config with
-    its secrets masked. Another worker behind the same address has another key: it compares the second part only, and
-    then misses only a change of nothing but a secret, which the form does not overwrite unless it was typed anew.
+    its secrets masked. Another worker behind the same address has another key: it compares only the second part, and
+    misses only a change of a secret alone, which the form does not overwrite unless the user typed it anew.
     """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._own = hashlib.sha256(b"process" + key).hexdigest()[:16]
+        self._process_id = hashlib.sha256(b"process" + key).hexdigest()[:16]
 
     def seal(self, config: Config, declared: Collection[str]) -> str:
-        """Return the seal of a config, which tells nothing about its secrets; `declared` as in `hide`."""
-        return f"{self._own}.{self._secret(config)}.{_masked_digest(config, declared)}"
+        """Return the seal of a config, which reveals nothing about its secrets; `declared` as in `hide`."""
+        return f"{self._process_id}.{self._secret(config)}.{_masked_digest(config, declared)}"
 
     def holds(self, seal: str, config: Config, declared: Collection[str]) -> bool:
-        """Tell whether a config is the one of the seal."""
-        own, _, rest = seal.partition(".")
-        secret, _, masked = rest.partition(".")
-        if own == self._own:
+        """Whether a config matches the seal."""
+        process_id, _, digests = seal.partition(".")
+        secret, _, masked = digests.partition(".")
+        if process_id == self._process_id:
             return hmac.compare_digest(secret.encode(), self._secret(config).encode())
         return hmac.compare_digest(masked.encode(), _masked_digest(config, declared).encode())
 
@@ -202,7 +202,7 @@ def _masked_digest(config: Config, declared: Collection[str]) -> str:
 
 
 def typed_digest(typed: Config) -> str:
-    """Return a digest of a config as typed: the changes that a page showed are those of this config."""
+    """Return a digest of a typed config, which identifies the changes that a page showed."""
     return hashlib.sha256(_bytes(typed)).hexdigest()
 
 

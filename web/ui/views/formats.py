@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-NOTHING: Final = "\N{EN DASH}"
-"""Stands for a number that is not known."""
-_LAST_MS: Final = 253_402_300_799_000
+UNKNOWN: Final = "\N{EN DASH}"
+"""Placeholder for an unknown number."""
+_MAX_MS: Final = 253_402_300_799_000
 """The end of the year 9999."""
 _UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-_PLAIN_BELOW: Final = 10_000
+_MIN_ABBREVIATED: Final = 10_000
 _DURATIONS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"))
 
 
@@ -20,19 +20,19 @@ def iso(ms: float) -> str:
 
 
 def utc(ms: float) -> str:
-    """Format milliseconds since the epoch for readers without scripts."""
+    """Format milliseconds since the epoch for browsers without scripts."""
     return _time(ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _time(ms: float) -> datetime:
-    return datetime.fromtimestamp(min(max(ms, 0), _LAST_MS) / 1000, UTC)
+    return datetime.fromtimestamp(min(max(ms, 0), _MAX_MS) / 1000, UTC)
 
 
 def number(value: float | None) -> str:
     """Format a count or a rate: `0`, `0.25`, `7.5`, `9999`, `12.3k`, `1.5M`."""
     if value is None:
-        return NOTHING
-    if abs(value) < _PLAIN_BELOW:
+        return UNKNOWN
+    if abs(value) < _MIN_ABBREVIATED:
         digits = 0 if value == int(value) or abs(value) >= 100 else 1 if abs(value) >= 1 else 2  # noqa: PLR2004
         return f"{value:.{digits}f}"
     size, unit = next((size, unit) for size, unit in _UNITS if abs(value) >= size)
@@ -42,7 +42,7 @@ def number(value: float | None) -> str:
 def duration(ms: float | None) -> str:
     """Format a duration: `850 ms`, `1.5 s`, `40 s`, `4 min`, `3 h`, `2 d`."""
     if ms is None:
-        return NOTHING
+        return UNKNOWN
     for size, unit in _DURATIONS:
         if ms >= 2 * size:
             return f"{ms / size:.0f} {unit}"

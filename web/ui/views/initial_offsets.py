@@ -1,4 +1,4 @@
-"""Offsets from which a new connector starts (KIP-995): as typed, checked early, and as the request has them. Pure."""
+"""Initial offsets of a new connector (KIP-995): parsing, early checks, and the request's field. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIELDS: Final = {"partition", "offset"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRow:
-    """The offset of one partition, both as JSON texts, with what is wrong about each."""
+    """The offset of one partition, both as JSON texts with their errors."""
 
     partition: str = ""
     offset: str = ""
@@ -37,13 +37,13 @@ class StartRow:
 
     @property
     def wrong(self) -> bool:
-        """Whether there is an error."""
+        """Whether a text has an error."""
         return bool(self.partition_error or self.offset_error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The offsets; `problem` is an error that belongs to no row."""
+    """The offsets; `problem` is an error without a row."""
 
     rows: tuple[StartRow, ...] = ()
     problem: str = ""
@@ -55,7 +55,7 @@ class Start:
 
     @property
     def body(self) -> list[Json]:
-        """The value of `initial_offsets`; empty without rows, or if a text is no JSON."""
+        """The value of `initial_offsets`; empty without rows, or if a text is not JSON."""
         if any(row.wrong for row in self.rows):
             return []
         return [
@@ -63,21 +63,23 @@ class Start:
         ]
 
     def refused(self, text: str) -> Start | None:
-        """Return the offsets with an error of the worker at its row, if it is about them; None if it is not."""
+        """Assign an error of the worker to its row; None if the error does not concern the offsets."""
         if not self.rows or "offset" not in text.lower():
             return None
-        found = _ROW.search(text)
-        number = int(found[1]) if found else len(self.rows)
+        match = _ROW.search(text)
+        number = int(match[1]) if match else len(self.rows)
         if number >= len(self.rows):
             return replace(self, problem=text)
         row = self.rows[number]
         about_partition = "partition" in text and "offset" not in text.replace("initial_offsets", "")
-        wrong = replace(row, partition_error=text) if about_partition else replace(row, offset_error=text)
-        return replace(self, rows=(*self.rows[:number], wrong, *self.rows[number + 1 :]))
+        row_with_error = (
+            replace(row, partition_error=text) if about_partition else replace(row, offset_error=text)
+        )
+        return replace(self, rows=(*self.rows[:number], row_with_error, *self.rows[number + 1 :]))
 
 
 def typed_start(fields: Iterable[tuple[str, str]]) -> Start:
-    """Read the rows of a posted form; those without any text are left out."""
+    """Parse the rows of a posted form, without empty ones."""
     pairs = list(fields)
     partitions = [value.strip() for name, value in pairs if name == PARTITION]
     offsets = [value.strip() for name, value in pairs if name == OFFSET]
@@ -90,30 +92,30 @@ def typed_start(fields: Iterable[tuple[str, str]]) -> Start:
     )
 
 
-def pasted_start(found: Json) -> Start:
-    """Read the value of `initial_offsets` in a pasted request, with each number as a `Number`.
+def pasted_start(value: Json) -> Start:
+    """Parse the value of `initial_offsets` in a pasted request, with each number as a `Number`.
 
     Raises ValueError with a sentence, RecursionError.
     """
-    if found is None:
+    if value is None:
         return Start()
-    if not isinstance(found, list) or not all(
-        isinstance(each, dict) and each.keys() <= _FIELDS for each in found
+    if not isinstance(value, list) or not all(
+        isinstance(each, dict) and each.keys() <= _FIELDS for each in value
     ):
         raise ValueError(NOT_A_LIST)
     return Start(
         rows=tuple(
             StartRow(partition=_text(each.get("partition")), offset=_text(each.get("offset")))
-            for each in found
+            for each in value
             if isinstance(each, dict)
         )
     )
 
 
 def checked_start(start: Start, *, sink: bool) -> Start:
-    """Return the offsets with what is wrong about them; the worker checks again."""
+    """Check the offsets early; the worker checks again."""
     checked = [_checked(row, sink=sink) for row in start.rows]
-    return replace(start, rows=tuple(_twice(checked)))
+    return replace(start, rows=tuple(_with_duplicate_errors(checked)))
 
 
 def _checked(row: StartRow, *, sink: bool) -> StartRow:
@@ -122,23 +124,23 @@ def _checked(row: StartRow, *, sink: bool) -> StartRow:
     return replace(row, partition_error=partition, offset_error=offset)
 
 
-def _error(text: str, what: str, check: Callable[[str], None] | None) -> str:
+def _error(text: str, label: str, check: Callable[[str], None] | None) -> str:
     try:
-        found = json_object(text, what, may_be_null=False)
+        json_text = json_object(text, label, may_be_null=False)
         if check is not None:
-            check(found)
+            check(json_text)
     except ValueError as exc:
         return f"{exc}."
     return ""
 
 
-def _twice(rows: Sequence[StartRow]) -> Iterable[StartRow]:
-    """Yield the rows, with an error at those whose partition came before."""
+def _with_duplicate_errors(rows: Sequence[StartRow]) -> Iterable[StartRow]:
+    """Yield the rows, with an error at duplicate partitions."""
     seen: set[str] = set()
     for row in rows:
         key = same_json(row.partition)
         if not row.partition_error and key in seen:
-            yield replace(row, partition_error="This partition is there twice.")
+            yield replace(row, partition_error="Duplicate partition.")
             continue
         seen.add(key)
         yield row

@@ -16,9 +16,9 @@ class Entry:
     key: str
     title: str
     needs: str = ""
-    """Name of the feature without which it is left out."""
+    """Name of the required feature."""
     writes: bool = False
-    """Left out on a read-only dashboard."""
+    """Hidden on a read-only dashboard."""
 
 
 NAVIGATION: Final = (
@@ -47,14 +47,14 @@ CONNECTOR_TABS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """A key of the keyboard, or two that are pressed one after the other."""
+    """A keyboard shortcut: a key, or two keys in sequence."""
 
     keys: str
     what: str
     acts: bool = False
-    """Left out on a read-only dashboard."""
+    """Hidden on a read-only dashboard."""
     needs: str = ""
-    """Name of the feature without which it is left out."""
+    """Name of the required feature."""
 
 
 KEYS: Final = (
@@ -73,7 +73,7 @@ KEYS: Final = (
     Shortcut("?", "This list"),
     Shortcut("Esc", "Close"),
 )
-"""Keyboard shortcuts for the page's list of them; scripts in `static/` carry them out."""
+"""Keyboard shortcuts to list on a page; scripts in `static/` implement them."""
 
 
 def available(entries: Iterable[Entry], features: Features, *, read_only: bool) -> list[Entry]:

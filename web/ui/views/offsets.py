@@ -1,4 +1,4 @@
-"""Offsets of a connector: as a table, as typed changes, and as the request that makes them (KIP-875)."""
+"""Offsets of a connector: the table, typed changes, and the request that applies them (KIP-875)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from kraal.core.printable import counted
 PARTITION: Final = "p."
 """Prefix of the hidden input with a row's partition, as JSON."""
 BEFORE: Final = "b."
-"""Prefix of the hidden input with the offset that the page showed, as JSON."""
+"""Prefix of the hidden input with the shown offset, as JSON."""
 AFTER: Final = "o."
-"""Prefix of the input with the offset as typed."""
+"""Prefix of the input with the typed offset."""
 DELETE: Final = "x."
 """Prefix of the box that deletes a partition's offset."""
 NEW_PARTITION: Final = "new.partition"
 NEW_OFFSET: Final = "new.offset"
 
-MOST_ROWS: Final = 500
-"""Rows on a page; `kraal offsets` and REST have no such limit."""
+MAX_ROWS: Final = 500
+"""Maximum rows on a page; `kraal offsets` and REST have no such limit."""
 _SINK_KEYS: Final = {"kafka_topic", "kafka_partition"}
-_LONGEST_NUMBER: Final = 18
+_MAX_DIGITS: Final = 18
 STOP_FIRST: Final = "Offsets can be changed only while the connector is STOPPED and its tasks have ended."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The offset of one partition. JSON texts keep the order of the worker's answer, which may matter to it."""
+    """The offset of one partition. JSON texts preserve the field order of the worker's answer, which can matter."""
 
     partition: str
     offset: str
@@ -41,9 +41,9 @@ class Row:
     number: str = ""
     """Kafka's partition; both are empty for a source."""
     position: str = ""
-    """Kafka's offset of a sink; empty if it has none."""
+    """Kafka's offset of a sink; empty without one."""
     lag: int | None = None
-    """Offsets up to the end of a sink's partition; None: not known."""
+    """Offsets up to the end of a sink's partition; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,28 +53,28 @@ class Table:
     sink: bool
     rows: tuple[Row, ...]
     total: int
-    """Number of partitions, of which `rows` are the ones that match and fit."""
+    """Number of all partitions; `rows` are the matching ones, up to the limit."""
     matching: int
     lags: bool = False
-    """Whether the worker tells lags."""
+    """Whether the worker reports lags."""
     lag: int | None = None
-    """Sum of the lags that are known, also of partitions that are not in `rows`; None without any."""
+    """Sum of the known lags of all partitions; None without any."""
 
 
 class Kind(StrEnum):
-    """What a change does to a partition."""
+    """Kind of a change of a partition's offset."""
 
     FORWARD = "forward"
     BACK = "back"
     CHANGED = "changed"
-    """To another offset, of which the order is not known: that of a source."""
+    """To another offset of a source, whose order is unknown."""
     ADDED = "added"
     DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """A change of one partition's offset, not yet made."""
+    """A pending change of one partition's offset."""
 
     row: Row
     before: str
@@ -85,12 +85,12 @@ class OffsetChange:
 
     @property
     def typed(self) -> str:
-        """The new offset as an input of its row has it."""
+        """The new offset, for the input of its row."""
         return str(json.loads(self.after)["kafka_offset"]) if self.row.topic else self.after
 
     @property
     def effect(self) -> str:
-        """What the change leads to, in words."""
+        """The effect of the change, in words."""
         match self.kind:
             case Kind.FORWARD:
                 return f"{counted(self.records or 0, 'record')} skipped at most"
@@ -106,13 +106,13 @@ class OffsetChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Typed changes against the present offsets."""
+    """Typed changes, compared with the present offsets."""
 
     changes: tuple[OffsetChange, ...]
     errors: Mapping[str, str]
-    """By the partition's text, or by that of a new row as typed."""
+    """Errors by partition, as typed for a new row."""
     moved: tuple[str, ...] = ()
-    """Partitions whose offset is no longer the one that the page showed; their changes must be looked at again."""
+    """Partitions whose offset has changed since the page was rendered; the user must review their changes."""
 
     @property
     def body(self) -> Json:
@@ -136,23 +136,23 @@ class Typed:
     delete: bool = False
 
 
-def table_of(answer: Json, *, sink: bool, query: str = "", most: int = MOST_ROWS) -> Table:
-    """Return the offsets of an answer of `GET …/offsets` whose partition contains `query`, sorted."""
+def table_of(answer: Json, *, sink: bool, query: str = "", limit: int = MAX_ROWS) -> Table:
+    """Build the sorted table of an answer of `GET …/offsets`, of partitions that contain `query`."""
     rows = _rows(answer, sink=sink)
-    found = [row for row in rows if query.lower() in row.partition.lower()]
+    matching = [row for row in rows if query.lower() in row.partition.lower()]
     lags = [row.lag for row in rows if row.lag is not None]
     return Table(
         sink=sink,
-        rows=tuple(found[:most]),
+        rows=tuple(matching[:limit]),
         total=len(rows),
-        matching=len(found),
+        matching=len(matching),
         lags=sink and any("lag" in each for each in _entries(answer)),
         lag=sum(lags) if lags else None,
     )
 
 
 def can_change(status: Json) -> bool:
-    """Tell whether the connector is stopped and has no tasks, so that its offsets may be changed."""
+    """Whether the connector is stopped and has no tasks, so that its offsets may be changed."""
     if not isinstance(status, dict) or status.get("tasks"):
         return False
     connector = status.get("connector")
@@ -160,15 +160,15 @@ def can_change(status: Json) -> bool:
 
 
 def read_rows(pairs: Iterable[tuple[str, str]]) -> list[Typed]:
-    """Read the rows of a posted page, in order."""
+    """Parse the rows of a posted page, in order."""
     fields = list(pairs)
-    known = dict(fields)
+    values = dict(fields)
     rows = [
         Typed(
             partition=value,
-            before=known.get(BEFORE + name[len(PARTITION) :]),
-            after=known.get(AFTER + name[len(PARTITION) :], ""),
-            delete=DELETE + name[len(PARTITION) :] in known,
+            before=values.get(BEFORE + name[len(PARTITION) :]),
+            after=values.get(AFTER + name[len(PARTITION) :], ""),
+            delete=DELETE + name[len(PARTITION) :] in values,
         )
         for name, value in fields
         if name.startswith(PARTITION)
@@ -183,7 +183,7 @@ def read_rows(pairs: Iterable[tuple[str, str]]) -> list[Typed]:
 
 
 def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
-    """Compare typed rows with the present offsets; rows that change nothing are left out."""
+    """Compare typed rows with the present offsets; unchanged rows are omitted."""
     present = {same_json(row.partition): row for row in _rows(answer, sink=sink)}
     changes: dict[str, OffsetChange] = {}
     errors: dict[str, str] = {}
@@ -201,7 +201,7 @@ def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
         key = same_json(partition)
         row = present.get(key) or _row(json.loads(partition), None, sink=sink)
         if key in changes:
-            errors[each.partition] = "This partition is there twice"
+            errors[each.partition] = "Duplicate partition"
             continue
         if each.before is not None and same_json(after) == same_json(each.before):
             continue
@@ -213,23 +213,23 @@ def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
 
 
 def change_question(name: str, changes: Sequence[OffsetChange], *, sink: bool) -> str:
-    """Return what a confirmation asks and tells."""
-    what = "Records between the old and the new offsets are read again, or skipped."
+    """Return the question and the effect of a change, for its confirmation."""
+    effect = "Records between the old and the new offsets are read again, or skipped."
     if not sink:
-        what = "The connector continues from the new offsets: what lies between is read again, or skipped."
-    return f"Change {counted(len(changes), 'offset')} of {name}? {what}"
+        effect = "The connector continues from the new offsets: what lies between is read again, or skipped."
+    return f"Change {counted(len(changes), 'offset')} of {name}? {effect}"
 
 
 def reset_question(name: str, total: int, *, sink: bool) -> str:
-    """Return what the confirmation of a reset asks and tells."""
+    """Return the question and the effect of a reset, for its confirmation."""
     if sink:
-        then = (
+        effect = (
             "Its consumer group is deleted; once resumed, it starts where auto.offset.reset says, "
             "by default at the earliest record."
         )
     else:
-        then = "Once resumed, it starts as if it had never run, and may read again what it read before."
-    return f"Delete all {counted(total, 'offset')} of {name}? {then}"
+        effect = "Once resumed, it starts as if it had never run, and may read again what it read before."
+    return f"Delete all {counted(total, 'offset')} of {name}? {effect}"
 
 
 def _rows(answer: Json, *, sink: bool) -> list[Row]:
@@ -245,8 +245,8 @@ def _entries(answer: Json) -> list[dict[str, Json]]:
     return [each for each in (offsets if isinstance(offsets, list) else []) if isinstance(each, dict)]
 
 
-def _lag(found: Json) -> int | None:
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+def _lag(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _row(partition: Json, offset: Json, *, sink: bool) -> Row:
@@ -270,32 +270,32 @@ def _change(row: Row, after: str) -> OffsetChange:
 
 
 def _after(text: str, *, sink: bool) -> str:
-    """Return an offset as typed as JSON: a number is expected for a sink's row, JSON otherwise. Raises ValueError."""
+    """Convert a typed offset to JSON: a number for a sink's row, JSON otherwise. Raises ValueError."""
     if not sink:
         return json_object(text, "The offset", may_be_null=True)
     number = text.strip()
-    if not (number.isascii() and number.isdecimal()) or len(number) > _LONGEST_NUMBER:
+    if not (number.isascii() and number.isdecimal()) or len(number) > _MAX_DIGITS:
         raise ValueError("Enter a whole number that is not negative, or tick the box to delete the offset")
     return _text({"kafka_offset": int(number)})
 
 
-def json_object(text: str, what: str, *, may_be_null: bool) -> str:
+def json_object(text: str, label: str, *, may_be_null: bool) -> str:
     """Return a JSON object as text without extra blanks. Raises ValueError with a sentence."""
     allowed = "a JSON object or null" if may_be_null else "a JSON object"
     try:
-        found = json.loads(
+        value = json.loads(
             text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_duplicates
         )
-        written = _text(found)
+        normalized = _text(value)
     except RecursionError as exc:
-        raise ValueError(f"{what} is nested too deeply") from exc
+        raise ValueError(f"{label} is nested too deeply") from exc
     except ValueError as exc:
-        raise ValueError(f"{what} must be {allowed}: {exc}") from exc
-    if found is None and may_be_null:
+        raise ValueError(f"{label} must be {allowed}: {exc}") from exc
+    if value is None and may_be_null:
         return "null"
-    if not isinstance(found, dict):
-        raise ValueError(f"{what} must be {allowed}")
-    return written
+    if not isinstance(value, dict):
+        raise ValueError(f"{label} must be {allowed}")
+    return normalized
 
 
 def check_sink_partition(partition: str) -> None:
@@ -311,8 +311,8 @@ def check_sink_offset(text: str) -> None:
         raise ValueError('The offset must be null or look like {"kafka_offset": 10}')
 
 
-def _is_number(found: object) -> bool:
-    return not isinstance(found, bool) and isinstance(found, int) and found >= 0
+def _is_number(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int) and value >= 0
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -320,16 +320,16 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _finite(number: str) -> float:
-    found = float(number)
-    return found if math.isfinite(found) else _refuse(number)
+    value = float(number)
+    return value if math.isfinite(value) else _refuse(number)
 
 
 def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Make an object. Raises ValueError for a key that is there twice, of which one value would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
-    return found
+    """Build an object. Raises ValueError for a duplicate key, which would lose a value."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise ValueError("duplicate key")
+    return result
 
 
 def _text(value: Json) -> str:
@@ -337,7 +337,7 @@ def _text(value: Json) -> str:
 
 
 def same_json(text: str) -> str:
-    """Return JSON in a form that is equal for equal values; a text that is no JSON stays as it is."""
+    """Normalize JSON so that equal values have equal texts; a text that is not JSON stays unchanged."""
     try:
         return json.dumps(json.loads(text), sort_keys=True)
     except (ValueError, RecursionError):
@@ -345,4 +345,4 @@ def same_json(text: str) -> str:
 
 
 def _int(text: str) -> int:
-    return int(text) if text.lstrip("-").isdecimal() and len(text) <= _LONGEST_NUMBER + 1 else -1
+    return int(text) if text.lstrip("-").isdecimal() and len(text) <= _MAX_DIGITS + 1 else -1

@@ -1,4 +1,4 @@
-"""The installed plugins, the documentation of one, and an example config made from its keys."""
+"""Installed plugins, the documentation of a plugin, and an example config from its keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Plugin:
 
     @property
     def connector(self) -> bool:
-        """Whether connectors can be created of it."""
+        """Whether it is a connector plugin."""
         return self.type in CONNECTOR_TYPES
 
 
@@ -58,7 +58,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDoc:
-    """What a plugin says about one of its keys."""
+    """Documentation of one config key of a plugin."""
 
     name: str
     label: str
@@ -71,15 +71,15 @@ class KeyDoc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroup:
-    """Keys that the plugin shows together."""
+    """Keys of one group in the plugin's definition."""
 
     title: str
     keys: tuple[KeyDoc, ...]
 
 
 def plugins_of(answer: Json, query: str = "") -> list[Plugin]:
-    """Return the plugins of an answer of `GET /connector-plugins` whose class contains `query`, as listed."""
-    found = [
+    """Parse an answer of `GET /connector-plugins`; keeps plugins whose class contains `query`, in order."""
+    plugins = [
         Plugin(
             name=str(each.get("class") or ""),
             type=str(each.get("type") or ""),
@@ -88,7 +88,7 @@ def plugins_of(answer: Json, query: str = "") -> list[Plugin]:
         for each in (answer if isinstance(answer, list) else [])
         if isinstance(each, dict)
     ]
-    return [each for each in dict.fromkeys(found) if query.lower() in each.name.lower()]
+    return [each for each in dict.fromkeys(plugins) if query.lower() in each.name.lower()]
 
 
 def by_kind(plugins: list[Plugin]) -> list[Kind]:
@@ -111,7 +111,7 @@ def by_kind(plugins: list[Plugin]) -> list[Kind]:
 
 
 def plugin_named(plugins: list[Plugin], name: str) -> Plugin | None:
-    """Return the first plugin of a class name or of an alias, as configs may name it.
+    """Return the first plugin with a class name or alias.
 
     Aliases are the last part of the class name, and that without `Connector` at its end.
     """
@@ -122,23 +122,23 @@ def plugin_named(plugins: list[Plugin], name: str) -> Plugin | None:
 
 
 def documented(keys: Json) -> list[KeyGroup]:
-    """Return the keys of an answer of `GET /connector-plugins/{plugin}/config`: the plugin's own first."""
+    """Parse the keys of an answer of `GET /connector-plugins/{plugin}/config`; ungrouped keys come first."""
     groups: dict[str, list[KeyDoc]] = {_NO_GROUP: []}
     for each in _keys(keys):
         groups.setdefault(str(each.get("group") or _NO_GROUP), []).append(_key(each))
-    return [KeyGroup(title=title, keys=tuple(found)) for title, found in groups.items() if found]
+    return [KeyGroup(title=title, keys=tuple(key_docs)) for title, key_docs in groups.items() if key_docs]
 
 
 def example(plugin: Plugin, keys: Json) -> dict[str, str]:
-    """Return a config to start from: the required keys and those of high importance.
+    """Return an example config with the required keys and those of high importance.
 
-    A key without a default gets a text in angle brackets to be replaced; a secret gets the placeholder of secrets.
+    A key without a default gets a placeholder in angle brackets; a secret gets the placeholder of secrets.
     """
     config = {"name": example_name(plugin), "connector.class": plugin.name, "tasks.max": "1"}
     for each in _keys(keys):
         key, default = str(each.get("name") or ""), each.get("default_value")
-        wanted = each.get("required") is True or each.get("importance") == "HIGH"
-        if key in _FRAMEWORK or not key or not wanted or key == "topics.regex":
+        is_included = each.get("required") is True or each.get("importance") == "HIGH"
+        if key in _FRAMEWORK or not key or not is_included or key == "topics.regex":
             continue
         secret = each.get("type") == PASSWORD or is_secret(key, "x")
         if secret:
@@ -151,7 +151,7 @@ def example(plugin: Plugin, keys: Json) -> dict[str, str]:
 
 
 def first_config(plugin: str) -> dict[str, str]:
-    """Return the config of a new connector before anything is typed."""
+    """Return the initial config in the form of a new connector."""
     return {"connector.class": plugin}
 
 

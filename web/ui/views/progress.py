@@ -1,4 +1,4 @@
-"""Numbers of tasks, from `expand=progress`: rates, backlogs, stalls, and the line of the last minutes. Pure."""
+"""Task metrics, from `expand=progress`: rates, backlogs, stalls, and the sparkline of the last minutes. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ERRORS: Final = ("failed", "skipped", "logged", "dead_lettered")
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """Numbers of one task; None: not known."""
+    """Metrics of one task; None: unknown."""
 
     task: int
     records_per_s: float | None
@@ -26,20 +26,20 @@ class TaskProgress:
     commit_ms: float | None
     backlog: float | None
     stall: str | None
-    """Why it is stalled, empty if its worker does not say; None: it is not."""
+    """Cause of a stall, empty if the worker does not report it; None: not stalled."""
     step_ms: float | None
     last_batch_age_ms: float | None
     errors: tuple[tuple[str, float], ...]
-    """What happened to records with errors, and how often; zeros are left out."""
+    """Number of records with errors by outcome, without zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Numbers of a connector."""
+    """Metrics of a connector."""
 
     tasks: Mapping[int, TaskProgress]
     recent: object = None
-    """Records per second of the last minutes, as answered."""
+    """Unparsed records per second of the last minutes."""
     stalls: Stalls = field(default_factory=dict)
 
     @property
@@ -58,24 +58,24 @@ class Progress:
         return _sum(each.backlog for each in self.tasks.values())
 
 
-def progress_of(found: object) -> Progress:
-    """Read the numbers of a connector."""
-    numbers = mapping(found)
-    tasks = [_task(task) for task in maps(numbers.get("tasks")) if isinstance(task.get("id"), int)]
+def progress_of(progress: object) -> Progress:
+    """Parse the metrics of a connector."""
+    content = mapping(progress)
+    tasks = [_task(task) for task in maps(content.get("tasks")) if isinstance(task.get("id"), int)]
     return Progress(
-        {each.task: each for each in tasks}, numbers.get("recent_records_per_second"), stalls_of(found)
+        {each.task: each for each in tasks}, content.get("recent_records_per_second"), stalls_of(progress)
     )
 
 
-def stalls_of(found: object) -> Stalls:
-    """Return the stalls of a connector from its progress or its supervision, without reading other values."""
-    known = mapping(found)
+def stalls_of(answer: object) -> Stalls:
+    """Parse only the stalls of a connector's progress or supervision."""
+    content = mapping(answer)
     stalls: dict[int | None, str] = {
         task["id"]: text(task, "stall_cause")
-        for task in maps(known.get("tasks"))
+        for task in maps(content.get("tasks"))
         if task.get("stalled") is True and isinstance(task.get("id"), int)
     }
-    if cause := text(known, "stall_cause") or text(mapping(known.get("connector")), "stall_cause"):
+    if cause := text(content, "stall_cause") or text(mapping(content.get("connector")), "stall_cause"):
         stalls[None] = cause
     return stalls
 
@@ -87,28 +87,28 @@ def spark_path(values: object) -> str:
     top = max((value for value in values if is_number(value)), default=0.0) or 1.0
     step, high = SPARK_WIDTH / (len(values) - 1), SPARK_HEIGHT - 2
     path: list[str] = []
-    follows = False
+    is_connected = False
     for at, value in enumerate(values):
         if is_number(value):
             y = SPARK_HEIGHT - 1 - max(value, 0.0) / top * high
-            path.append(f"{'L' if follows else 'M'}{at * step:.1f},{y:.1f}")
-        follows = is_number(value)
+            path.append(f"{'L' if is_connected else 'M'}{at * step:.1f},{y:.1f}")
+        is_connected = is_number(value)
     return "".join(path)
 
 
-def _task(found: Mapping[str, Any]) -> TaskProgress:
-    counts = mapping(found.get("errors"))
+def _task(content: Mapping[str, Any]) -> TaskProgress:
+    counts = mapping(content.get("errors"))
     return TaskProgress(
-        task=found["id"],
-        records_per_s=number(found, "records_per_second"),
-        records_total=number(found, "records_total"),
-        poll_ms=number(found, "poll_ms"),
-        write_ms=number(found, "write_ms"),
-        commit_ms=number(found, "commit_ms"),
-        backlog=number(found, "backlog_records"),
-        stall=text(found, "stall_cause") if found.get("stalled") is True else None,
-        step_ms=number(found, "step_ms"),
-        last_batch_age_ms=number(found, "last_batch_age_ms"),
+        task=content["id"],
+        records_per_s=number(content, "records_per_second"),
+        records_total=number(content, "records_total"),
+        poll_ms=number(content, "poll_ms"),
+        write_ms=number(content, "write_ms"),
+        commit_ms=number(content, "commit_ms"),
+        backlog=number(content, "backlog_records"),
+        stall=text(content, "stall_cause") if content.get("stalled") is True else None,
+        step_ms=number(content, "step_ms"),
+        last_batch_age_ms=number(content, "last_batch_age_ms"),
         errors=tuple((key.replace("_", "-"), count) for key in _ERRORS if (count := number(counts, key))),
     )
 

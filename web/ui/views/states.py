@@ -1,4 +1,4 @@
-"""States as the dashboard shows them: Connect's, and `stalled`; the most urgent first. Pure."""
+"""States of the dashboard: Connect's and `stalled`, the most urgent first. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 
 
 class Shown(StrEnum):
-    """What a page shows for a connector or task, in the order of urgency."""
+    """State of a connector or task on a page, in the order of urgency."""
 
     FAILED = "failed"
     STALLED = "stalled"
     RESTARTING = "restarting"
     UNASSIGNED = "unassigned"
     UNKNOWN = "unknown"
-    """No status yet, or one that this dashboard does not know."""
+    """No status yet, or an unknown state."""
     PAUSED = "paused"
     STOPPED = "stopped"
     RUNNING = "running"
@@ -27,9 +27,9 @@ _BY_NAME: Final = {state.name: state for state in Shown}
 
 
 def shown_state(state: object, *, stalled: bool = False) -> Shown:
-    """Return what is shown for a state of Connect, such as `RUNNING`."""
-    found = _BY_NAME.get(state, Shown.UNKNOWN) if isinstance(state, str) else Shown.UNKNOWN
-    return Shown.STALLED if stalled and found in MAY_STALL else found
+    """Map a state of Connect, such as `RUNNING`."""
+    shown = _BY_NAME.get(state, Shown.UNKNOWN) if isinstance(state, str) else Shown.UNKNOWN
+    return Shown.STALLED if stalled and shown in MAY_STALL else shown
 
 
 def worst(states: Iterable[Shown]) -> Shown:

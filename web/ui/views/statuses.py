@@ -13,7 +13,7 @@ from web.ui.views.json_values import mapping, maps, text
 from web.ui.views.states import RANK, Shown, shown_state, worst
 
 Stalls = Mapping[int | None, str]
-"""Why tasks are stalled, by number; None: the connector itself."""
+"""Causes of stalls by task number; None: the connector itself."""
 NO_STALLS: Final[Stalls] = MappingProxyType({})
 
 
@@ -24,14 +24,14 @@ class Instance:
     task: int | None
     state: Shown
     worker: str
-    """Id of the worker, `host:port`; empty if none has it."""
+    """Id of the worker, `host:port`; empty without one."""
     cause: str
     """Root cause of a failure; empty without one."""
     trace: str
     version: str
-    """Version of the plugin; empty if the worker does not tell."""
+    """Version of the plugin; empty if the worker does not report it."""
     stall: str = ""
-    """Why it is stalled; empty if it is not, or if its worker does not say."""
+    """Cause of a stall; empty if not stalled, or if the worker does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,17 @@ class ConnectorStatus:
 
     @property
     def tasks_by_state(self) -> Sequence[tuple[Shown, int]]:
-        """Numbers of tasks by state, the most urgent first."""
+        """Number of tasks by state, the most urgent first."""
         counts = Counter(task.state for task in self.tasks)
         return sorted(counts.items(), key=lambda item: RANK[item[0]])
 
     @property
     def causes(self) -> tuple[str, ...]:
         """Distinct root causes of failures and stalls, the connector's first."""
-        found = (
+        causes = (
             each.cause if each.state is Shown.FAILED else each.stall for each in (self.connector, *self.tasks)
         )
-        return tuple(dict.fromkeys(filter(None, found)))
+        return tuple(dict.fromkeys(filter(None, causes)))
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -70,11 +70,14 @@ class ConnectorStatus:
 
 
 def state_of(status: object, stalls: Stalls = NO_STALLS) -> Shown:
-    """Return the state of `connector_status` alone: a list sorts thousands of connectors, and shows few."""
-    found = mapping(status)
-    own = shown_state(mapping(found.get("connector")).get("state"), stalled=None in stalls)
+    """Return only the state of `connector_status`: a list sorts thousands of connectors, but shows few."""
+    content = mapping(status)
+    connector_state = shown_state(mapping(content.get("connector")).get("state"), stalled=None in stalls)
     return worst(
-        [own, *(shown_state(task.get("state"), stalled=task["id"] in stalls) for task in _tasks(found))]
+        [
+            connector_state,
+            *(shown_state(task.get("state"), stalled=task["id"] in stalls) for task in _tasks(content)),
+        ]
     )
 
 
@@ -85,19 +88,19 @@ def _tasks(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def connector_status(name: str, status: object, stalls: Stalls = NO_STALLS) -> ConnectorStatus:
-    """Read a status."""
-    found = mapping(status)
-    instances = [_instance(task, task["id"], stalls) for task in _tasks(found)]
+    """Parse a status."""
+    content = mapping(status)
+    instances = [_instance(task, task["id"], stalls) for task in _tasks(content)]
     return ConnectorStatus(
         name=name,
-        type=text(found, "type") if text(found, "type") in ("source", "sink") else "",
-        connector=_instance(found.get("connector"), None, stalls),
+        type=text(content, "type") if text(content, "type") in ("source", "sink") else "",
+        connector=_instance(content.get("connector"), None, stalls),
         tasks=tuple(sorted(instances, key=lambda each: each.task or 0)),
     )
 
 
-def _instance(found: object, task: int | None, stalls: Stalls) -> Instance:
-    status = mapping(found)
+def _instance(content: object, task: int | None, stalls: Stalls) -> Instance:
+    status = mapping(content)
     trace = text(status, "trace")
     state = shown_state(status.get("state"), stalled=task in stalls)
     return Instance(

@@ -1,4 +1,4 @@
-"""Texts made fit to show: the HTML of Java's documentation as plain text, numbers and lists of names."""
+"""Formatting of texts: the HTML of Java's documentation as plain text, shortened texts, and lists of names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ITEM: Final = re.compile(r"<li(?:\s[^<>]*)?>", re.IGNORECASE)
 _TAG: Final = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _BLANKS: Final = re.compile(r"[ \t\r\f\v]+")
 _LINES: Final = re.compile(r" ?\n[ \n]*")
-MOST_NAMES: Final = 10
-"""Names that a sentence lists; of more it tells the number."""
+MAX_NAMES: Final = 10
+"""Maximum names in a sentence; the number replaces the others."""
 
 
 def plain_text(documentation: object) -> str:
-    """Return a plugin's documentation as text: paragraphs and list items on their own lines, HTML's tags removed.
+    """Convert a plugin's documentation to text: paragraphs and list items on separate lines, without HTML tags.
 
     Only tags that Java's documentation uses are removed; anything else, such as `<topic>`, stays as text. The result
     is not safe HTML: templates escape it.
@@ -32,16 +32,16 @@ def plain_text(documentation: object) -> str:
     return _LINES.sub("\n", text).strip()
 
 
-def cut(text: str, most: int) -> str:
-    """Return a text without its middle if it is longer than `most` characters: traces name causes at both ends."""
-    if len(text) <= most:
+def cut(text: str, limit: int) -> str:
+    """Cut the middle of a text longer than `limit` characters: traces name causes at both ends."""
+    if len(text) <= limit:
         return text
-    head, tail = text[: most * 2 // 3], text[-(most // 3) :]
+    head, tail = text[: limit * 2 // 3], text[-(limit // 3) :]
     return f"{head}\n… {len(text) - len(head) - len(tail):,} characters …\n{tail}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for a sentence: `a`, `a and b`, `a, b and c`; of more than ten the first ones and the number."""
-    if len(names) > MOST_NAMES:
-        return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES:,} more"
+    """Join names for a sentence: `a`, `a and b`, `a, b and c`; of more than ten the first ones and the number."""
+    if len(names) > MAX_NAMES:
+        return f"{', '.join(names[:MAX_NAMES])} and {len(names) - MAX_NAMES:,} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

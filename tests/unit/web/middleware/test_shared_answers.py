@@ -49,7 +49,7 @@ def test_requests_at_the_same_time_and_soon_after_share_an_answer() -> None:
 
 
 def test_an_old_answer_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_answers, "KEEP_S", 0.0)
+    monkeypatch.setattr(shared_answers, "REUSE_S", 0.0)
 
     async def story(shared: SharedAnswers, made: Made) -> None:
         slow = asyncio.create_task(shared.get("x", made.make))
@@ -85,7 +85,7 @@ def test_an_error_is_raised_to_all() -> None:
 
 
 def test_the_number_of_shared_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_answers, "_MOST", 2)
+    monkeypatch.setattr(shared_answers, "_MAX_ANSWERS", 2)
 
     async def story(shared: SharedAnswers, made: Made) -> None:
         made.goes_on.set()

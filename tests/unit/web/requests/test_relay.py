@@ -96,7 +96,7 @@ def member(port: int = 0, **settings: object) -> Iterator[Member]:
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Member, Member]]:
     """Return two workers that know each other, and look often who there is."""
-    monkeypatch.setattr(relay, "LOOK_S", 0.01)
+    monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
     with member() as one, member() as other:
         one.knows(one.id, other.id)
         other.knows(one.id, other.id)
@@ -151,7 +151,7 @@ def test_others_are_not_read_for_workers_and_for_readers_of_other_kinds(
 def test_others_are_read_while_somebody_reads(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "FORGOTTEN_AFTER_S", 0.0)
+    monkeypatch.setattr(relay, "RETENTION_S", 0.0)
     one, other = group
     first, second = one.read(), one.read()
     other.is_read_by(1)
@@ -178,8 +178,8 @@ def test_workers_that_come_are_read_and_those_that_go_are_not(group: tuple[Membe
 
 
 def test_a_worker_that_comes_back_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "LOOK_S", 0.01)
-    monkeypatch.setattr(relay, "_SOON_S", 0.05)
+    monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
+    monkeypatch.setattr(relay, "_MIN_RETRY_S", 0.05)
     port = free_port()
     with member() as one:
         with member(port) as other:
@@ -197,9 +197,9 @@ def test_a_worker_that_comes_back_is_read_again(monkeypatch: pytest.MonkeyPatch)
 def test_java_workers_and_frozen_ones_delay_no_other(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(relay, "SILENCE_S", 1.0)
-    monkeypatch.setattr(relay, "_SOON_S", 0.05)
-    monkeypatch.setattr(routes, "PING_S", 0.05)
+    monkeypatch.setattr(relay, "READ_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(relay, "_MIN_RETRY_S", 0.05)
+    monkeypatch.setattr(routes, "PING_INTERVAL_S", 0.05)
     one, other = group
     with stranger() as (url, java), socket.create_server(("127.0.0.1", 0)) as frozen:
         java.status, java.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
@@ -222,7 +222,7 @@ def test_java_workers_and_frozen_ones_delay_no_other(
 def test_a_java_worker_is_asked_again_some_time(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "SELDOM_S", 0.05)
+    monkeypatch.setattr(relay, "UNSUPPORTED_RETRY_S", 0.05)
     one, _ = group
     with stranger() as (url, java):
         java.status, java.headers = 200, {"Content-Type": "text/html"}
@@ -237,8 +237,8 @@ def test_a_burst_on_others_is_one_change(
     one, other = group
     stream = one.read()
     other.is_read_by(1)
-    monkeypatch.setattr(relay, "SPACING_S", 1.0)
-    monkeypatch.setattr("web.streams.SPACING_S", 0.01)
+    monkeypatch.setattr(relay, "NOTIFY_INTERVAL_S", 1.0)
+    monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 0.01)
     for number in range(1, 4):
         other.numbers(f"n{number}")
         wait_until(lambda wanted=number: other.api.apps.streams.seq == wanted)  # type: ignore[misc]
@@ -246,7 +246,7 @@ def test_a_burst_on_others_is_one_change(
 
 
 def test_workers_with_passwords_are_read_by_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "LOOK_S", 0.01)
+    monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
     auth = BasicAuth({"ann": Password("secret")})
     with member(basic_auth=auth) as one, member(basic_auth=auth) as other:
         share_session_key(one.api, other.api)
@@ -265,7 +265,7 @@ def test_workers_with_passwords_are_read_by_signature(monkeypatch: pytest.Monkey
 def test_metrics_change_invalidates_shared_answers(
     monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
-    monkeypatch.setattr(shared_answers, "KEEP_S", 60)
+    monkeypatch.setattr(shared_answers, "REUSE_S", 60)
     with member() as one, stranger() as (url, stub):
         stub.status, stub.body = 200, b"{}"
         known = statuses(WorkerId(urlsplit(url).netloc)).statuses[C]
@@ -286,18 +286,18 @@ def test_metrics_change_invalidates_shared_answers(
 def test_a_worker_that_is_away_is_asked_less_and_less_often() -> None:
     pauses = [0.0]
     for _ in range(7):
-        pauses.append(pause_after(End.AWAY, pauses[-1]))
+        pauses.append(pause_after(End.UNAVAILABLE, pauses[-1]))
     assert pauses[1:] == [1, 2, 4, 8, 10, 10, 10]
-    assert pause_after(End.HEARD, 10) == 1
-    assert pause_after(End.NO_STREAM, 1) == relay.SELDOM_S
-    assert pause_after(End.AWAY, relay.SELDOM_S) == 10
+    assert pause_after(End.BROKEN, 10) == 1
+    assert pause_after(End.UNSUPPORTED, 1) == relay.UNSUPPORTED_RETRY_S
+    assert pause_after(End.UNAVAILABLE, relay.UNSUPPORTED_RETRY_S) == 10
 
 
 @pytest.mark.parametrize(
     ("code", "end"),
     [
-        (200, End.NO_STREAM), (302, End.NO_STREAM), (404, End.NO_STREAM), (405, End.NO_STREAM),
-        (401, End.AWAY), (403, End.AWAY), (500, End.AWAY), (503, End.AWAY),
+        (200, End.UNSUPPORTED), (302, End.UNSUPPORTED), (404, End.UNSUPPORTED), (405, End.UNSUPPORTED),
+        (401, End.UNAVAILABLE), (403, End.UNAVAILABLE), (500, End.UNAVAILABLE), (503, End.UNAVAILABLE),
     ],
 )  # fmt: skip
 def test_an_answer_without_a_stream_is_for_now_or_for_long(code: int, end: End) -> None:
@@ -329,5 +329,5 @@ def test_other_workers_with_tasks_are_read_up_to_a_limit(monkeypatch: pytest.Mon
         return workers_to_read(Snapshot(worker_id=me, status=statuses(*map(WorkerId, workers))))
 
     assert known("me:1", "b:1", "a:1", "a:1") == {"a:1", "b:1"}
-    monkeypatch.setattr(relay, "MOST_WORKERS", 1)
+    monkeypatch.setattr(relay, "MAX_WORKERS", 1)
     assert known("me:1", "b:1", "a:1") == {"a:1"}

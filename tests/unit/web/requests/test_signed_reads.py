@@ -59,7 +59,7 @@ def test_requests_to_workers_carry_a_signature_and_no_password(
 def test_streams_of_workers_are_read_without_a_password(
     peer: tuple[str, Stranger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "LOOK_S", 0.01)
+    monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
     with worker(basic_auth=AUTH) as one:
         put(one, peer[0])
         with one.client.stream("GET", "/changes", headers={"Authorization": ANN}):

@@ -22,7 +22,7 @@ from kraal.protocol.records import SessionKeyRecord
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, signature_headers
 from tests.unit.web.api import Api
 from tests.unit.web.workers import Worker
-from web.requests.task_configs import MOST_CONFIGS, MOST_SETTINGS, parse_task_configs
+from web.requests.task_configs import MAX_CONFIGS, MAX_SETTINGS, parse_task_configs
 from web.settings import Settings
 
 KEY = b"0" * 32
@@ -232,9 +232,9 @@ def test_a_refused_body_takes_little_memory(body: bytes, message: str) -> None:
 
 
 def test_one_request_has_a_limited_number_of_configs_and_settings() -> None:
-    with pytest.raises(BadRequest, match=f"more than {MOST_CONFIGS} task configs"):
-        parse_task_configs(b"[" + b",".join([b"{}"] * (MOST_CONFIGS + 1)) + b"]")
+    with pytest.raises(BadRequest, match=f"more than {MAX_CONFIGS} task configs"):
+        parse_task_configs(b"[" + b",".join([b"{}"] * (MAX_CONFIGS + 1)) + b"]")
     settings = b",".join(b'"%x":1' % number for number in range(1000))
     config = b"{" + settings + b"}"
-    with pytest.raises(BadRequest, match=f"more than {MOST_SETTINGS} settings"):
-        parse_task_configs(b"[" + b",".join([config] * (MOST_SETTINGS // 1000 + 1)) + b"]")
+    with pytest.raises(BadRequest, match=f"more than {MAX_SETTINGS} settings"):
+        parse_task_configs(b"[" + b",".join([config] * (MAX_SETTINGS // 1000 + 1)) + b"]")

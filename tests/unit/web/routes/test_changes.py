@@ -77,7 +77,7 @@ def test_hello_names_the_process_and_then_come_the_changes(api: Api, server: Htt
 def test_kinds_with_other_names_are_events_of_their_own_and_the_last_has_the_id(
     api: Api, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.streams.SPACING_S", 3600)
+    monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 3600)
     stream, streams = Stream(server), api.apps.streams
     stream.next()
     streams.note_all("logs", ["b", "a"])  # all of these are one change
@@ -164,7 +164,7 @@ def test_an_unknown_last_event_is_a_reset(api: Api, server: HttpServer, last_id:
 
 
 def test_a_quiet_stream_is_pinged(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "PING_S", 0.2)
+    monkeypatch.setattr(changes, "PING_INTERVAL_S", 0.2)
     with serving(api) as server:
         stream = Stream(server, "?kinds=states")
         stream.next()
@@ -233,7 +233,7 @@ def test_a_client_that_takes_nothing_does_not_delay_the_stop(monkeypatch: pytest
         taken.append(streams.seq)
         return take(streams, reader)
 
-    monkeypatch.setattr("web.streams.SPACING_S", 0.0)
+    monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 0.0)
     monkeypatch.setattr(Broadcaster, "take", taking)
     names = [f"{number:03}" + "x" * 150 for number in range(100)]
     with serving(api, graceful_s=30) as server:

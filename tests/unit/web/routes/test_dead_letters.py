@@ -94,7 +94,7 @@ def test_large_letters_are_cut_and_the_answer_is_bounded(sink: Api) -> None:
 
 
 def test_too_much_to_read_is_a_clear_refusal(sink: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "_READ_BYTES", 10)
+    monkeypatch.setattr(dead_letters, "_MAX_READ_BYTES", 10)
     status, error = ask(sink, "GET", PATH)
     assert status == 503
     assert error["message"].endswith("more than 10 bytes; set a smaller limit.")

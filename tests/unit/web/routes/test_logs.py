@@ -21,7 +21,7 @@ from tests.unit.web.api import WORKER, Api, document, status
 from tests.unit.web.openapi.test_document import matches
 from tests.unit.web.workers import Stranger, Worker
 from web.openapi import history as shapes
-from web.routes.logs import MAX_BYTES, Asked, Found, Positions, _theirs, merged
+from web.routes.logs import MAX_BYTES, LogQuery, Positions, WorkerLines, _parse_answer, merged
 from web.settings import Settings
 
 NAME = ConnectorName("c")
@@ -140,12 +140,12 @@ def in_group(one: Worker, tasks: dict[int, str]) -> None:
 
 def test_lines_of_another_worker_are_cut_like_own_ones() -> None:
     line = {"id": 1, "ms": 1, "worker_id": "b:1", "level": "INFO", "logger": "x" * 9_000, "task": None}
-    found = _theirs({"lines": [{**line, "message": "y" * 2_000_000, "more": 1}], "dropped": 0})
+    found = _parse_answer({"lines": [{**line, "message": "y" * 2_000_000, "more": 1}], "dropped": 0})
     assert found is not None
     [shown] = found.lines
     assert len(shown["message"]) <= LINE_BYTES
     assert list(shown) == list(shapes.LINE_FIELDS)
-    assert matches(SCHEMA, {**merged({WorkerId("b:1"): found}, Asked()), "silent": []}, DOCUMENT)
+    assert matches(SCHEMA, {**merged({WorkerId("b:1"): found}, LogQuery()), "silent": []}, DOCUMENT)
 
 
 class TestOfAGroup:
@@ -208,10 +208,10 @@ def test_reading_page_by_page_gives_every_line_once(ids: dict[str, set[int]], li
     after, seen = Positions(), list[tuple[str, int]]()
     for _ in range(80):
         found = {
-            WorkerId(worker): Found([line(at) for at in sorted(known) if at > after.on(worker)][:limit])
+            WorkerId(worker): WorkerLines([line(at) for at in sorted(known) if at > after.on(worker)][:limit])
             for worker, known in ids.items()
         }
-        page = merged(found, Asked(limit=limit, after=after))
+        page = merged(found, LogQuery(limit=limit, after=after))
         assert len(page["lines"]) <= limit
         seen += [(each["worker_id"], each["id"]) for each in page["lines"]]
         after = Positions.parse(page["next"])
@@ -225,7 +225,9 @@ def test_a_merged_answer_is_bounded_and_has_the_latest_or_the_first(sizes: list[
         {"id": at, "ms": 0, "level": "INFO", "logger": "x", "task": None, "message": "y" * size}
         for at, size in enumerate(sizes)
     ]
-    page = merged({WorkerId("a:1"): Found(lines)}, Asked(limit=1_000, after=None if latest else Positions()))
+    page = merged(
+        {WorkerId("a:1"): WorkerLines(lines)}, LogQuery(limit=1_000, after=None if latest else Positions())
+    )
     shown = [each["id"] for each in page["lines"]]
     assert sum(len(each["message"]) for each in page["lines"]) <= MAX_BYTES
     expected = list(range(len(sizes)))

@@ -384,5 +384,5 @@ def test_an_answer_that_is_too_large_is_not_read(
 ) -> None:
     in_group({0: follower, 1: leader})
     assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == []
-    monkeypatch.setattr(ask_workers, "MAX_BYTES", 100)
+    monkeypatch.setattr(ask_workers, "MAX_ANSWER_BYTES", 100)
     assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == [urlsplit(leader.url).netloc]

@@ -13,7 +13,7 @@ from kraal.core.ids import Json
 from web.ui.app import DashboardApp, standalone
 from web.ui.features import Features
 from web.ui.options import DashboardOptions
-from web.ui.sources.api import Answer, Caller, Change, Query, Refused, Source, Word
+from web.ui.sources.api import Answer, Caller, Change, ChangeEvent, Query, Refused, Source
 from web.ui.sources.messages import encoded_body
 
 EVERYTHING = Features(
@@ -47,7 +47,7 @@ class CannedSource(Source):
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
-        yield Change(Word.BYE)
+        yield Change(ChangeEvent.CLOSING)
 
     @override
     async def features(self, caller: Caller) -> Features:

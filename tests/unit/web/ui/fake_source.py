@@ -13,7 +13,7 @@ from web.ui.app import DashboardApp, standalone
 from web.ui.features import Features
 from web.ui.options import DashboardOptions
 from web.ui.pages import PAGES
-from web.ui.sources.api import Answer, Caller, Change, Query, Refused, Source, Word
+from web.ui.sources.api import Answer, Caller, Change, ChangeEvent, Query, Refused, Source
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -61,7 +61,7 @@ class FakeSource(Source):
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
         self.streams += 1
-        yield Change(Word.HELLO)
+        yield Change(ChangeEvent.CONNECTED)
         while True:
             found = await self.feed.get()
             if isinstance(found, Exception):

@@ -244,7 +244,7 @@ def test_a_rebalance_is_waited_for(browser: Browser) -> None:
 
 
 def test_long_rebalance_is_reported(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending.Sender.__init__, "__kwdefaults__", {"patience_s": 0.2})
+    monkeypatch.setattr(sending.Sender.__init__, "__kwdefaults__", {"timeout_s": 0.2})
     browser.worker.problems = [Problem(409, REBALANCE, "0")] * 9
     after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
     assert len(browser.worker.asked) < 9

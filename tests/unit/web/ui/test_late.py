@@ -32,7 +32,7 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> list[type[DashboardApp]]:
         found.append(DashboardApp)
         return DashboardApp
 
-    monkeypatch.setattr(late, "_class", imported)
+    monkeypatch.setattr(late, "_import_class", imported)
     return found
 
 

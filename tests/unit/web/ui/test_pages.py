@@ -19,7 +19,7 @@ from web.ui.options import DashboardOptions
 from web.ui.routing import Model, Visit, page
 from web.ui.sources.api import Away, Caller
 from web.ui.sources.in_process import InProcess
-from web.ui.views.formats import NOTHING
+from web.ui.views.formats import UNKNOWN
 
 URL = "http://worker:8083/"
 
@@ -305,7 +305,7 @@ def test_metrics_missing_from_a_java_task_are_omitted() -> None:
     assert ">4 ms<" in task
     for page_text in (shown, task):
         assert ">Poll<" in page_text
-        assert [each for each in ("Backlog", ">Write<", ">Commit<", NOTHING) if each in page_text] == []
+        assert [each for each in ("Backlog", ">Write<", ">Commit<", UNKNOWN) if each in page_text] == []
 
 
 def test_the_cluster_page_shows_the_latest_rebalances_and_why() -> None:

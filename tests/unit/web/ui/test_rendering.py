@@ -171,9 +171,9 @@ async def test_no_page_compiles_a_template_after_all_were_compiled(monkeypatch: 
         return compile_one(self, source, name, *others)  # type: ignore[call-overload]
 
     monkeypatch.setattr(Environment, "compile", noted)
-    monkeypatch.setattr(module, "_COMPILED", None)  # nothing from other dashboards of this process
+    monkeypatch.setattr(module, "_TEMPLATE_CACHE", None)  # nothing from other dashboards of this process
     found = Rendering(str, {"keys": (), "options": DashboardOptions(worker="w:1")})
-    await found.compile_all(rest_s=0.0)
+    await found.compile_all(pause_s=0.0)
     names = sorted(str(path.relative_to(TEMPLATES_AT)) for path in TEMPLATES)
     assert sorted(filter(None, compiled)) == names
     found.render("parts/help.html", {"features": {}})

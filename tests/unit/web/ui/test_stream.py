@@ -18,7 +18,7 @@ from web.ui.features import Features
 from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering
 from web.ui.routing import Dashboard
-from web.ui.sources.api import Change, Source, Word
+from web.ui.sources.api import Change, ChangeEvent, Source
 from web.ui.stream import Streams, event_of
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ STREAMING = Features(kraal=True, changes=True)
 @pytest.mark.parametrize(
     ("change", "name", "data"),
     [
-        (Change(Word.HELLO, boot="b"), "hello", {"boot": "b"}),
+        (Change(ChangeEvent.CONNECTED, boot="b"), "hello", {"boot": "b"}),
         (
-            Change(Word.CHANGED, frozenset({"b", "a"}), ("x",)),
+            Change(ChangeEvent.CHANGED, frozenset({"b", "a"}), ("x",)),
             "changed",
             {"kinds": ["a", "b"], "names": ["x"]},
         ),
-        (Change(Word.CHANGED), "changed", {"kinds": [], "names": None}),
-        (Change(Word.AWAY, reason="gone"), "away", {"reason": "gone"}),
-        (Change(Word.BYE), "bye", {}),
+        (Change(ChangeEvent.CHANGED), "changed", {"kinds": [], "names": None}),
+        (Change(ChangeEvent.UNAVAILABLE, reason="gone"), "away", {"reason": "gone"}),
+        (Change(ChangeEvent.CLOSING), "bye", {}),
     ],
 )
 def test_an_event_is_one_line_of_json(change: Change, name: str, data: object) -> None:
@@ -49,7 +49,7 @@ def test_an_event_is_one_line_of_json(change: Change, name: str, data: object) -
 
 
 def test_a_name_cannot_end_its_event() -> None:
-    event = event_of(Change(Word.CHANGED, names=("a\n\nevent: bye\r\ndata: {}\u2028",)))
+    event = event_of(Change(ChangeEvent.CHANGED, names=("a\n\nevent: bye\r\ndata: {}\u2028",)))
     assert event.count(b"\n") == 3
 
 
@@ -71,7 +71,7 @@ async def events(source: Source, *, ping_s: float = 15.0) -> AsyncGenerator[byte
 async def test_changes_become_events_until_the_end() -> None:
     source = FakeSource(features=STREAMING)
     app = DashboardApp(source, DashboardOptions(worker="w:1"))
-    for change in (Change(Word.CHANGED, names=("a",)), Change(Word.BYE)):
+    for change in (Change(ChangeEvent.CHANGED, names=("a",)), Change(ChangeEvent.CLOSING)):
         source.feed.put_nowait(change)
     async with asyncio.timeout(10):
         output = b"".join([piece async for piece in events(app.source)])
@@ -119,7 +119,7 @@ async def test_stalled_browser_is_disconnected() -> None:
     }  # fmt: skip
     app = DashboardApp(FakeSource(features=STREAMING), DashboardOptions(worker="w:1"))
     dashboard = Dashboard(app.source, DashboardOptions(worker="w:1"), Rendering(str, {}))
-    streams = Streams(dashboard, ping_s=0.01, patience_s=0.02)
+    streams = Streams(dashboard, ping_s=0.01, send_timeout_s=0.02)
     answer = await streams.answer(Request(scope))
     async with asyncio.timeout(5):
         await answer(scope, receive, send)

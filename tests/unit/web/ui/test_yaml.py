@@ -86,7 +86,7 @@ def test_a_connectors_page_has_it_as_yaml(browser: Browser) -> None:
 def test_a_connectors_page_does_not_wait_long_for_the_keys_of_its_plugins(
     browser: Browser, worker: FakeConnect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connector, "_KEYS_S", 0.0)
+    monkeypatch.setattr(connector, "_SECRETS_TIMEOUT_S", 0.0)
     page = browser.get("/ui/connectors/bills")
     assert page.status == 200
     assert documents(page.text) == []
@@ -106,7 +106,7 @@ def test_a_connectors_page_does_not_wait_long_for_the_keys_of_its_plugins(
 def test_truncated_list_shows_that_entries_are_omitted(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(yaml, "MOST", 2)
+    monkeypatch.setattr(yaml, "MAX_CONNECTORS", 2)
     page = browser.get("/ui/yaml?sort=name")
     assert [each["name"] for each in documents(page.text)] == ["bills", "orders"]
     assert "These are the first 2 of 3 connectors." in page.plain

@@ -1,1 +1,1 @@
-"""What a connector did: its states over time, log lines, events, numbers, topics and dead letters. Pure."""
+"""Activity of a connector: its states over time, log lines, events, metrics, topics and dead letters. Pure."""

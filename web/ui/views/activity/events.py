@@ -20,14 +20,14 @@ KINDS: Final = {
     "logger": "Log levels",
     "worker": "Worker",
 }
-"""Titles of the kinds that workers tell; a kind that is not among them is shown by its name."""
-MOST_EVENTS: Final = 1_000
+"""Titles of kinds; other kinds are shown by name."""
+MAX_EVENTS: Final = 1_000
 PER_PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened."""
+    """An event of the worker."""
 
     seq: int
     ms: int | None
@@ -43,11 +43,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """What the page shows, the newest first."""
+    """Content of the page, the newest events first."""
 
     events: Sequence[Event]
     kinds: Sequence[tuple[str, str, int]]
-    """Kinds that there are: name, title and number of events, before the choice of a kind."""
+    """Existing kinds: name, title and number of events, before filtering by kind."""
     found: int
     page: int
     pages: int
@@ -57,34 +57,34 @@ def events_of(answer: object, *, kind: str = "", connector: str = "", page: int 
     """Return the events of a kind and of a connector, both empty for all."""
     events = [_event(each) for each in maps(mapping(answer).get("events"))]
     events.sort(key=lambda event: event.seq, reverse=True)
-    own = [event for event in events if not connector or event.connector == connector]
-    counts = {name: sum(event.kind == name for event in own) for name in dict.fromkeys(KINDS)}
-    for event in own:
+    of_connector = [event for event in events if not connector or event.connector == connector]
+    counts = {name: sum(event.kind == name for event in of_connector) for name in dict.fromkeys(KINDS)}
+    for event in of_connector:
         if event.kind not in KINDS:
             counts[event.kind] = counts.get(event.kind, 0) + 1
-    found = [event for event in own if not kind or event.kind == kind]
-    pages = max((len(found) + PER_PAGE - 1) // PER_PAGE, 1)
+    selected = [event for event in of_connector if not kind or event.kind == kind]
+    pages = max((len(selected) + PER_PAGE - 1) // PER_PAGE, 1)
     page = min(max(page, 1), pages)
     return Events(
-        events=found[(page - 1) * PER_PAGE : page * PER_PAGE],
+        events=selected[(page - 1) * PER_PAGE : page * PER_PAGE],
         kinds=[(name, KINDS.get(name, name), count) for name, count in counts.items() if count],
-        found=len(found),
+        found=len(selected),
         page=page,
         pages=pages,
     )
 
 
-def _event(found: Mapping[str, Any]) -> Event:
-    kind = text(found, "kind")
-    told = text(found, "text")
+def _event(content: Mapping[str, Any]) -> Event:
+    kind = text(content, "kind")
+    message = text(content, "text")
     return Event(
-        seq=whole(found, "seq") or 0,
-        ms=whole(found, "ms"),
+        seq=whole(content, "seq") or 0,
+        ms=whole(content, "ms"),
         kind=kind,
         title=KINDS.get(kind, kind),
-        connector=text(found, "connector"),
-        task=whole(found, "task"),
-        text=told,
-        by=text(found, "by"),
-        urgent=kind == "given_up" or (kind == "state" and " FAILED on " in told.partition(": ")[0]),
+        connector=text(content, "connector"),
+        task=whole(content, "task"),
+        text=message,
+        by=text(content, "by"),
+        urgent=kind == "given_up" or (kind == "state" and " FAILED on " in message.partition(": ")[0]),
     )

@@ -1,4 +1,4 @@
-"""Dead letters of a connector: what failed, where and why, and the replay of them. Pure."""
+"""Dead letters of a connector, with the causes of failures, and their replay. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from web.ui.views.json_values import mapping, maps, number, text, whole
 from web.ui.views.texts import listed
 
 SHOWN: Final = 20
-MOST_SHOWN: Final = 100
-MOST_REPLAYED: Final = 10_000
+MAX_SHOWN: Final = 100
+MAX_REPLAYED: Final = 10_000
 """Maximum number of letters that one request replays."""
-_SHORT: Final = 80
+_MAX_SHORT_LENGTH: Final = 80
 TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
 
 
@@ -32,12 +32,12 @@ class Bytes:
     kind: str
     """`text`, `base64` or `null`."""
     full: int | None = None
-    """Full size in bytes if only its beginning is there."""
+    """Full size in bytes if the content is truncated."""
 
     @property
     def is_short(self) -> bool:
         """Whether it fits on a line."""
-        return len(self.text) <= _SHORT and "\n" not in self.text
+        return len(self.text) <= _MAX_SHORT_LENGTH and "\n" not in self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Letter:
     ms: int | None
     """Timestamp of the failed record."""
     origin: str
-    """`topic-partition@offset` of the failed record; empty if not known."""
+    """`topic-partition@offset` of the failed record; empty if unknown."""
     task: int | None
     stage: str
     class_name: str
@@ -57,26 +57,26 @@ class Letter:
     exception: str
     message: str
     cause: str
-    """Root cause, where it says more than the message."""
+    """Root cause, if it adds to the message."""
     trace: str
     explained: bool
-    """Whether the letter has headers that tell what failed."""
+    """Whether the letter has headers that describe the failure."""
     key: Bytes
     value: Bytes
     headers: Sequence[tuple[str, Bytes]]
-    """Those of the failed record."""
+    """Headers of the failed record."""
     more_headers: bool
     """Whether headers are missing because they are too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letters:
-    """What the page shows, the newest first."""
+    """Content of the page, the newest letters first."""
 
     topic: str
     letters: int | None
     left: int | None
-    """Letters that were not yet replayed."""
+    """Letters still to replay."""
     searched: int | None
     """Offsets that were searched for letters of this connector; None if all were."""
     shown: Sequence[Letter]
@@ -86,46 +86,46 @@ class Letters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a replay would do."""
+    """Outcome of a dry run."""
 
     total: int
     written: Sequence[tuple[str, int]]
     """Topics and numbers of records, sorted."""
     start: Mapping[str, int]
-    """By partition, the offset of the first letter; empty if the worker does not tell."""
+    """Offset of the first letter by partition; empty if the worker does not report it."""
 
 
 def letters_of(answer: object) -> Letters:
-    """Return the letters of `GET …/dead-letters`."""
-    found = mapping(answer)
-    shown = [_letter(each) for each in maps(found.get("shown"))]
-    shown.sort(key=lambda letter: letter.ms or 0, reverse=True)
-    causes = Counter(letter.exception for letter in shown if letter.exception)
+    """Parse `GET …/dead-letters`."""
+    content = mapping(answer)
+    letters = [_letter(each) for each in maps(content.get("shown"))]
+    letters.sort(key=lambda letter: letter.ms or 0, reverse=True)
+    causes = Counter(letter.exception for letter in letters if letter.exception)
     return Letters(
-        topic=text(found, "topic"),
-        letters=whole(found, "letters"),
-        left=whole(found, "left_to_replay"),
-        searched=_searched(found),
-        shown=shown,
+        topic=text(content, "topic"),
+        letters=whole(content, "letters"),
+        left=whole(content, "left_to_replay"),
+        searched=_searched(content),
+        shown=letters,
         causes=causes.most_common(5),
     )
 
 
-def limit_of(typed: str) -> int:
-    """Return how many letters to replay, as typed; empty: as many as one request can. Raises ValueError."""
-    if not typed.strip():
-        return MOST_REPLAYED
-    if not (typed.strip().isascii() and typed.strip().isdecimal()) or len(typed) > 9:  # noqa: PLR2004
+def limit_of(text: str) -> int:
+    """Parse the number of letters to replay; empty: the maximum. Raises ValueError."""
+    if not text.strip():
+        return MAX_REPLAYED
+    if not (text.strip().isascii() and text.strip().isdecimal()) or len(text) > 9:  # noqa: PLR2004
         raise ValueError("Enter a whole number of records.")
-    if not 1 <= int(typed) <= MOST_REPLAYED:
-        raise ValueError(f"One replay writes 1 to {MOST_REPLAYED:,} records.")
-    return int(typed)
+    if not 1 <= int(text) <= MAX_REPLAYED:
+        raise ValueError(f"One replay writes 1 to {MAX_REPLAYED:,} records.")
+    return int(text)
 
 
 def replay_request(
     name: str, limit: int, *, dry_run: bool, start: Mapping[str, int] | None = None
 ) -> Request:
-    """Return the request that replays letters, or only tells what it would do.
+    """Return the request of a replay or of a dry run.
 
     `start`, of a preview: the worker refuses the request if these letters have been replayed since.
     """
@@ -140,25 +140,29 @@ def start_as_text(start: Mapping[str, int]) -> str:
     return " ".join(f"{partition}:{offset}" for partition, offset in start.items())
 
 
-def start_of(typed: str) -> dict[str, int]:
-    """Return the offsets by partition in such a field. Raises ValueError."""
-    pairs = (each.partition(":") for each in typed.split())
+def start_of(text: str) -> dict[str, int]:
+    """Parse the text of `start_as_text`. Raises ValueError."""
+    pairs = (each.partition(":") for each in text.split())
     return {str(int(partition)): int(offset) for partition, _, offset in pairs}
 
 
 def preview_of(answer: object) -> Preview:
-    """Return what a dry run answered."""
+    """Parse the answer to a replay or a dry run."""
     written = mapping(mapping(answer).get("written"))
     counts = [(topic, count) for topic in sorted(written) if (count := whole(written, topic))]
-    found = mapping(mapping(answer).get("from"))
-    start = {partition: offset for partition in found if (offset := whole(found, partition)) is not None}
+    start_offsets = mapping(mapping(answer).get("from"))
+    start = {
+        partition: offset
+        for partition in start_offsets
+        if (offset := whole(start_offsets, partition)) is not None
+    }
     return Preview(total=sum(count for _, count in counts), written=counts, start=start)
 
 
 def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
-    """Return what is asked before a replay of at most `limit` letters."""
+    """Return the confirmation of a replay of at most `limit` letters."""
     topics = listed([f"{topic} ({count:,})" for topic, count in preview.written])
-    rest = ["More letters may be left: they stay for another replay."] if preview.total >= limit else []
+    remaining = ["More letters may be left: they stay for another replay."] if preview.total >= limit else []
     return Confirmation(
         question=f"Replay {counted(preview.total, 'dead letter')} of {name}?",
         effects=(
@@ -166,7 +170,7 @@ def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
             "Other readers of these topics get them again, too.",
             "A record that fails again becomes a new dead letter.",
             "What is replayed is remembered: the next replay continues after it.",
-            *rest,
+            *remaining,
         ),
         button="Replay",
         dangerous=False,
@@ -174,32 +178,32 @@ def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
 
 
 def replayed(name: str, body: Json) -> Result:
-    """Return what became of a replay."""
-    done = preview_of(body)
-    topics = listed([f"{topic} ({count:,})" for topic, count in done.written])
-    told = (
-        f"{counted(done.total, 'record')} written to {topics}"
-        if done.total
+    """Return the result of a replay."""
+    outcome = preview_of(body)
+    topics = listed([f"{topic} ({count:,})" for topic, count in outcome.written])
+    summary = (
+        f"{counted(outcome.total, 'record')} written to {topics}"
+        if outcome.total
         else "there was nothing left to replay"
     )
-    left = whole(mapping(body), "left_to_replay")
-    return Result(name=name, done=True, text=f"{told}; {left:,} left" if left else told)
+    remaining = whole(mapping(body), "left_to_replay")
+    return Result(name=name, done=True, text=f"{summary}; {remaining:,} left" if remaining else summary)
 
 
-def _searched(found: Mapping[str, Any]) -> int | None:
-    searched, letters = whole(found, "searched"), whole(found, "letters")
+def _searched(content: Mapping[str, Any]) -> int | None:
+    searched, letters = whole(content, "searched"), whole(content, "letters")
     return searched if searched is not None and letters is not None and searched < letters else None
 
 
-def _letter(found: Mapping[str, Any]) -> Letter:
-    error = mapping(found.get("error"))
-    cut = mapping(found.get("truncated"))
+def _letter(content: Mapping[str, Any]) -> Letter:
+    error = mapping(content.get("error"))
+    cut = mapping(content.get("truncated"))
     trace = text(error, "stacktrace")
     message = text(error, "message")
     cause = root_cause(trace)
-    timestamp = number(found, "timestamp")
+    timestamp = number(content, "timestamp")
     return Letter(
-        place=_place(found),
+        place=_place(content),
         ms=None if timestamp is None else int(timestamp),
         origin=_place(error) if text(error, "topic") else "",
         task=whole(error, "task"),
@@ -210,23 +214,23 @@ def _letter(found: Mapping[str, Any]) -> Letter:
         cause="" if message and message in cause else cause,
         trace=trace,
         explained=bool(error),
-        key=_bytes(found, "key", whole(cut, "key")),
-        value=_bytes(found, "value", whole(cut, "value")),
-        headers=[(text(header, "key"), _bytes(header, "value")) for header in maps(found.get("headers"))],
+        key=_bytes(content, "key", whole(cut, "key")),
+        value=_bytes(content, "value", whole(cut, "value")),
+        headers=[(text(header, "key"), _bytes(header, "value")) for header in maps(content.get("headers"))],
         more_headers="headers" in cut,
     )
 
 
-def _place(found: Mapping[str, Any]) -> str:
-    partition, offset = whole(found, "partition"), whole(found, "offset")
+def _place(content: Mapping[str, Any]) -> str:
+    partition, offset = whole(content, "partition"), whole(content, "offset")
     if partition is None or offset is None:
-        return text(found, "topic")
-    return f"{text(found, 'topic')}-{partition}@{offset}"
+        return text(content, "topic")
+    return f"{text(content, 'topic')}-{partition}@{offset}"
 
 
-def _bytes(found: Mapping[str, Any], name: str, full: int | None = None) -> Bytes:
-    if isinstance(found.get(f"{name}_base64"), str):
-        return Bytes(found[f"{name}_base64"], "base64", full)
-    if isinstance(found.get(name), str):
-        return Bytes(found[name], "text", full)
+def _bytes(content: Mapping[str, Any], name: str, full_size: int | None = None) -> Bytes:
+    if isinstance(content.get(f"{name}_base64"), str):
+        return Bytes(content[f"{name}_base64"], "base64", full_size)
+    if isinstance(content.get(name), str):
+        return Bytes(content[name], "text", full_size)
     return Bytes("", "null")

@@ -15,10 +15,10 @@ LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 """Levels that the page filters by and sets, the most detailed first."""
 SETTABLE: Final = (*LEVELS[:-1], "OFF")
 SCOPES: Final = ("worker", "cluster")
-MOST_LINES: Final = 500
+MAX_LINES: Final = 500
 _RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
 _ALIASES: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
-_MOST_LOGGERS: Final = 30
+_MAX_LOGGERS: Final = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,62 +36,62 @@ class Line:
 
     @property
     def tone(self) -> str:
-        """How urgent it is: `error`, `warn`, `info` or `fine`."""
+        """Severity for styling: `error`, `warn`, `info` or `fine`."""
         rank = _RANK.get(self.level, _RANK["INFO"])
         return "error" if rank >= _RANK["ERROR"] else ("fine", "fine", "info", "warn")[rank]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """What the page shows, the newest first."""
+    """Content of the page, the newest lines first."""
 
     lines: Sequence[Line]
     dropped: int
-    """Number of older lines that are no longer there."""
+    """Number of older lines that were dropped."""
     silent: Sequence[str]
     """Workers that did not answer."""
     more: bool
-    """Whether there are older lines than those shown."""
+    """Whether there are older lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logger:
-    """A logger and its level; empty: that of the logger above it."""
+    """A logger and its level; empty: the level of its parent."""
 
     name: str
     level: str
 
 
-def level_of(asked: str) -> str:
-    """Return the level of a query; empty for all levels and for words that are none."""
-    found = _ALIASES.get(asked.upper(), asked.upper())
-    return found if found in LEVELS else ""
+def level_of(text: str) -> str:
+    """Parse a level in a query; empty for all levels and for unknown levels."""
+    level = _ALIASES.get(text.upper(), text.upper())
+    return level if level in LEVELS else ""
 
 
 def log_of(answer: object, *, level: str = "", task: int | None = None, query: str = "") -> Log:
-    """Return the lines of `GET …/logs` of at least a level, of a task, and that contain a text."""
-    found = mapping(answer)
-    lines = [_line(each) for each in maps(found.get("lines"))]
-    least = _RANK.get(level, 0)
-    wanted = query.lower()
-    shown = [
+    """Parse `GET …/logs`, and filter its lines by minimum level, task and text."""
+    content = mapping(answer)
+    lines = [_line(each) for each in maps(content.get("lines"))]
+    min_rank = _RANK.get(level, 0)
+    text_query = query.lower()
+    matching = [
         line
         for line in lines
-        if _RANK.get(line.level, least) >= least
+        if _RANK.get(line.level, min_rank) >= min_rank
         and (task is None or line.task == task)
-        and (not wanted or wanted in line.message.lower() or wanted in line.logger.lower())
+        and (not text_query or text_query in line.message.lower() or text_query in line.logger.lower())
     ]
-    shown.sort(key=lambda line: (line.ms or 0, line.id), reverse=True)
+    matching.sort(key=lambda line: (line.ms or 0, line.id), reverse=True)
     return Log(
-        lines=shown[:MOST_LINES],
-        dropped=whole(found, "dropped") or 0,
-        silent=texts(found.get("silent")),
-        more=len(lines) >= MOST_LINES,
+        lines=matching[:MAX_LINES],
+        dropped=whole(content, "dropped") or 0,
+        silent=texts(content.get("silent")),
+        more=len(lines) >= MAX_LINES,
     )
 
 
 def loggers_of(answer: object, plugin: str, lines: Iterable[Line]) -> Sequence[Logger]:
-    """Return the loggers that concern a connector: its plugin's, and those of its lines; with their levels.
+    """Return the loggers of a connector's plugin and of its log lines, with their levels.
 
     `answer` is that of `GET /admin/loggers`; `plugin` is the connector's class or alias.
     """
@@ -100,7 +100,7 @@ def loggers_of(answer: object, plugin: str, lines: Iterable[Line]) -> Sequence[L
     names = dict.fromkeys([package] if package else [])
     names.update(dict.fromkeys(name for name in sorted(levels) if package and _below(name, package)))
     names.update(dict.fromkeys(line.logger for line in lines if line.logger))
-    return [Logger(name, _level(name, levels)) for name in names][:_MOST_LOGGERS]
+    return [Logger(name, _level(name, levels)) for name in names][:_MAX_LOGGERS]
 
 
 def level_request(logger: str, level: str, scope: str) -> Request:
@@ -119,25 +119,25 @@ def level_request(logger: str, level: str, scope: str) -> Request:
     )
 
 
-def level_told(level: str, scope: str, worker: str, body: Json) -> str:
-    """Return what became of a request that set a level; `worker`: the one that was asked."""
+def level_result(level: str, scope: str, worker: str, body: Json) -> str:
+    """Describe the result of setting a level; `worker`: the worker that received the request."""
     if scope == "cluster":
         return f"will log at {level} on all workers"
     number = len(body) if isinstance(body, list) else 0
-    below = f", with {counted(number - 1, 'logger')} below it" if number > 1 else ""
-    return f"logs at {level} on {worker}{below}"
+    children = f", with {counted(number - 1, 'logger')} below it" if number > 1 else ""
+    return f"logs at {level} on {worker}{children}"
 
 
-def _line(found: Mapping[str, Any]) -> Line:
-    level = text(found, "level").upper()
+def _line(content: Mapping[str, Any]) -> Line:
+    level = text(content, "level").upper()
     return Line(
-        id=whole(found, "id") or 0,
-        ms=whole(found, "ms"),
-        worker=text(found, "worker_id"),
+        id=whole(content, "id") or 0,
+        ms=whole(content, "ms"),
+        worker=text(content, "worker_id"),
         level=_ALIASES.get(level, level),
-        logger=text(found, "logger"),
-        task=whole(found, "task"),
-        message=text(found, "message"),
+        logger=text(content, "logger"),
+        task=whole(content, "task"),
+        message=text(content, "message"),
     )
 
 
@@ -146,7 +146,7 @@ def _below(name: str, package: str) -> bool:
 
 
 def _level(name: str, levels: Mapping[str, str]) -> str:
-    """Return the level of a logger or of the nearest one above it; empty if none is known."""
+    """Return the effective level of a logger; empty if unknown."""
     while name:
         if levels.get(name):
             return levels[name]

@@ -18,28 +18,28 @@ class TaskEntry:
     key: str
     cell: Cell
     own: bool
-    """Whether the connector's config has another value for it, or none."""
+    """Whether the connector's config has a different value for the key, or none."""
 
 
 def task_config(
     tasks: object, task: int, connector: Config, declared: Collection[str]
 ) -> Sequence[TaskEntry] | None:
-    """Return the config of a task from `GET …/tasks`, what is its own first; None if there is no such task.
+    """Return the config of a task from `GET …/tasks`, its own keys first; None if there is no such task.
 
     `declared` are the keys of type PASSWORD. The connector's secrets are masked wherever the task's config has them.
     """
     answers = maps(tasks)
-    found = next((each for each in answers if whole(mapping(each.get("id")), "task") == task), None)
-    if found is None:
+    task_info = next((each for each in answers if whole(mapping(each.get("id")), "task") == task), None)
+    if task_info is None:
         return None
-    config = config_of(dict(mapping(found.get("config"))))
+    config = config_of(dict(mapping(task_info.get("config"))))
     masked = {
         key: None if value is None else scrub(value, connector, declared) for key, value in config.items()
     }
-    shown = [
+    task_entries = [
         TaskEntry(
             entry.key, entry.cell, own=entry.key not in connector or connector[entry.key] != config[entry.key]
         )
         for entry in entries(masked, declared)
     ]
-    return sorted(shown, key=lambda entry: not entry.own)
+    return sorted(task_entries, key=lambda entry: not entry.own)

@@ -12,38 +12,38 @@ from web.ui.views.states import Shown, shown_state
 REMOVED: Final = "removed"
 """Shown for an instance whose status was deleted, which is not a state of Connect."""
 STRIP_WIDTH: Final = 600
-_NARROWEST: Final = 3
+_MIN_WIDTH: Final = 3
 """Width of the shortest state, so that it stays visible."""
-_MOST_SEGMENTS: Final = 100
-_LONGEST_STRIP_MS: Final = 24 * 3_600_000
-_STORED: Final = "as stored"
-_FOUND: Final = "found when the worker started"
-_ASKED: Final = "restarted"
-_AUTOMATIC: Final = "automatic restart"
-_BEGUN: Final = (Shown.RESTARTING, Shown.UNASSIGNED)
+_MAX_SEGMENTS: Final = 100
+_MAX_STRIP_MS: Final = 24 * 3_600_000
+_STORED_CAUSE: Final = "as stored"
+_STORED_TEXT: Final = "found when the worker started"
+_REQUESTED_CAUSE: Final = "restarted"
+_AUTOMATIC_CAUSE: Final = "automatic restart"
+_RESTART_STATES: Final = (Shown.RESTARTING, Shown.UNASSIGNED)
 """States through which an instance goes while it restarts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A state that an instance had, or has."""
+    """A past or present state of an instance."""
 
     ms: int
-    """Wall-clock time since the epoch when it began, by the clock of the worker that reported it."""
+    """Begin, in milliseconds since the epoch by the clock of the worker that reported it."""
     task: int | None
     """None: the connector instance."""
     state: str
     """A value of `Shown`, or REMOVED."""
     lasted_ms: float | None
-    """How long it lasted, or lasts so far; None for a removed instance."""
+    """Duration, so far if it is the present state; None for a removed instance."""
     current: bool
     worker: str
     generation: int | None
     moved: bool
-    """Whether the instance was at another worker before."""
+    """Whether the instance ran on another worker before."""
     cause: str
     by: str
-    """Who asked for it; empty if nobody did."""
+    """Author of the request that caused it; empty without a request."""
     trace: str
     restart: str
     """`automatic` or `requested` if a restart begins with it, else empty."""
@@ -51,7 +51,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """A restart and what became of it."""
+    """A restart and its outcome."""
 
     ms: int
     task: int | None
@@ -59,9 +59,9 @@ class Restart:
     by: str
     cause: str
     ran_ms: float | None
-    """How long the instance ran afterwards, or runs so far; None: it did not run."""
+    """Duration of the run after the restart, so far if it still runs; None: it did not run."""
     ended: str
-    """State that followed: a value of `Shown` or REMOVED; empty if nothing followed yet."""
+    """Next state: a value of `Shown` or REMOVED; empty if there is none yet."""
     why: str
     """Cause of that state."""
 
@@ -79,19 +79,19 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What is known of the past of one or several instances, the newest first."""
+    """History of one or several instances, the newest entries first."""
 
     entries: Sequence[Entry]
     since_ms: int | None
-    """From when on the worker has recorded states; None: not known."""
+    """Time since which the worker records states; None: unknown."""
     worker: str
     """The worker that recorded them."""
     dropped: int
-    """Number of older entries of the connector that are no longer there."""
+    """Number of older entries of the connector that were dropped."""
 
     @property
     def restarts(self) -> Sequence[Restart]:
-        """The restarts with what became of them, the newest first."""
+        """The restarts with their outcomes, the newest first."""
         return [_restart(entry, self.entries[:at]) for at, entry in enumerate(self.entries) if entry.restart]
 
     @property
@@ -101,7 +101,7 @@ class Timeline:
 
     @property
     def requested(self) -> int:
-        """Number of restarts that somebody asked for."""
+        """Number of requested restarts."""
         return sum(entry.restart == "requested" for entry in self.entries)
 
     @property
@@ -112,24 +112,30 @@ class Timeline:
 
 def timeline_of(history: object, now_ms: int) -> Timeline:
     """Return the time line of all instances of a connector."""
-    found = mapping(history)
-    states = [state for state in maps(found.get("states")) if whole(state, "ms") is not None]
+    content = mapping(history)
+    states = [state for state in maps(content.get("states")) if whole(state, "ms") is not None]
     by_instance: dict[int | None, list[tuple[int, Mapping[str, Any]]]] = {}
     for at, state in enumerate(states):
         by_instance.setdefault(whole(state, "task"), []).append((at, state))
     entries: dict[int, Entry] = {}
-    for own in by_instance.values():
-        entries.update(zip((at for at, _ in own), _entries([state for _, state in own], now_ms), strict=True))
+    for instance_states in by_instance.values():
+        entries.update(
+            zip(
+                (at for at, _ in instance_states),
+                _entries([state for _, state in instance_states], now_ms),
+                strict=True,
+            )
+        )
     return Timeline(
         entries=[entries[at] for at in sorted(entries)],
-        since_ms=whole(found, "since_ms"),
-        worker=text(found, "worker_id"),
-        dropped=whole(found, "dropped") or 0,
+        since_ms=whole(content, "since_ms"),
+        worker=text(content, "worker_id"),
+        dropped=whole(content, "dropped") or 0,
     )
 
 
 def of_instance(timeline: Timeline, task: int | None) -> Timeline:
-    """Return the part of a time line that is about one instance; None: the connector instance."""
+    """Return the time line of one instance; None: the connector instance."""
     return Timeline(
         entries=[entry for entry in timeline.entries if entry.task == task],
         since_ms=timeline.since_ms,
@@ -140,21 +146,21 @@ def of_instance(timeline: Timeline, task: int | None) -> Timeline:
 
 def strip_of(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
     """Return the states of one instance over time, the oldest first, in a width of STRIP_WIDTH; at most one day."""
-    begin = max(now_ms - _LONGEST_STRIP_MS, min((entry.ms for entry in entries), default=now_ms))
-    shown = [
+    begin = max(now_ms - _MAX_STRIP_MS, min((entry.ms for entry in entries), default=now_ms))
+    recent = [
         entry for entry in reversed(entries) if entry.current or entry.ms + (entry.lasted_ms or 0) > begin
-    ][-_MOST_SEGMENTS:]
-    if not shown:
+    ][-_MAX_SEGMENTS:]
+    if not recent:
         return []
-    begin = max(begin, min(entry.ms for entry in shown))
-    shares = [max(entry.ms + (entry.lasted_ms or 0) - max(entry.ms, begin), 0.0) for entry in shown]
+    begin = max(begin, min(entry.ms for entry in recent))
+    shares = [max(entry.ms + (entry.lasted_ms or 0) - max(entry.ms, begin), 0.0) for entry in recent]
     total = sum(shares) or 1.0
-    free = STRIP_WIDTH - _NARROWEST * len(shown)
-    found: list[Segment] = []
+    free = STRIP_WIDTH - _MIN_WIDTH * len(recent)
+    segments: list[Segment] = []
     x = 0.0
-    for entry, share in zip(shown, shares, strict=True):
-        width = _NARROWEST + share / total * free if sum(shares) else STRIP_WIDTH / len(shown)
-        found.append(
+    for entry, share in zip(recent, shares, strict=True):
+        width = _MIN_WIDTH + share / total * free if sum(shares) else STRIP_WIDTH / len(recent)
+        segments.append(
             Segment(
                 x=round(x, 1),
                 width=round(width, 1),
@@ -164,63 +170,65 @@ def strip_of(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
             )
         )
         x += width
-    return found
+    return segments
 
 
 def _entries(states: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[Entry]:
     """Return the entries of one instance, from its states, the newest first."""
-    until = now_ms
-    for at, (state, before) in enumerate(zip(states, [*states[1:], None], strict=True)):
-        began = state["ms"]
-        word = REMOVED if text(state, "state") == "REMOVED" else shown_state(state.get("state")).value
+    end_ms = now_ms
+    for at, (state, previous) in enumerate(zip(states, [*states[1:], None], strict=True)):
+        begin_ms = state["ms"]
+        shown_name = REMOVED if text(state, "state") == "REMOVED" else shown_state(state.get("state")).value
         worker = text(state, "worker_id")
         yield Entry(
-            ms=began,
+            ms=begin_ms,
             task=whole(state, "task"),
-            state=word,
-            lasted_ms=None if word == REMOVED and at == 0 else max(until - began, 0),
+            state=shown_name,
+            lasted_ms=None if shown_name == REMOVED and at == 0 else max(end_ms - begin_ms, 0),
             current=at == 0,
             worker=worker,
             generation=whole(state, "generation"),
-            moved=before is not None and text(before, "worker_id") not in ("", worker),
-            cause=_FOUND if text(state, "cause") == _STORED else text(state, "cause"),
+            moved=previous is not None and text(previous, "worker_id") not in ("", worker),
+            cause=_STORED_TEXT if text(state, "cause") == _STORED_CAUSE else text(state, "cause"),
             by=text(state, "by"),
             trace=text(state, "trace"),
-            restart=_begins_restart(state, before),
+            restart=_begins_restart(state, previous),
         )
-        until = began
+        end_ms = begin_ms
 
 
-def _begins_restart(state: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
-    """Return which kind of restart begins with a state; empty if it begins none, or continues one."""
+def _begins_restart(state: Mapping[str, Any], previous: Mapping[str, Any] | None) -> str:
+    """Return the kind of restart that begins with a state; empty if none begins."""
     kind = _restart_kind(state)
-    if not kind or before is None or not _restart_kind(before):
+    if not kind or previous is None or not _restart_kind(previous):
         return kind
-    return "" if shown_state(before.get("state")) in _BEGUN else kind
+    return "" if shown_state(previous.get("state")) in _RESTART_STATES else kind
 
 
 def _restart_kind(state: Mapping[str, Any]) -> str:
     cause = text(state, "cause")
-    if cause.startswith(_AUTOMATIC):
+    if cause.startswith(_AUTOMATIC_CAUSE):
         return "automatic"
-    is_restart = shown_state(state.get("state")) is Shown.RESTARTING or cause.startswith(_ASKED)
+    is_restart = shown_state(state.get("state")) is Shown.RESTARTING or cause.startswith(_REQUESTED_CAUSE)
     return "requested" if is_restart else ""
 
 
 def _restart(entry: Entry, newer: Sequence[Entry]) -> Restart:
-    """Return what became of a restart; `newer` are the entries after it, the newest first."""
-    following = [each for each in reversed(newer) if each.task == entry.task]
-    steps = [entry, *following]
-    at = next((at for at, each in enumerate(steps) if each.state not in _BEGUN), None)
-    ran = steps[at] if at is not None and steps[at].state == Shown.RUNNING else None
-    after = None if at is None else (steps[at + 1] if at + 1 < len(steps) else None) if ran else steps[at]
+    """Return a restart with its outcome; `newer` are the entries after it, the newest first."""
+    later = [each for each in reversed(newer) if each.task == entry.task]
+    steps = [entry, *later]
+    at = next((at for at, each in enumerate(steps) if each.state not in _RESTART_STATES), None)
+    run = steps[at] if at is not None and steps[at].state == Shown.RUNNING else None
+    next_entry = (
+        None if at is None else (steps[at + 1] if at + 1 < len(steps) else None) if run else steps[at]
+    )
     return Restart(
         ms=entry.ms,
         task=entry.task,
         automatic=entry.restart == "automatic",
         by=entry.by,
         cause=entry.cause,
-        ran_ms=None if ran is None else ran.lasted_ms,
-        ended="" if after is None else after.state,
-        why="" if after is None else after.cause,
+        ran_ms=None if run is None else run.lasted_ms,
+        ended="" if next_entry is None else next_entry.state,
+        why="" if next_entry is None else next_entry.cause,
     )

@@ -1,4 +1,4 @@
-"""Topics of a connector: those that it has used, and those that its config names. Pure."""
+"""Topics of a connector: active topics, and those in its config. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Topic:
 
     name: str
     used: bool
-    """Whether records were read from it or written to it."""
+    """Whether the connector has read or written it."""
     role: str
-    """What the config says of it: `sink` (it is read), `dead letters`, or empty."""
+    """Role in the config: `sink` (it is read), `dead letters`, or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topics:
-    """What the page shows."""
+    """Content of the page."""
 
     topics: Sequence[Topic]
     used: int
@@ -38,20 +38,20 @@ class Topics:
 
 def topics_of(answer: object, config: object, name: str) -> Topics:
     """Return the topics of `GET …/topics` and of the config, sorted."""
-    used = set(texts(mapping(mapping(answer).get(name)).get("topics")))
+    active = set(texts(mapping(mapping(answer).get(name)).get("topics")))
     roles = _roles(mapping(config))
-    found = [Topic(each, each in used, roles.get(each, "")) for each in sorted(used | roles.keys())]
+    topics = [Topic(each, each in active, roles.get(each, "")) for each in sorted(active | roles.keys())]
     pattern = mapping(config).get(_PATTERN_KEY)
-    return Topics(topics=found, used=len(used), pattern=pattern if isinstance(pattern, str) else "")
+    return Topics(topics=topics, used=len(active), pattern=pattern if isinstance(pattern, str) else "")
 
 
 def reset_request(name: str) -> Request:
-    """Return the request that forgets which topics a connector has used."""
+    """Return the request that resets the active topics."""
     return Request(method="PUT", segments=("connectors", name, "topics", "reset"))
 
 
 def reset_confirmation(name: str, topics: Topics) -> Confirmation:
-    """Return what is asked before the topics are forgotten."""
+    """Return the confirmation of a reset of the active topics."""
     return Confirmation(
         question=f"Forget the {counted(topics.used, 'topic')} that {name} has used?",
         effects=(
@@ -64,13 +64,13 @@ def reset_confirmation(name: str, topics: Topics) -> Confirmation:
 
 
 def _roles(config: Mapping[str, Any]) -> dict[str, str]:
-    listed = config.get("topics")
-    found = {
+    topic_list = config.get("topics")
+    roles = {
         each.strip(): "sink"
-        for each in (listed.split(",") if isinstance(listed, str) else [])
+        for each in (topic_list.split(",") if isinstance(topic_list, str) else [])
         if each.strip()
     }
-    dead = config.get(TOPIC_KEY)
-    if isinstance(dead, str) and dead.strip():
-        found[dead.strip()] = "dead letters"
-    return found
+    dead_letter_topic = config.get(TOPIC_KEY)
+    if isinstance(dead_letter_topic, str) and dead_letter_topic.strip():
+        roles[dead_letter_topic.strip()] = "dead letters"
+    return roles

@@ -1,4 +1,4 @@
-"""Why an instance is in its state, and what happens next: one glance instead of a search. Pure."""
+"""Summary of an instance: its state, the cause, and the next step. Pure."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _RESTART: Final = "A restart runs it again, once the cause is removed."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer to "why does it not run?"."""
+    """The state of an instance, its cause and the next step."""
 
     state: Shown
     title: str
     since_ms: int | None
-    """When the state began; None: not known."""
+    """Begin of the state; None: unknown."""
     why: str
     by: str
-    """Who asked for it; empty if nobody did."""
+    """Author of the request that caused it; empty without a request."""
     next: str
-    """What happens next, or what to do, as a sentence; empty if nothing does."""
+    """The next step, or what the user should do, as a sentence; empty without one."""
     next_ms: int | None
-    """When that happens; None: not planned."""
+    """Time of the next step; None: not planned."""
 
 
 def verdict_of(row: TaskRow, timeline: Timeline, waiting: Iterable[Waiting], connector: str) -> Verdict:
-    """Return why an instance is in its state.
+    """Summarize the state of an instance.
 
-    `timeline`: that of the instance alone. `waiting`: what no worker has, and why, if the leader told it.
+    `timeline` is that of the instance alone. `waiting`: unassigned connectors and tasks, if the leader reported them.
     """
     state = row.instance.state
     entry = next(iter(timeline.entries), None)
@@ -58,45 +58,45 @@ def verdict_of(row: TaskRow, timeline: Timeline, waiting: Iterable[Waiting], con
             next="",
             next_ms=None,
         )
-    known = entry if entry is not None and _fits(entry, state) else None
-    waits = next(
+    latest = entry if entry is not None and _matches(entry, state) else None
+    unassigned = next(
         (each for each in waiting if (each.connector, each.task) == (connector, row.instance.task)), None
     )
-    what, when = _next(row, waits)
+    next_step, next_ms = _next(row, unassigned)
     return Verdict(
         state=state,
         title=_TITLES[state],
-        since_ms=None if known is None else known.ms,
-        why=_why(row, known, waits),
-        by="" if known is None else known.by,
-        next=what,
-        next_ms=when,
+        since_ms=None if latest is None else latest.ms,
+        why=_why(row, latest, unassigned),
+        by="" if latest is None else latest.by,
+        next=next_step,
+        next_ms=next_ms,
     )
 
 
-def _fits(entry: Entry, state: Shown) -> bool:
-    """Whether the history's latest state is the one that the status shows."""
+def _matches(entry: Entry, state: Shown) -> bool:
+    """Whether the history's latest state matches the status."""
     return entry.state == state or (state is Shown.STALLED and entry.state in MAY_STALL)
 
 
-def _why(row: TaskRow, known: Entry | None, waits: Waiting | None) -> str:
-    told = "" if known is None else known.cause
+def _why(row: TaskRow, latest: Entry | None, unassigned: Waiting | None) -> str:
+    cause = "" if latest is None else latest.cause
     match row.instance.state:
         case Shown.FAILED:
-            return row.instance.cause or told
+            return row.instance.cause or cause
         case Shown.STALLED:
-            return row.instance.stall or told
-        case Shown.UNASSIGNED | Shown.UNKNOWN if waits is not None and waits.reason:
-            return waits.reason
+            return row.instance.stall or cause
+        case Shown.UNASSIGNED | Shown.UNKNOWN if unassigned is not None and unassigned.reason:
+            return unassigned.reason
         case _:
-            return told
+            return cause
 
 
-def _next(row: TaskRow, waits: Waiting | None) -> tuple[str, int | None]:
+def _next(row: TaskRow, unassigned: Waiting | None) -> tuple[str, int | None]:
     match row.instance.state:
         case Shown.FAILED:
             return _after_failure(row.restarts)
-        case Shown.UNASSIGNED | Shown.UNKNOWN if waits is None:
+        case Shown.UNASSIGNED | Shown.UNKNOWN if unassigned is None:
             return "A worker reports its state as soon as it has the task.", None
         case Shown.PAUSED:
             return "It continues when the connector is resumed.", None
@@ -111,9 +111,9 @@ def _after_failure(restarts: Restarts | None) -> tuple[str, int | None]:
         return _RESTART, None
     if restarts.next_ms is not None:
         return "It is restarted automatically", restarts.next_ms
-    what = (
+    policy = (
         "It is not restarted automatically any more."
         if restarts.given_up
         else "Nothing restarts it by itself."
     )
-    return f"{what} {restarts.why or _RESTART}", None
+    return f"{policy} {restarts.why or _RESTART}", None

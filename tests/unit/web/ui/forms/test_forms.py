@@ -110,7 +110,7 @@ def test_a_worker_that_is_behind_the_leader_is_waited_for(browser: Browser) -> N
 def test_a_worker_that_stays_behind_leads_to_the_list(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling.has_settled, "__kwdefaults__", {"patience_s": 0.0})
+    monkeypatch.setattr(settling.has_settled, "__kwdefaults__", {"timeout_s": 0.0})
     form = browser.get(CREATE).form(action="/ui/create")
     behind(browser, 99)
     done = browser.post(form.action, *form.filled(name="new", topic="t"), ("do", "save"))

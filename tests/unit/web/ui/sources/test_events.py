@@ -7,26 +7,26 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kraal.core.server_sent_events import Event
-from web.ui.sources.api import Away, Change, Word
+from web.ui.sources.api import Away, Change, ChangeEvent
 from web.ui.sources.events import change_of, changes_from
 
 
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
-        (Event("hello", '{"boot":"a"}'), Change(Word.HELLO, boot="a")),
+        (Event("hello", '{"boot":"a"}'), Change(ChangeEvent.CONNECTED, boot="a")),
         (
             Event("changed", '{"connectors":null,"kinds":["numbers"]}'),
-            Change(Word.CHANGED, frozenset({"numbers"})),
+            Change(ChangeEvent.CHANGED, frozenset({"numbers"})),
         ),
         (
             Event("changed", '{"connectors":[],"kinds":["cluster"]}'),
-            Change(Word.CHANGED, frozenset({"cluster"}), ()),
+            Change(ChangeEvent.CHANGED, frozenset({"cluster"}), ()),
         ),
-        (Event("reset", "{}"), Change(Word.CHANGED)),
-        (Event("bye", ""), Change(Word.BYE)),
-        (Event("changed", "no JSON"), Change(Word.CHANGED)),
-        (Event("changed", "[1]"), Change(Word.CHANGED)),
+        (Event("reset", "{}"), Change(ChangeEvent.CHANGED)),
+        (Event("bye", ""), Change(ChangeEvent.CLOSING)),
+        (Event("changed", "no JSON"), Change(ChangeEvent.CHANGED)),
+        (Event("changed", "[1]"), Change(ChangeEvent.CHANGED)),
         (Event("later invention", "{}"), None),
     ],
 )

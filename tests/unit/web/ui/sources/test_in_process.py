@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.web.api import Api
 from web.settings import Settings
-from web.ui.sources.api import Away, Caller, Change, Refused, Word
+from web.ui.sources.api import Away, Caller, Change, ChangeEvent, Refused
 from web.ui.sources.in_process import InProcess
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ async def test_changes_are_read_as_they_arrive_and_the_stream_ends_with_the_read
             left.set()
 
     changes: AsyncGenerator[Change] = source_of(app).changes(CALLER)
-    assert await anext(changes) == Change(Word.HELLO, boot="b")
-    assert await anext(changes) == Change(Word.CHANGED, names=("a",))
+    assert await anext(changes) == Change(ChangeEvent.CONNECTED, boot="b")
+    assert await anext(changes) == Change(ChangeEvent.CHANGED, names=("a",))
     await changes.aclose()
     await asyncio.wait_for(left.wait(), 5)
 
@@ -152,11 +152,11 @@ async def test_a_change_of_a_worker_arrives() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/"))
     changes = source_of(api.app).changes(Caller())
     async with asyncio.timeout(10):
-        assert (await anext(changes)).word is Word.HELLO
+        assert (await anext(changes)).event is ChangeEvent.CONNECTED
         api.herder.put("orders", {})
         change = await anext(changes)
     assert change.names == ("orders",)
     assert "configs" in change.kinds
     api.apps.streams.close()
     async with asyncio.timeout(10):
-        assert [each.word async for each in changes] == [Word.BYE]
+        assert [each.event async for each in changes] == [ChangeEvent.CLOSING]

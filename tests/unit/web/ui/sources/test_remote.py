@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tests.unit.web.ui.fake_source import CALLER
 from tests.unit.web.workers import Worker
-from web.ui.sources.api import Away, Caller, Change, Refused, Word
+from web.ui.sources.api import Away, Caller, Change, ChangeEvent, Refused
 from web.ui.sources.remote import Remote, RemoteWorker
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
@@ -140,7 +140,7 @@ class Pieces(httpx2.AsyncByteStream):
 async def test_the_stream_of_a_worker_that_stops_just_ends() -> None:
     """`bye` of the worker is not the end of the dashboard, which watches on."""
     source = remote(lambda _: httpx2.Response(200, stream=Pieces()))
-    assert [change async for change in source.changes(CALLER)] == [Change(Word.HELLO, boot="b")]
+    assert [change async for change in source.changes(CALLER)] == [Change(ChangeEvent.CONNECTED, boot="b")]
 
 
 async def test_a_stream_that_breaks_is_away() -> None:

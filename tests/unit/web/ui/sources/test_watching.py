@@ -10,12 +10,12 @@ import pytest
 
 from tests.unit.web.ui.fake_source import CALLER, FakeSource
 from web.ui.features import Features
-from web.ui.sources.api import Away, Change, Refused, Word
-from web.ui.sources.polling import difference, polled
+from web.ui.sources.api import Away, Change, ChangeEvent, Refused
+from web.ui.sources.polling import difference, poll_changes
 from web.ui.sources.watching import Watch
 
-HELLO = Change(Word.HELLO)
-ORDERS = Change(Word.CHANGED, frozenset({"states"}), ("orders",))
+HELLO = Change(ChangeEvent.CONNECTED)
+ORDERS = Change(ChangeEvent.CHANGED, frozenset({"states"}), ("orders",))
 STREAMING = Features(kraal=True, changes=True)
 
 
@@ -29,11 +29,11 @@ async def close(stream: AsyncGenerator[Change]) -> None:
     await stream.aclose()
 
 
-async def first(stream: AsyncGenerator[Change], word: Word) -> Change:
+async def first(stream: AsyncGenerator[Change], event: ChangeEvent) -> Change:
     async with asyncio.timeout(10):
         while True:
             change = await anext(stream)
-            if change.word is word:
+            if change.event is event:
                 return change
 
 
@@ -49,7 +49,7 @@ async def test_all_browsers_share_one_stream_that_ends_with_the_last_of_them() -
     assert source.streams == 1
     await close(one)
     source.feed.put_nowait(ORDERS)
-    assert await first(other, Word.CHANGED) == ORDERS
+    assert await first(other, ChangeEvent.CHANGED) == ORDERS
     await close(other)
     assert watch.listeners == 0
     again = watch.listen(CALLER)
@@ -61,11 +61,11 @@ async def test_all_browsers_share_one_stream_that_ends_with_the_last_of_them() -
 @pytest.mark.parametrize("error", [Away("no answer"), Refused(503, "busy"), RuntimeError("bug")])
 async def test_a_worker_that_is_away_is_told_once_and_asked_again_until_it_is_back(error: Exception) -> None:
     source = FakeSource(features=error)
-    watch = Watch(source, lambda _: None, again_s=0)
+    watch = Watch(source, lambda _: None, reconnect_s=0)
     stream = watch.listen(CALLER)
-    assert (await first(stream, Word.AWAY)).reason
+    assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason
     late = watch.listen(CALLER)
-    assert (await anext(late)).word is Word.AWAY
+    assert (await anext(late)).event is ChangeEvent.UNAVAILABLE
     source.known = STREAMING
     async with asyncio.timeout(10):
         assert await anext(stream) == HELLO
@@ -76,12 +76,12 @@ async def test_a_worker_that_is_away_is_told_once_and_asked_again_until_it_is_ba
 
 async def test_a_stream_that_breaks_is_begun_again() -> None:
     source = FakeSource(features=STREAMING)
-    watch = Watch(source, lambda _: None, again_s=0)
+    watch = Watch(source, lambda _: None, reconnect_s=0)
     stream = watch.listen(CALLER)
     await anext(stream)
     source.feed.put_nowait(Away("broken"))
-    assert (await first(stream, Word.AWAY)).reason == "broken"
-    assert await first(stream, Word.HELLO) == HELLO
+    assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason == "broken"
+    assert await first(stream, ChangeEvent.CONNECTED) == HELLO
     assert source.streams == 2
     await close(stream)
 
@@ -93,10 +93,10 @@ async def test_a_browser_that_does_not_read_learns_that_anything_changed() -> No
     assert [await anext(slow), await anext(quick)] == [HELLO, HELLO]
     for _ in range(150):
         source.feed.put_nowait(ORDERS)
-        assert await first(quick, Word.CHANGED) == ORDERS
+        assert await first(quick, ChangeEvent.CHANGED) == ORDERS
     await watch.close()
     waiting = [change async for change in slow]
-    assert Change(Word.CHANGED) in waiting
+    assert Change(ChangeEvent.CHANGED) in waiting
     assert len(waiting) < 100
 
 
@@ -106,18 +106,20 @@ async def test_closing_ends_all_streams_and_later_ones() -> None:
     await anext(stream)
     await watch.close()
     async with asyncio.timeout(10):
-        assert [each.word async for each in stream][-1] is Word.BYE
-        assert [each.word async for each in watch.listen(CALLER)] == [Word.BYE]
+        assert [each.event async for each in stream][-1] is ChangeEvent.CLOSING
+        assert [each.event async for each in watch.listen(CALLER)] == [ChangeEvent.CLOSING]
 
 
 async def test_the_end_of_the_workers_own_process_ends_the_streams() -> None:
     source = FakeSource(features=STREAMING)
     watch = Watch(source, lambda _: None)
     stream = watch.listen(CALLER)
-    source.feed.put_nowait(Change(Word.BYE))
+    source.feed.put_nowait(Change(ChangeEvent.CLOSING))
     async with asyncio.timeout(10):
-        assert [each.word async for each in stream][-1] is Word.BYE
-        assert [each.word async for each in watch.listen(CALLER)] == [Word.BYE], "a stop does not wait for it"
+        assert [each.event async for each in stream][-1] is ChangeEvent.CLOSING
+        assert [each.event async for each in watch.listen(CALLER)] == [ChangeEvent.CLOSING], (
+            "a stop does not wait for it"
+        )
 
 
 def statuses(**states: str) -> dict[str, Any]:
@@ -144,16 +146,16 @@ def test_two_polls_differ_in_connectors(
     if expected is None:
         assert change is None
     else:
-        assert change == Change(Word.CHANGED, frozenset(expected[1]), expected[0])
+        assert change == Change(ChangeEvent.CHANGED, frozenset(expected[1]), expected[0])
 
 
 async def test_a_worker_without_a_stream_is_polled() -> None:
     source = FakeSource({"/connectors?expand=status&traces=causes": statuses(a="RUNNING")})
-    stream = polled(source, CALLER, every_s=0)
+    stream = poll_changes(source, CALLER, interval_s=0)
     async with asyncio.timeout(10):
         assert await anext(stream) == HELLO
         source.answers["/connectors?expand=status&traces=causes"] = statuses(a="FAILED")
-        assert await anext(stream) == Change(Word.CHANGED, frozenset({"states"}), ("a",))
+        assert await anext(stream) == Change(ChangeEvent.CHANGED, frozenset({"states"}), ("a",))
     source.answers["/connectors?expand=status&traces=causes"] = Away("gone")
     with pytest.raises(Away):
         await anext(stream)
@@ -162,7 +164,7 @@ async def test_a_worker_without_a_stream_is_polled() -> None:
 async def test_the_poll_is_used_where_there_is_no_stream() -> None:
     source = FakeSource({"/connectors?expand=status&traces=causes": {}}, features=Features())
     stream = Watch(source, lambda _: None).listen(CALLER)
-    await first(stream, Word.HELLO)
+    await first(stream, ChangeEvent.CONNECTED)
     await until(lambda: ("GET", "/connectors?expand=status&traces=causes") in source.asked)
     assert source.streams == 0
     await close(stream)

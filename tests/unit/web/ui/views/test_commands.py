@@ -10,14 +10,14 @@ from web.ui.views.commands import (
     Action,
     Subject,
     action_of,
-    chosen,
+    action_result,
     confirmation,
     offered,
     request_of,
     subject_of,
     task_confirmation,
     task_restart,
-    told,
+    unique_names,
 )
 
 
@@ -127,16 +127,16 @@ def test_a_resume_of_what_failed_is_no_restart() -> None:
 
 
 def test_a_restarts_answer_tells_what_was_planned() -> None:
-    assert told(Action.RESTART, "c", 202, status("RESTARTING", "RUNNING", "RESTARTING")).text == (
+    assert action_result(Action.RESTART, "c", 202, status("RESTARTING", "RUNNING", "RESTARTING")).text == (
         "restarting the connector and task 1 (answered 202)"
     )
     assert (
-        told(Action.RESTART_FAILED, "c", 202, status("RUNNING", "RUNNING")).text
+        action_result(Action.RESTART_FAILED, "c", 202, status("RUNNING", "RUNNING")).text
         == "nothing to restart (answered 202)"
     )
-    assert told(Action.RESTART_CONNECTOR, "c", 204, None).text == "restarted (answered 204)"
-    assert told(Action.STOP, "c", 204, None).text == "will stop (answered 204)"
-    assert told(Action.DELETE, "c", 204, None).text == "deleted (answered 204)"
+    assert action_result(Action.RESTART_CONNECTOR, "c", 204, None).text == "restarted (answered 204)"
+    assert action_result(Action.STOP, "c", 204, None).text == "will stop (answered 204)"
+    assert action_result(Action.DELETE, "c", 204, None).text == "deleted (answered 204)"
 
 
 def test_names_of_actions_are_those_of_the_labels() -> None:
@@ -146,7 +146,7 @@ def test_names_of_actions_are_those_of_the_labels() -> None:
 
 
 def test_a_selection_has_each_name_once() -> None:
-    assert chosen(["b", "", "a", "b"]) == ["b", "a"]
+    assert unique_names(["b", "", "a", "b"]) == ["b", "a"]
 
 
 @pytest.mark.parametrize("given", [None, [], {"connector": 1, "tasks": [1, {"id": "x"}, {"id": 1}]}])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from web.ui.views.connectors import (
-    MOST_AT_ONCE,
+    MAX_BULK_CONNECTORS,
     PER_PAGE,
     Choice,
     Listing,
@@ -145,7 +145,7 @@ def test_a_page_has_fifty_rows() -> None:
 
 @pytest.mark.parametrize(
     ("count", "offered"),
-    [(PER_PAGE, False), (PER_PAGE + 1, True), (MOST_AT_ONCE, True), (MOST_AT_ONCE + 1, False)],
+    [(PER_PAGE, False), (PER_PAGE + 1, True), (MAX_BULK_CONNECTORS, True), (MAX_BULK_CONNECTORS + 1, False)],
 )
 def test_all_that_match_are_offered_if_there_are_more_than_a_page_and_not_too_many(
     count: int, *, offered: bool

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraal.client.manifests import read_wants
+from kraal.client.manifests import read_manifests
 from kraal.config.hidden import HIDDEN
 from kraal.core.ids import Json
 from web.ui.views.copy_as import Request, connector_yaml, curl, secret_variables
@@ -138,9 +138,9 @@ def test_apply_reads_the_yaml_of_a_connector(text: str, tmp_path: Path) -> None:
     }
     path = tmp_path / "c.yaml"
     path.write_text(connector_yaml(text, config, initial_state="STOPPED").text, "utf-8")
-    wants = read_wants([str(path)], [], recursive=False)
-    assert wants.faults == ()
-    (wanted,) = wants.wanted
+    wants = read_manifests([str(path)], [], recursive=False)
+    assert wants.errors == ()
+    (wanted,) = wants.connectors
     assert (wanted.name, dict(wanted.config), wanted.initial_state) == (text, config, "STOPPED")
 
 
@@ -152,9 +152,9 @@ def test_apply_refuses_the_yaml_while_a_secret_is_masked(tmp_path: Path) -> None
     assert copied.notes
     path = tmp_path / "c.yaml"
     path.write_text(copied.text, "utf-8")
-    wants = read_wants([str(path)], [], recursive=False)
-    assert wants.wanted == ()
-    assert "db.password, phrase" in wants.faults[0]
+    wants = read_manifests([str(path)], [], recursive=False)
+    assert wants.connectors == ()
+    assert "db.password, phrase" in wants.errors[0]
 
 
 def test_a_running_connector_has_no_initial_state_in_its_yaml() -> None:

@@ -112,7 +112,7 @@ def test_pasted_offsets_that_cannot_be_read_are_told(offset: str, problem: str) 
         ("{", "cannot be read"),
         ("[]", "must be an object"),
         ('{"a": {}}', "but 'a' is none of these"),
-        ('{"a": 1, "a": 2}', "'a' is there twice"),
+        ('{"a": 1, "a": 2}', "duplicate key 'a'"),
         ("[" * 100_000, "too deeply"),
     ],
 )

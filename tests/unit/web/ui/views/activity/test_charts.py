@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.activity.charts import HEIGHT, MOST_LINES, WIDTH, charts_of, line_path
+from web.ui.views.activity.charts import HEIGHT, MAX_LINES, WIDTH, charts_of, line_path
 
 
 def task(number: int, **values: Any) -> Any:
@@ -40,8 +40,8 @@ def test_several_tasks_have_a_total_and_a_line_each() -> None:
 
 
 def test_many_tasks_have_a_total_only() -> None:
-    charts = charts_of(series(*(task(at, records_per_second=[1]) for at in range(MOST_LINES + 1))))
-    assert lines(charts, "rate") == {"All tasks": [MOST_LINES + 1]}
+    charts = charts_of(series(*(task(at, records_per_second=[1]) for at in range(MAX_LINES + 1))))
+    assert lines(charts, "rate") == {"All tasks": [MAX_LINES + 1]}
 
 
 def test_one_task_of_several_can_be_shown_alone() -> None:

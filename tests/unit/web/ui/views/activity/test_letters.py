@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from web.ui.views.activity.letters import (
-    MOST_REPLAYED,
+    MAX_REPLAYED,
     confirmation,
     letters_of,
     limit_of,
@@ -104,7 +104,7 @@ def test_an_answer_of_another_shape_has_no_letters(shape: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "limit"), [("", MOST_REPLAYED), (" 17 ", 17), (str(MOST_REPLAYED), MOST_REPLAYED)]
+    ("typed", "limit"), [("", MAX_REPLAYED), (" 17 ", 17), (str(MAX_REPLAYED), MAX_REPLAYED)]
 )
 def test_a_limit_is_typed_or_the_highest(typed: str, limit: int) -> None:
     assert limit_of(typed) == limit

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from web.ui.views.activity.logs import MOST_LINES, level_of, level_request, level_told, log_of, loggers_of
+from web.ui.views.activity.logs import MAX_LINES, level_of, level_request, level_result, log_of, loggers_of
 
 
 def line(
@@ -46,9 +46,9 @@ def test_lines_are_chosen_by_task_and_by_text() -> None:
 
 
 def test_a_page_has_a_limited_number_of_lines_and_says_that_there_are_more() -> None:
-    log = log_of({"lines": [line(at) for at in range(MOST_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
-    assert (len(log.lines), log.more, log.dropped, log.silent) == (MOST_LINES, True, 7, ["w:2"])
-    assert log.lines[0].id == MOST_LINES
+    log = log_of({"lines": [line(at) for at in range(MAX_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
+    assert (len(log.lines), log.more, log.dropped, log.silent) == (MAX_LINES, True, 7, ["w:2"])
+    assert log.lines[0].id == MAX_LINES
 
 
 def test_levels_have_a_tone() -> None:
@@ -110,12 +110,12 @@ def test_a_level_that_cannot_be_set_is_not_asked_for(logger: str, level: str, sc
 
 
 def test_the_answer_tells_how_far_a_level_reaches() -> None:
-    assert level_told("DEBUG", "cluster", "w:1", None) == "will log at DEBUG on all workers"
+    assert level_result("DEBUG", "cluster", "w:1", None) == "will log at DEBUG on all workers"
     assert (
-        level_told("DEBUG", "worker", "w:1", ["a", "a.b", "a.c"])
+        level_result("DEBUG", "worker", "w:1", ["a", "a.b", "a.c"])
         == "logs at DEBUG on w:1, with 2 loggers below it"
     )
-    assert level_told("DEBUG", "worker", "w:1", ["a"]) == "logs at DEBUG on w:1"
+    assert level_result("DEBUG", "worker", "w:1", ["a"]) == "logs at DEBUG on w:1"
 
 
 @pytest.mark.parametrize("answer", [None, [], {"lines": 7}, {"lines": [None, 7]}])
