@@ -5,19 +5,19 @@ from __future__ import annotations
 from kraal.cluster.assignment.leader import work_of
 from kraal.cluster.membership.flow import step
 from kraal.cluster.membership.member_state import (
-    HerderAlive,
-    PingHerder,
+    AllowJoin,
+    AssignmentReceived,
     Decision,
     Deliver,
     Event,
+    HerderAlive,
     HerderLive,
     Join,
     MemberSettings,
     MemberState,
+    PingHerder,
     Prepare,
-    AllowJoin,
     Tick,
-    AssignmentReceived,
 )
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.core.ids import ConnectorName, TaskId

@@ -6,20 +6,20 @@ import pytest
 
 from kraal.cluster.membership.flow import SLOW_READ
 from kraal.cluster.membership.member_state import (
+    AllowJoin,
     Changed,
+    ConfigRead,
+    CoordinatorLost,
     Decision,
     Deliver,
-    RevocationDone,
     HerderLive,
     Join,
     Leave,
-    CoordinatorLost,
-    Prepare,
-    AllowJoin,
-    ConfigRead,
-    Rejoin,
-    Revoke,
     NotifyLost,
+    Prepare,
+    Rejoin,
+    RevocationDone,
+    Revoke,
     Tick,
 )
 from kraal.cluster.state.wanted_work import Assignment

@@ -8,23 +8,23 @@ import pytest
 
 from kraal.cluster.membership.flow import HUNG, SLOW_READ, step
 from kraal.cluster.membership.member_state import (
-    HerderAlive,
-    PingHerder,
+    AllowJoin,
     Changed,
+    ConfigRead,
+    CoordinatorLost,
     Decision,
     Deliver,
-    RevocationDone,
+    HerderAlive,
     HerderLive,
     Join,
     Leave,
-    CoordinatorLost,
-    Prepare,
-    AllowJoin,
-    ConfigRead,
     MembershipRestarted,
-    Rejoin,
-    Revoke,
     NotifyLost,
+    PingHerder,
+    Prepare,
+    Rejoin,
+    RevocationDone,
+    Revoke,
     Tick,
 )
 from kraal.protocol.group import GroupProtocol, Job
