@@ -10,7 +10,7 @@ from kraal.core.ids import State, TaskId
 from kraal.core.logging import working_for
 from kraal.core.printable import printable
 from kraal.core.secrets import secrets
-from kraal.core.traces import LONGEST, root_cause
+from kraal.core.traces import MAX_LENGTH, root_cause
 
 if TYPE_CHECKING:
     from actors.messages.herder import InstanceChanged
@@ -38,7 +38,7 @@ def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
 
 def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
     """Log that an instance has failed, as a line of that instance. `recovers`: it continues without a restart."""
-    cause = printable(root_cause(secrets.scrub(trace), LONGEST)).rstrip(".: ")
+    cause = printable(root_cause(secrets.scrub(trace), MAX_LENGTH)).rstrip(".: ")
     kind = _kind(instance)
     with working_for(f"{kind} {instance}"):
         if recovers:

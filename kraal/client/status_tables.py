@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from kraal.core.printable import printable
-from kraal.core.traces import LONGEST, root_cause
+from kraal.core.traces import MAX_LENGTH, root_cause
 
 Status = Mapping[str, Any]
 Statuses = Mapping[str, Status | None]
@@ -153,4 +153,4 @@ def _instance(part: Mapping[str, Any]) -> Instance:
 
 def cause_of(part: Mapping[str, Any]) -> str:
     """Return the root cause of the failure of a connector or task in a status, as one line; empty without one."""
-    return printable(root_cause(part.get("trace"), LONGEST))
+    return printable(root_cause(part.get("trace"), MAX_LENGTH))

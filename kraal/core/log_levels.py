@@ -66,11 +66,11 @@ class Loggers:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._modified: dict[str, int] = {}
-        self._told: list[Callable[[str, str], None]] = []
+        self._listeners: list[Callable[[str, str], None]] = []
 
-    def listen(self, told: Callable[[str, str], None]) -> None:
-        """Call `told` with the namespace and the level of every later change; it must return at once."""
-        self._told.append(told)
+    def listen(self, listener: Callable[[str, str], None]) -> None:
+        """Call `listener` with the namespace and the level of every later change; it must return at once."""
+        self._listeners.append(listener)
 
     def level(self, name: str) -> LoggerLevel | None:
         """Return a logger's level; None for an unknown logger. `root` is accepted in any case."""
@@ -105,18 +105,18 @@ class Loggers:
         with self._lock:
             start = "" if _is_root(namespace) else namespace
             first = self._root.manager.getLogger(namespace) if start else self._root
-            known = self._known()
-            within = {n: each for n, each in known.items() if not start or n.startswith(start)}
-            before = {name: each.getEffectiveLevel() for name, each in within.items()}
+            loggers = self._known()
+            affected = {n: each for n, each in loggers.items() if not start or n.startswith(start)}
+            before = {name: each.getEffectiveLevel() for name, each in affected.items()}
             first.setLevel(number)
-            for each in within.values():
+            for each in affected.values():
                 if each.level != logging.NOTSET:
                     each.setLevel(number)
             now_ms = self._now_ms()
-            changed = sorted(n for n, each in within.items() if each.getEffectiveLevel() != before[n])
+            changed = sorted(n for n, each in affected.items() if each.getEffectiveLevel() != before[n])
             self._modified.update(dict.fromkeys(changed, now_ms))
-        for told in self._told:
-            told(namespace, level_name(number))
+        for listener in self._listeners:
+            listener(namespace, level_name(number))
         return changed
 
     def _known(self) -> dict[str, logging.Logger]:

@@ -16,11 +16,11 @@ _NOT_PLAIN: Final = re.compile(r"[^ -~]")
 def printable(text: str, *, keep: str = "") -> str:
     r"""Return a text with all invisible characters escaped, such as `\x1b`, except those in `keep`."""
 
-    def shown(found: re.Match[str]) -> str:
-        each = found[0]
+    def escaped(match_: re.Match[str]) -> str:
+        each = match_[0]
         return each if each in keep or unicodedata.category(each) not in _NO_GLYPH else _escaped(each)
 
-    return _NOT_PLAIN.sub(shown, text)
+    return _NOT_PLAIN.sub(escaped, text)
 
 
 def _escaped(character: str) -> str:

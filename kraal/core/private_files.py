@@ -48,35 +48,35 @@ def write_private_text(path: Path, text: str) -> None:
 
 def readable(paths: Iterable[Path]) -> list[str]:
     """Return a sentence for each path, including entries of directories, that other users can read."""
-    found = []
+    problems = []
     for path in paths:
         mode = _mode(path)
         if mode is None or not mode & _GROUP_AND_OTHERS:
             continue
         directory = stat.S_ISDIR(mode)
         fix = f"chmod {DIRECTORY if directory else FILE:o} {path}"
-        found.append(
+        problems.append(
             f"Other users have access to the {'directory' if directory else 'file'} {path} (mode "
             f"{stat.S_IMODE(mode):04o}), where the worker keeps configs, offsets and records; run: {fix}"
         )
         if directory:
-            found += readable(
+            problems += readable(
                 sorted(each for each in _entries(path) if not each.is_symlink() and each.is_file())
             )
-    return found
+    return problems
 
 
 def changeable(paths: Iterable[Path]) -> list[str]:
     """Return a sentence for each path that other users can change, and so run code as this user."""
-    found = []
+    problems = []
     for path in dict.fromkeys(paths):
         mode = _mode(path)
         if mode is not None and mode & _THEIR_WRITES and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
-            found.append(
+            problems.append(
                 f"Other users can change {path} (mode {stat.S_IMODE(mode):04o}), from which the worker loads code; "
                 f"run: chmod go-w {path}"
             )
-    return found
+    return problems
 
 
 def _mode(path: Path) -> int | None:

@@ -32,7 +32,7 @@ _ERASE: Final = "\r\x1b[2K\x1b[?25h"
 _BAR: Final = 16
 _RATE: Final = 9
 """Columns of a rate, which has its place if there is no detail."""
-_OTHERS: Final = 36
+_RESERVED_COLUMNS: Final = 36
 """Columns of a line besides the text, the bar and the numbers of steps: times, rate, and what is between them."""
 
 _lock: Final = threading.RLock()
@@ -141,7 +141,7 @@ class Progress:
     def _made_bar(self) -> Any:
         """Return click's bar; without a total only its text, because there is nothing to fill."""
         steps = _BAR + 2 * len(str(self.total)) if self.total else 0
-        room = shutil.get_terminal_size().columns - _OTHERS - steps
+        room = shutil.get_terminal_size().columns - _RESERVED_COLUMNS - steps
         label = _cut(self.what, room)
         self._room = room - len(label) + _RATE
         template = "%(label)s  [%(bar)s]  %(info)s" if self.total else "%(label)s  %(info)s"

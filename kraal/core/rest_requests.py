@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 _PAUSE_S: Final = 0.5
-_LONGEST_PAUSE_S: Final = 10.0
+_MAX_DELAY_S: Final = 10.0
 _MOMENTARY: Final = "Cannot complete request "
 """Start of each 409 of Connect that a retry can succeed after: a stale config, no known leader, too many hops."""
 _EXPECTED: Final = "Request cannot be completed because a rebalance is expected"
@@ -29,5 +29,5 @@ def pause_before_retry(method: str, status: int, text: str, retry_after: str | N
     ):
         return None
     if retry_after is not None and retry_after.strip().isdecimal():
-        return min(max(float(retry_after), 0.1), _LONGEST_PAUSE_S)
+        return min(max(float(retry_after), 0.1), _MAX_DELAY_S)
     return _PAUSE_S

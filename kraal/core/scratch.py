@@ -36,11 +36,11 @@ class Scratch:
         remove_abandoned(parent)
         prefix = f"{PREFIX}{os.getpid()}-{int(time.time())}-"
         # Use another name until it is locked: a visible directory without a lock counts as abandoned.
-        made = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=parent))
-        self._lock = os.open(made / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=parent))
+        self._lock = os.open(temporary / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.path = made.with_name(made.name.removeprefix("."))
-        made.rename(self.path)
+        self.path = temporary.with_name(temporary.name.removeprefix("."))
+        temporary.rename(self.path)
 
     def close(self) -> None:
         """Remove the directory."""

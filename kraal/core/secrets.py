@@ -24,7 +24,7 @@ HIDDEN = "[hidden]"
 SHORTEST = 4
 ANYWHERE = 8
 LONG_LINE = 12
-MOST = 5_000
+MAX_SECRETS = 5_000
 """Maximum number of stored values, besides pinned ones; the least recently used are dropped. Tokens that change each
 minute fill it in days."""
 
@@ -100,8 +100,8 @@ class Secrets:
                 self._forms = tuple(sorted(self._values, key=lambda form: (-len(form), form)))
 
     def _drop_unused(self) -> None:
-        others = [value for value in self._known if value not in self._pinned]
-        for value in others[: max(0, len(others) - MOST)]:
+        unpinned = [value for value in self._known if value not in self._pinned]
+        for value in unpinned[: max(0, len(unpinned) - MAX_SECRETS)]:
             del self._known[value]
 
     def forget(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from kraal.core.errors import KraalError
 
-_LONGEST: Final = 1_000_000
+_MAX_LINE_BYTES: Final = 1_000_000
 """Maximum bytes of an event."""
 
 
@@ -39,7 +39,7 @@ class EventParser:
         """Return the events that a piece completes. Raises EventTooLong."""
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > _LONGEST or sum(map(len, self._data)) > _LONGEST:
+        if len(self._rest) > _MAX_LINE_BYTES or sum(map(len, self._data)) > _MAX_LINE_BYTES:
             raise EventTooLong("The worker's stream of changes contains an event that is too long")
         for line in lines:
             event = self._line(line.rstrip(b"\r").decode("utf-8", "replace"))
@@ -48,11 +48,11 @@ class EventParser:
 
     def _line(self, line: str) -> Event | None:
         if not line:
-            found = (
+            event_ = (
                 Event(self._name or "message", "\n".join(self._data)) if self._data or self._name else None
             )
             self._name, self._data = "", []
-            return found
+            return event_
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if field == "event":

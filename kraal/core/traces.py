@@ -13,7 +13,7 @@ _POSITION: Final = re.compile(r"(?:.{0,2000}\n) at \[Source: .{0,400}\bline: (\d
 """Position of a parse error, which Jackson writes into the following line."""
 _SHORT: Final = 400
 """Default maximum length of a root cause, for tables and pages."""
-LONGEST: Final = 1_000
+MAX_LENGTH: Final = 1_000
 """Maximum length of a line that is looked at, and of a root cause."""
 
 
@@ -21,11 +21,11 @@ def root_cause(trace: object, longest: int = _SHORT) -> str:
     """Return the line of a trace that names the root cause, shortened to `longest`; empty without a trace."""
     if not isinstance(trace, str):
         return ""
-    found = _own_cause(trace) or last_cause(trace)
-    if not found:
+    cause = _own_cause(trace) or last_cause(trace)
+    if not cause:
         first, last = _line(trace.lstrip()), trace.rstrip().rpartition("\n")[2]
-        found = _line(last.strip()) if first == _PYTHON else first
-    return found if len(found) <= longest else found[: longest - 1] + "…"
+        cause = _line(last.strip()) if first == _PYTHON else first
+    return cause if len(cause) <= longest else cause[: longest - 1] + "…"
 
 
 def last_cause(trace: str) -> str:
@@ -33,11 +33,11 @@ def last_cause(trace: str) -> str:
     end = len(trace)
     while (at := trace.rfind(_JAVA_CAUSE, 0, end)) >= 0:  # from the end: a list has thousands of traces
         end = trace.rfind("\n", 0, at) + 1
-        line = _line(trace[end : at + len(_JAVA_CAUSE) + LONGEST].lstrip())
+        line = _line(trace[end : at + len(_JAVA_CAUSE) + MAX_LENGTH].lstrip())
         if line.startswith(_JAVA_CAUSE):
             place = _POSITION.match(trace, at)
-            told = line.removeprefix(_JAVA_CAUSE)
-            return told if place is None else f"{told} (line {place[1]}, column {place[2]})"
+            cause_text = line.removeprefix(_JAVA_CAUSE)
+            return cause_text if place is None else f"{cause_text} (line {place[1]}, column {place[2]})"
     return ""
 
 
@@ -49,4 +49,4 @@ def _own_cause(trace: str) -> str:
 
 def _line(text: str) -> str:
     """Return the beginning of a text, to the end of its first line at most."""
-    return next(iter(text[:LONGEST].splitlines()), "").strip()
+    return next(iter(text[:MAX_LENGTH].splitlines()), "").strip()

@@ -15,11 +15,11 @@ from typing import Final
 from kraal.core.errors import ActorDied, StoreError, TimedOut
 from kraal.core.ids import Config, ConnectorName, Instance, TargetState
 
-MOST: Final = 1_000
+MAX_AUTHORS: Final = 1_000
 """Maximum number of authors; the oldest are forgotten."""
-PATIENCE_MS: Final = 120_000
+REQUEST_TIMEOUT_MS: Final = 120_000
 """How long after its request an author is kept at most, in milliseconds."""
-LINGER_MS: Final = 10_000
+FORWARDED_TIMEOUT_MS: Final = 10_000
 """How long after the answer to a forwarded request, in milliseconds."""
 
 
@@ -94,18 +94,18 @@ class Authors:
         Call what it yields when another worker has answered: the effect may still have to be read.
         """
         if effect is None:
-            yield _nothing
+            yield _noop
             return
-        author = _Author(effect, by, self._now_ms() + PATIENCE_MS)
+        author = _Author(effect, by, self._now_ms() + REQUEST_TIMEOUT_MS)
         stays = False
 
         def stay() -> None:
             nonlocal stays
             stays = True
-            author.until_ms = self._now_ms() + LINGER_MS
+            author.until_ms = self._now_ms() + FORWARDED_TIMEOUT_MS
 
         with self._lock:
-            self._waiting = [*self._waiting[-MOST + 1 :], author]
+            self._waiting = [*self._waiting[-MAX_AUTHORS + 1 :], author]
         try:
             yield stay
         except (TimedOut, ActorDied, StoreError):
@@ -121,16 +121,18 @@ class Authors:
         with self._lock:
             now = self._now_ms()
             self._waiting = [each for each in self._waiting if now <= each.until_ms]
-            found = next((each for each in self._waiting if _fits(each.effect, effect)), None)
-            self._waiting = [each for each in self._waiting if each is not found]
-        return None if found is None else found.by
+            author = next((each for each in self._waiting if _matches(each.effect, effect)), None)
+            self._waiting = [each for each in self._waiting if each is not author]
+        return None if author is None else author.by
 
 
-def _nothing() -> None:
+def _noop() -> None:
     """Do nothing."""
 
 
-def _fits(asked: Effect, seen: Effect) -> bool:
-    if isinstance(asked, ConfigWritten) and isinstance(seen, ConfigWritten):
-        return asked.name == seen.name and all(seen.config.get(k) == v for k, v in asked.config.items())
-    return asked == seen
+def _matches(requested: Effect, observed: Effect) -> bool:
+    if isinstance(requested, ConfigWritten) and isinstance(observed, ConfigWritten):
+        return requested.name == observed.name and all(
+            observed.config.get(k) == v for k, v in requested.config.items()
+        )
+    return requested == observed

@@ -17,7 +17,7 @@ from kraal.config.hidden import hide
 from kraal.core.ids import Config, ConnectorName, Json
 from kraal.journal.ring import ENTRY_BYTES, Kept, KeyedRings, text_bytes
 
-MOST_VERSIONS: Final = 10
+MAX_VERSIONS: Final = 10
 """Maximum number of earlier versions of one config."""
 _ITEM_BYTES: Final = 100
 """Memory of one key of a config, without its texts."""
@@ -65,7 +65,7 @@ class Configs:
 
     def __init__(self, each: int, total: int) -> None:
         """`each`, `total`: maximum size of a connector's versions and of all, in bytes."""
-        self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(each, total, MOST_VERSIONS)
+        self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(each, total, MAX_VERSIONS)
         self._current: dict[ConnectorName, Written] = {}
 
     def kept(self, name: ConnectorName) -> Kept[Version]:

@@ -92,10 +92,10 @@ class Events:
     def after(self, seq: int | None, limit: int) -> tuple[JournalEvent, ...]:
         """Return the first events after a number, or the latest of all; at most `limit`, oldest first."""
         with self._guard:
-            found = self._ring.entries()
+            events = self._ring.entries()
         if seq is None:
-            return found[max(0, len(found) - limit) :]
-        return tuple(event for event in found if event.seq > seq)[:limit]
+            return events[max(0, len(events) - limit) :]
+        return tuple(event for event in events if event.seq > seq)[:limit]
 
     @property
     def dropped(self) -> int:

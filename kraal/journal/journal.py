@@ -28,7 +28,7 @@ STATES_EACH: Final = 64 * _KIB
 CONFIGS_EACH: Final = 256 * _KIB
 LINES_EACH: Final = 128 * _KIB
 """Maximum sizes for one connector, in bytes."""
-MOST_REASONS: Final = 20
+MAX_REASONS: Final = 20
 """Maximum number of rebalances whose reasons are kept for the states that follow them."""
 
 Listener = Callable[[str, ConnectorName | None], None]
@@ -111,7 +111,7 @@ class Journal:
 
     def rebalanced(self, generation: int, reason: str) -> None:
         """Keep the reason of a rebalance for the states that follow it."""
-        self._reasons = dict([*self._reasons.items(), (generation, reason)][-MOST_REASONS:])
+        self._reasons = dict([*self._reasons.items(), (generation, reason)][-MAX_REASONS:])
 
     def state(self, instance: Instance, status: Status | None, at_ms: int) -> None:
         """Record a status as its record, written at `at_ms`, was read; None: its removal."""

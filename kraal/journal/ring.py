@@ -20,7 +20,7 @@ ENTRY_BYTES: Final = 250
 """Memory of an entry without its texts: the object, its numbers, its place in the ring."""
 KEY_BYTES: Final = 1_000
 """Memory of a ring without entries, and of its place among others: a `deque` allocates a block at once."""
-MOST_EMPTY: Final = 1_000
+MAX_EMPTY_KEYS: Final = 1_000
 """Maximum number of keys without entries whose counts are kept."""
 
 
@@ -107,7 +107,7 @@ class KeyedRings(Generic[K, T]):
     """A ring for each key, with a maximum size of each and of all together. Any thread.
 
     When all together are too big, the key that was written least recently loses its oldest entries. A key without
-    entries takes no memory, except for the counts of the latest `MOST_EMPTY` that had some.
+    entries takes no memory, except for the counts of the latest `MAX_EMPTY_KEYS` that had some.
     """
 
     each: int
@@ -194,5 +194,5 @@ class KeyedRings(Generic[K, T]):
         self.size -= KEY_BYTES + getsizeof(key)
         if getsizeof(key) <= KEY_BYTES:
             self._empty[key] = dropped
-        if len(self._empty) > MOST_EMPTY:
+        if len(self._empty) > MAX_EMPTY_KEYS:
             self._empty.popitem(last=False)

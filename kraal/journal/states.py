@@ -23,9 +23,9 @@ TRACE_LINES: Final = 11
 TRACE_BYTES: Final = 4_096
 TEXT_BYTES: Final = 1_000
 """Maximum size of a cause, in bytes."""
-MOST_NOTED: Final = 20_000
+MAX_NOTED: Final = 20_000
 """Number of noted causes from which those that are too old are looked for."""
-MOST_MISSED: Final = 50
+MAX_MISSED: Final = 50
 """Maximum number of an instance's states that a herder which starts again makes up for."""
 
 
@@ -72,7 +72,7 @@ class _Missed:
 
     found: bool = False
     """The latest status that the journal knows has been read again."""
-    statuses: deque[tuple[Status | None, int]] = field(default_factory=lambda: deque(maxlen=MOST_MISSED))
+    statuses: deque[tuple[Status | None, int]] = field(default_factory=lambda: deque(maxlen=MAX_MISSED))
 
 
 class States:
@@ -97,7 +97,7 @@ class States:
         `amends`: it was read from a record. The two logs are read at different speeds: states that follow from it may
         have been recorded already, and are given it now.
         """
-        if len(self._noted) >= MOST_NOTED:
+        if len(self._noted) >= MAX_NOTED:
             self._noted = {i: each for i, each in self._noted.items() if cause.ms - each.ms <= FRESH_MS}
         for instance in instances:
             latest = self._latest.get(instance)
@@ -122,8 +122,8 @@ class States:
 
     def noted(self, instance: Instance, now_ms: int) -> Cause | None:
         """Return the cause that is noted for an instance, unless it is too old."""
-        found = self._noted.get(instance)
-        return None if found is None or now_ms - found.ms > FRESH_MS else found
+        cause = self._noted.get(instance)
+        return None if cause is None or now_ms - cause.ms > FRESH_MS else cause
 
     def add(
         self, instance: Instance, status: Status | None, at_ms: int, *, now_ms: int, reason: str = ""
@@ -171,7 +171,9 @@ class States:
     def missed(self) -> list[tuple[Instance, Status | None, int]]:
         """Return, once and in order for each instance, the statuses and times that no earlier herder has read."""
         missed, self._missed = self._missed, {}
-        return [(instance, *found) for instance, each in missed.items() for found in each.statuses]
+        return [
+            (instance, *missed_status) for instance, each in missed.items() for missed_status in each.statuses
+        ]
 
     def gone(self, instances: Iterable[Instance]) -> list[Instance]:
         """Return the known instances that are not among these."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from kraal.core.logging import JsonLines, Scrub, TextLines
-from kraal.core.secrets import MOST, Secrets, names_secret, secrets
+from kraal.core.secrets import MAX_SECRETS, Secrets, names_secret, secrets
 
 
 def hiding(*values: str) -> Secrets:
@@ -118,7 +118,7 @@ def test_the_password_inside_of_a_jaas_entry_is_one_by_itself() -> None:
 def test_the_least_recently_used_values_are_dropped() -> None:
     known = Secrets()
     known.add("unused value", "scrubbed value", "repeated value")
-    known.add(*(f"value number {n}" for n in range(MOST - 3)))
+    known.add(*(f"value number {n}" for n in range(MAX_SECRETS - 3)))
     assert known.scrub("a scrubbed value") == "a [hidden]"
     known.add("repeated value")
     known.add("one more value")
@@ -129,7 +129,7 @@ def test_the_least_recently_used_values_are_dropped() -> None:
 def test_pinned_values_outlast_any_number_of_others() -> None:
     known = Secrets()
     known.pin("the worker's password")
-    known.add(*(f"value number {n}" for n in range(MOST + 1)))
+    known.add(*(f"value number {n}" for n in range(MAX_SECRETS + 1)))
     assert known.scrub("the worker's password, value number 7;") == "[hidden], [hidden];"
 
 

@@ -7,9 +7,9 @@ import pytest
 from kraal.core.errors import ActorDied, BadRequest, StoreError, TimedOut
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.journal.authors import (
-    LINGER_MS,
-    MOST,
-    PATIENCE_MS,
+    FORWARDED_TIMEOUT_MS,
+    MAX_AUTHORS,
+    REQUEST_TIMEOUT_MS,
     Authors,
     ConfigWritten,
     Deleted,
@@ -84,7 +84,9 @@ def test_a_request_whose_result_is_unknown_may_have_an_effect(error: Exception) 
     assert authors.take(SEEN) == "somebody"
 
 
-@pytest.mark.parametrize(("after_ms", "by"), [(LINGER_MS, "forwarded"), (LINGER_MS + 1, None)])
+@pytest.mark.parametrize(
+    ("after_ms", "by"), [(FORWARDED_TIMEOUT_MS, "forwarded"), (FORWARDED_TIMEOUT_MS + 1, None)]
+)
 def test_the_effect_of_a_forwarded_request_may_be_read_soon_after_its_answer(
     after_ms: int, by: str | None
 ) -> None:
@@ -108,7 +110,7 @@ def test_a_request_without_an_answer_is_not_expected_for_ever() -> None:
     clock = Clock()
     authors = Authors(clock)
     with authors.asking(WRITTEN, "somebody"):
-        clock.now_ms = PATIENCE_MS + 1
+        clock.now_ms = REQUEST_TIMEOUT_MS + 1
         assert authors.take(SEEN) is None
 
 
@@ -125,8 +127,8 @@ def test_requests_without_an_effect_to_read_are_nothing() -> None:
 
 def test_authors_do_not_pile_up() -> None:
     authors = Authors(Clock())
-    for number in range(3 * MOST):
+    for number in range(3 * MAX_AUTHORS):
         with authors.asking(Deleted(ConnectorName(f"c{number}")), str(number)) as stay:
             stay()
-    assert authors.take(Deleted(ConnectorName(f"c{2 * MOST - 1}"))) is None
-    assert authors.take(Deleted(ConnectorName(f"c{2 * MOST}"))) == str(2 * MOST)
+    assert authors.take(Deleted(ConnectorName(f"c{2 * MAX_AUTHORS - 1}"))) is None
+    assert authors.take(Deleted(ConnectorName(f"c{2 * MAX_AUTHORS}"))) == str(2 * MAX_AUTHORS)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraal.core.ids import Config, ConnectorName
-from kraal.journal.configs import MOST_VERSIONS, Configs, Written, changed_keys
+from kraal.journal.configs import MAX_VERSIONS, Configs, Written, changed_keys
 
 NAME = ConnectorName("orders")
 CONFIGS = st.dictionaries(st.text(min_size=1, max_size=20), st.none() | st.text(max_size=2_000), max_size=12)
@@ -92,8 +92,8 @@ def test_number_of_versions_is_limited() -> None:
     for number in range(30):
         add(configs, {"n": str(number)}, {"n": str(number + 1)}, number)
     kept = configs.kept(NAME)
-    assert [each.config["n"] for each in kept.entries] == [str(n) for n in range(30 - MOST_VERSIONS, 30)]
-    assert kept.dropped == 30 - MOST_VERSIONS
+    assert [each.config["n"] for each in kept.entries] == [str(n) for n in range(30 - MAX_VERSIONS, 30)]
+    assert kept.dropped == 30 - MAX_VERSIONS
 
 
 @given(st.lists(CONFIGS, max_size=20))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kraal.journal.ring import (
     ENTRY_BYTES,
     KEY_BYTES,
-    MOST_EMPTY,
+    MAX_EMPTY_KEYS,
     ByteRing,
     Guard,
     KeyedRings,
@@ -110,11 +110,11 @@ def test_rings_by_key_have_a_maximum_number_of_entries_each() -> None:
 
 def test_keys_without_entries_do_not_pile_up() -> None:
     rings: KeyedRings[str, int] = KeyedRings(100, KEY_BYTES + 200)
-    for number in range(3 * MOST_EMPTY):
+    for number in range(3 * MAX_EMPTY_KEYS):
         rings.append(f"key-{number}", of(number, 50))
     assert len(rings.keys()) == 1
-    counted = [number for number in range(3 * MOST_EMPTY) if rings.kept(f"key-{number}").dropped]
-    assert counted == list(range(2 * MOST_EMPTY - 1, 3 * MOST_EMPTY - 1))
+    counted = [number for number in range(3 * MAX_EMPTY_KEYS) if rings.kept(f"key-{number}").dropped]
+    assert counted == list(range(2 * MAX_EMPTY_KEYS - 1, 3 * MAX_EMPTY_KEYS - 1))
 
 
 def test_a_ring_of_no_bytes_holds_nothing_and_counts() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, WorkerId
 from kraal.core.secrets import secrets
 from kraal.journal.causes import STORED, Cause, Kind
-from kraal.journal.states import MOST_NOTED, TRACE_BYTES, StateEntry, States
+from kraal.journal.states import MAX_NOTED, TRACE_BYTES, StateEntry, States
 from kraal.protocol.status_records import Status
 
 NAME = ConnectorName("numbers")
@@ -146,12 +146,12 @@ class TestOfACauseThatIsReadLate:
 
 def test_causes_that_nothing_follows_do_not_pile_up() -> None:
     states = new()
-    for number in range(3 * MOST_NOTED):
+    for number in range(3 * MAX_NOTED):
         states.note([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
-    old, latest = TaskId(NAME, 2 * MOST_NOTED), TaskId(NAME, 3 * MOST_NOTED - 1)
-    assert len(states._noted) <= MOST_NOTED  # noqa: SLF001 - its memory is the point
-    assert states.noted(old, NOW + 300 * MOST_NOTED) is None
-    assert states.noted(latest, NOW + 300 * MOST_NOTED) is not None
+    old, latest = TaskId(NAME, 2 * MAX_NOTED), TaskId(NAME, 3 * MAX_NOTED - 1)
+    assert len(states._noted) <= MAX_NOTED  # noqa: SLF001 - its memory is the point
+    assert states.noted(old, NOW + 300 * MAX_NOTED) is None
+    assert states.noted(latest, NOW + 300 * MAX_NOTED) is not None
 
 
 def test_a_trace_is_cut_to_its_first_lines_and_has_no_secrets() -> None:

@@ -14,7 +14,7 @@ from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.providers import EnvVarConfigProvider
 from kraal.config.worker.standalone import load_worker_properties
 from kraal.core.errors import ConfigInvalid, ProviderFailed
-from kraal.core.secrets import MOST, secrets
+from kraal.core.secrets import MAX_SECRETS, secrets
 from kraal.plugins.config_providers import (
     ProviderClasses,
     Providers,
@@ -224,7 +224,7 @@ def test_secrets_that_are_written_in_a_worker_s_file_are_hidden_too() -> None:
 def test_the_workers_own_secrets_outlast_any_number_of_connectors_secrets() -> None:
     raw = worker(group__id="${vault:p:g}")
     resolve_worker({**raw, "sasl.jaas.config": 'Login required password="written in the file";'}, CLASSES)
-    secrets.add(*(f"token number {n}" for n in range(MOST + 1)))
+    secrets.add(*(f"token number {n}" for n in range(MAX_SECRETS + 1)))
     assert secrets.scrub("written in the file, g of p by t, token number 9") == "[hidden], [hidden], [hidden]"
 
 

@@ -11,7 +11,7 @@ from actors.messages.herder import RestartTask, SetTargetState
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.logging import Who
 from kraal.core.secrets import secrets
-from kraal.core.traces import LONGEST
+from kraal.core.traces import MAX_LENGTH
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
 
@@ -90,7 +90,7 @@ def test_the_cause_of_a_trace_of_javas_is_its_last(caplog: pytest.LogCaptureFixt
 def test_a_secret_at_the_end_of_a_long_cause_is_hidden_whole(caplog: pytest.LogCaptureFixture) -> None:
     worker = made()
     secrets.add("pa55-of-the-table")
-    worker.fake.fail(T0, f"{'x' * (LONGEST - 5)}pa55-of-the-table")
+    worker.fake.fail(T0, f"{'x' * (MAX_LENGTH - 5)}pa55-of-the-table")
     worker.run()
     ((_, _, text),) = lines(caplog)
     assert "pa55" not in text
