@@ -127,7 +127,7 @@ class References:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
 
-    def found(self, node: Node) -> Node:
+    def resolve(self, node: Node) -> Node:
         """Return the schema that a `$ref` points to. Raises SchemaUnfit."""
         reference = node.parsed["$ref"]
         if not isinstance(reference, str):

@@ -72,7 +72,7 @@ class _Making:
                 f"The JSON Schema at {node.parsed['$ref']} contains itself or nests more than {_LEVELS} references; "
                 "recursive schemas are not supported"
             )
-        schema = self.schema(self._references.found(node), version, optional=optional)
+        schema = self.schema(self._references.resolve(node), version, optional=optional)
         self._level -= 1
         return schema
 
@@ -216,7 +216,7 @@ class _Making:
         elif node.kind == "object":
             self._properties(node, properties)
         elif node.kind == "ref":
-            self._gather(self._references.found(node), properties, level + 1)
+            self._gather(self._references.resolve(node), properties, level + 1)
 
 
 def _kind(node: Node) -> str:

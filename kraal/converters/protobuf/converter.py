@@ -76,7 +76,7 @@ class ProtobufFormat:
         return encode
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
-        """Return a function that decodes schema and value; the bytes tell the message."""
+        """Return a function that decodes schema and value; the bytes identify the message."""
         linked = _linked(written, named)
         reader, shapes = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Shape]]()
 
