@@ -268,9 +268,7 @@ class TaskRun:
         with self._lock:
             if self._is_abandoned():
                 return False
-            dropped = requests.end is not None or (
-                requests.stop and not ends_flow
-            )  # the next run reads it again
+            dropped = requests.end is not None or (requests.stop and not ends_flow)  # read again later
             if launch is None or dropped:
                 self._steps.end_poll()
                 self._phase = Phase.IDLE

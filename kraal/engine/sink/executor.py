@@ -224,9 +224,8 @@ class SinkExecutor:
                 positions[partition] = self._start(member, partition, position, bounds[partition])
         if self._is_lost():
             return
-        self._lookup_due_s = (
-            math.inf if len(positions) == len(committed) else time.monotonic() + LOOKUP_INTERVAL_S
-        )
+        delay_s = math.inf if len(positions) == len(committed) else LOOKUP_INTERVAL_S
+        self._lookup_due_s = time.monotonic() + delay_s
         self._assign(positions)
         self._backlog_report.set_ends(bounds)
         self._backlog_report.report(positions)
@@ -273,11 +272,9 @@ class SinkExecutor:
         self._backlog_report.set_ends(bounds)
         for place, bound in bounds.items():
             self._positions[place] = self._start(member, place, self._positions[place], bound)
+        sizes = self._sizes
         ranges = next_ranges(
-            self._positions,
-            bounds,
-            record_bytes=self._sizes.record_bytes,
-            max_records=self._sizes.max_records,
+            self._positions, bounds, record_bytes=sizes.record_bytes, max_records=sizes.max_records
         )
         records = sum(end - start for start, end in ranges.values())
         if records < TAIL:
