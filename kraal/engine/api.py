@@ -40,7 +40,7 @@ class Working(Protocol):
     def __call__(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
         """Record that a step starts or is retried (`busy`), or that it has ended.
 
-        `step`: `poll`, `batch` or `commit`; empty: as before. `failure`: why the latest attempt failed. `progress`: the
+        `step`: `poll`, `batch` or `commit`; empty: unchanged. `failure`: why the latest attempt failed. `progress`: the
         current step, if there is one, has made progress.
         """
 
@@ -82,20 +82,20 @@ class RemoteChain(Protocol):
     """The transforms and converters of one run, in another process on this machine. Can be pickled."""
 
     def source_pass(
-        self, given: Any, batch: SourceBatch, cancelled: threading.Event | None
+        self, local: Any, batch: SourceBatch, cancelled: threading.Event | None
     ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return what takes a batch through, in place of `given`, a `SourcePass` whose steps are not used.
+        """Return a function that processes a batch in place of `local`, a `SourcePass` whose steps are not used.
 
         `cancelled` ends a pass in this process; it is None if the pass will be pickled.
         """
 
     def sink_pass(
-        self, given: Any, cancelled: threading.Event | None
+        self, local: Any, cancelled: threading.Event | None
     ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return the same for a sink's batches, in place of a `SinkPass`."""
+        """Return a function that processes a sink's batches in place of `local`, a `SinkPass`."""
 
 
-def _nobody_asks(*, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
+def _ignore_step(*, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
     del busy, step, failure, progress
 
 
@@ -110,18 +110,18 @@ class TaskSpec:
     """Whether this worker may still write and commit for the task; asked before each job and commit."""
     may_read: Callable[[], bool] = field(default=lambda: True, compare=False)
     """Whether the task may take more records: false once its config or target state has changed; asked before each
-    poll. What was taken is still written and committed. Any thread, returns at once."""
+    poll. Records already read are still written and committed. Any thread, returns at once."""
     assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
     """Called with the number of partitions of a sink task whenever it changes; any thread, returns at once."""
     backlog: Callable[[int], None] = field(default=lambda _: None, compare=False)
     """Called with the number of records (offsets) between a sink task's position and the end of its partitions, after
     each batch; any thread, returns at once."""
-    working: Working = field(default=_nobody_asks, compare=False)
+    working: Working = field(default=_ignore_step, compare=False)
     """Receives the start and end of each step."""
     transactions: Transactions | None = field(default=None, compare=False, repr=False)
     """For exactly-once sources: the run stores its offsets through it, and closes it."""
     chain: RemoteChain | None = field(default=None, compare=False, repr=False)
-    """What transforms and converts the records in place of the config's plugins; None: these."""
+    """Transforms and converts the records in place of the config's plugins; None: the plugins do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class BatchDone:
     read: int | None = None
     """Number of records before transforms dropped some and errors others; None: same as `records`."""
     errors: ErrorCounts = NO_ERRORS
-    """The errors of records that were left out."""
+    """The errors of skipped records."""
     transaction: int | None = None
     """Number of records in the transaction that was committed with the batch; None: no transaction."""
     way: str = ""
@@ -176,7 +176,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Nothing runs and no batch is requested: the task is paused until the next `next()`."""
+    """No batch runs or is requested: the task is paused until the next `next()`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class Run(Protocol):
         """Ask for one more batch."""
 
     def hold(self) -> None:
-        """Pause: withdraw a `next()` that has found nothing yet, let a running batch end; then report `Held`.
+        """Pause: withdraw a `next()` without a batch, let a running batch end; then report `Held`.
 
         A sink stays a member of its consumer group, with its partitions paused.
         """
@@ -221,12 +221,12 @@ class Run(Protocol):
         """Commit the offsets of a BatchDone if the lease holds (sinks only)."""
 
     def stop(self) -> None:
-        """End gracefully. Withdraws a `next()` that has found nothing yet."""
+        """End gracefully. Withdraws a `next()` without a batch."""
 
     def cancel(self) -> None:
         """End now. Stopped is the only event that follows.
 
-        After `Failed`, drop what the run has left for people to see, such as MBeans; no event follows then.
+        After `Failed`, remove the remaining diagnostics of the run, such as MBeans; no event follows then.
         """
 
 
@@ -251,7 +251,7 @@ class FailedRun:
 
 @dataclass(frozen=True, slots=True)
 class EngineStarting:
-    """Spark is starting; `reason` tells why it is not up: first start, or what ended the last session."""
+    """Spark is starting; `reason` is why it is not up: first start, or the end of the last session."""
 
     reason: str
     out_of_memory: bool = False
@@ -289,7 +289,7 @@ class Engine(Protocol):
         """
 
     def waits_for(self) -> str | None:
-        """Return why something that was started is not up, for people; None if all is. Any thread; returns at once."""
+        """Return why a started part is not up, for people; None if all are. Any thread; returns at once."""
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
@@ -300,7 +300,7 @@ class Engine(Protocol):
         """
 
     def abandon(self, instance: Instance) -> None:
-        """End what is left of a task whose actor has died, or of a connector that was stopped; returns at once."""
+        """End the remaining runs of a task whose actor has died or of a stopped connector; returns at once."""
 
     def close(self, timeout_s: float) -> None:
         """Cancel all runs and end Spark; blocks at most `timeout_s`."""

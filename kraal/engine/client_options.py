@@ -106,15 +106,15 @@ def producer_options(
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return options for Spark's Kafka writer; `defaults` override the framework's. Raises ConfigInvalid."""
-    given = layered(worker, connector, "producer")
-    wanted = {"client.id": client_id} | _PRODUCER_DEFAULTS | dict(defaults or {}) | given
-    if wanted["enable.idempotence"].lower() == "true":
-        wanted["max.in.flight.requests.per.connection"] = given.get(
+    overrides = layered(worker, connector, "producer")
+    configs = {"client.id": client_id} | _PRODUCER_DEFAULTS | dict(defaults or {}) | overrides
+    if configs["enable.idempotence"].lower() == "true":
+        configs["max.in.flight.requests.per.connection"] = overrides.get(
             "max.in.flight.requests.per.connection", "5"
         )
-    wanted["bootstrap.servers"] = bootstrap(worker, connector, "producer")
+    configs["bootstrap.servers"] = bootstrap(worker, connector, "producer")
     refused = ("key.serializer", "value.serializer", "transactional.id")
-    return {f"kafka.{key}": value for key, value in java_options(wanted).items() if key not in refused}
+    return {f"kafka.{key}": value for key, value in java_options(configs).items() if key not in refused}
 
 
 def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
@@ -152,8 +152,8 @@ def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
 
     `group` is the prefix of the group names that Spark generates.
     """
-    wanted = java_options(_CONSUMER_DEFAULTS | dict(settings))
-    options = {f"kafka.{key}": value for key, value in wanted.items() if key not in _NOT_FOR_SPARK}
+    configs = java_options(_CONSUMER_DEFAULTS | dict(settings))
+    options = {f"kafka.{key}": value for key, value in configs.items() if key not in _NOT_FOR_SPARK}
     options["kafka.bootstrap.servers"] = settings.get("bootstrap.servers", "")
     options["groupIdPrefix"] = group
     options["includeHeaders"] = "true"
@@ -168,8 +168,8 @@ def offset_reset(worker: Mapping[str, str], connector: Mapping[str, str]) -> Off
 
 def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
     """Return a connector's consumer settings with Connect's names."""
-    given = layered(worker, connector, "consumer")
-    return {**given, "bootstrap.servers": bootstrap(worker, connector, "consumer")}
+    settings = layered(worker, connector, "consumer")
+    return {**settings, "bootstrap.servers": bootstrap(worker, connector, "consumer")}
 
 
 def admin_options(
@@ -179,9 +179,9 @@ def admin_options(
 
     Raises ConfigInvalid. Source: Worker.adminConfigs.
     """
-    wanted = {"client.id": client_id} | layered(worker, connector, "admin")
+    configs = {"client.id": client_id} | layered(worker, connector, "admin")
     return {
-        **librdkafka_options(wanted, _named(worker, connector, "admin")),
+        **librdkafka_options(configs, _named(worker, connector, "admin")),
         "bootstrap.servers": bootstrap(worker, connector, "admin"),
         "log_level": 2,  # callers get an error if a broker is unavailable
     }
@@ -195,11 +195,11 @@ def member_config(
     Without `heartbeat.interval.ms`, a member with a short session sends heartbeats more often than Kafka's default of
     3 s: at 6 s, the group would remove it for one that comes late. Raises one ConfigInvalid with every error.
     """
-    given = layered(worker, connector, "consumer")
-    wanted = {key: value for key, value in given.items() if key not in _MEMBER_DECIDES}
-    for key in unknown_to_librdkafka(wanted):
+    settings = layered(worker, connector, "consumer")
+    allowed = {key: value for key, value in settings.items() if key not in _MEMBER_DECIDES}
+    for key in unknown_to_librdkafka(allowed):
         log.warning("%s: Ignoring the consumer setting %s, which the group member does not know", task, key)
-    options = librdkafka_options(wanted, _named(worker, connector, "consumer"))
+    options = librdkafka_options(allowed, _named(worker, connector, "consumer"))
     session_ms = int(options.get("session.timeout.ms", _SESSION_MS))
     return {
         "group.id": f"connect-{task.connector}",
@@ -207,7 +207,7 @@ def member_config(
         **_MEMBER_DEFAULTS,
         "heartbeat.interval.ms": min(_HEARTBEAT_MS, session_ms // _HEARTBEATS),
         **options,
-        "topic.metadata.refresh.interval.ms": 5000,  # how soon new topics of a pattern are found
+        "topic.metadata.refresh.interval.ms": 5000,  # how soon new topics match a pattern
         "bootstrap.servers": bootstrap(worker, connector, "consumer"),
     }
 

@@ -57,7 +57,7 @@ class _View:
 
 
 def _wait(settings: Mapping[str, str], group: str, member_id: str) -> None:
-    """Let the member's own client leave once its join is over."""
+    """Wait for the join to end; the member's own client then leaves the group."""
     del settings
     log.info("%s: Member %s waits for its join before it leaves", group, member_id)
 
@@ -82,7 +82,7 @@ class SparkEngine:
         Args:
             worker: the resolved worker config: brokers, converters, `producer.*`, `consumer.*`, `spark.*`.
             plugins: finds plugin classes.
-            chains: makes a connector's transforms; called when its tasks open.
+            chains: creates a connector's transforms; called when its tasks open.
             jars: returns the jar files for Spark; called on the session's thread, may fetch them.
             leave: removes a sink task from its group in the middle of a join; None waits for the join.
             scratch: a directory that only this worker uses; None creates a temporary one.
@@ -93,7 +93,7 @@ class SparkEngine:
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
         self._lock = threading.Lock()
         self._runs: dict[TaskId, set[TaskRun]] = {}
-        """The runs of each task that has any."""
+        """The runs by task."""
         self._behind: dict[TaskRun, set[TaskRun]] = {}
         """Runs that start once older runs of their task are over."""
         self._listeners: list[Callable[[EngineState], None]] = []
@@ -128,7 +128,7 @@ class SparkEngine:
 
     @property
     def state(self) -> EngineState:
-        """Whether tasks can be given to it now: also if Spark only starts with the first one."""
+        """Whether the engine accepts tasks now, also if Spark starts only with the first one."""
         return self._session.state if self._session.started else EngineReady()
 
     def pools(self) -> Sequence[PoolState]:
@@ -185,8 +185,8 @@ class SparkEngine:
             return
         self.quarantine.forget(instance)
         with self._lock:
-            left = list(self._runs.get(instance, ()))
-        for each in left:
+            runs = list(self._runs.get(instance, ()))
+        for each in runs:
             each.cancel()
 
     def close(self, timeout_s: float) -> None:
@@ -214,7 +214,7 @@ class SparkEngine:
         return state.reason if isinstance(state, EngineStarting) else None
 
     def failure_cause(self, error: BaseException) -> str | None:
-        """Return what ended Spark if it is dead or dying. Also ends a JVM without a SparkContext."""
+        """Return the cause of Spark's end if it is dead or dying. Also ends a JVM without a SparkContext."""
         if missing := self.spark_missing():
             return missing
         if lost_context(error):
@@ -234,33 +234,33 @@ class SparkEngine:
 
     def closing(self, executor: Executor) -> None:
         """Give up the turn of a suspect task."""
-        self.quarantine.yields(executor)
+        self.quarantine.release_turn(executor)
 
     def over(self, task: TaskId, run: Run) -> None:
-        """Forget the task's run; start the runs that waited for its end."""
+        """Remove the task's run; start the runs that waited for its end."""
         with self._lock:
-            left = self._runs.pop(task, set()) - {run}
-            if left:
-                self._runs[task] = left
+            remaining = self._runs.pop(task, set()) - {run}
+            if remaining:
+                self._runs[task] = remaining
             for waiting in self._behind.values():
                 waiting.difference_update({run})
-            free = [each for each, waiting in self._behind.items() if not waiting]
-            for each in free:
+            ready = [each for each, waiting in self._behind.items() if not waiting]
+            for each in ready:
                 del self._behind[each]
-        for each in free:
+        for each in ready:
             each.start()
 
-    def leave_behind(self, owner: Owner) -> None:
+    def abandon_calls(self, owner: Owner) -> None:
         """Replace the threads that calls of an ended run hold.
 
-        Checks again while more of its calls wait for a thread, because those may hang as well.
+        Checks again while more of its calls wait for a thread, because they may hang as well.
         """
         waiting = [pool.abandon(owner) for pool in self._pools()]  # all of them
         if any(waiting):
-            self.poller.after(GRACE_S, lambda: self.leave_behind(owner))
+            self.poller.after(GRACE_S, lambda: self.abandon_calls(owner))
 
     def _executor(self, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Executor:
-        """Make the executor for a spec.
+        """Create the executor for a spec.
 
         Raises HeapExhausted for a task that must not run again, ConfigInvalid, and the registry's errors for unknown
         names.
@@ -275,21 +275,21 @@ class SparkEngine:
         check_urls(self._context.worker, spec.connector_config)
         context = replace(self._context, jobs=self._jobs.of(owner))
         canceller = self._canceller.of(owner)
-        found, version = task_class(context.plugins, spec)
+        task_type, version = task_class(context.plugins, spec)
         group = JobGroup(self._session, spec.task, canceller, sql_settings(spec.connector_config))
-        if issubclass(found, SourceTask) and found.is_stream(spec.connector_config):
+        if issubclass(task_type, SourceTask) and task_type.is_stream(spec.connector_config):
             # Spark writes a stream's records and the task stores its offsets, so transactions do not apply.
             if spec.transactions is not None:
                 log.warning("%s: Real-time mode delivers records at least once", spec.task)
                 spec.transactions.close()
-            return StreamExecutor(spec, found, version, offsets, context, group, self._slots, canceller)
+            return StreamExecutor(spec, task_type, version, offsets, context, group, self._slots, canceller)
         group.watch(
             JobProgress(self.poller.after, canceller, partial(spec.working, busy=True, progress=True))
         )
-        if issubclass(found, SourceTask):
+        if issubclass(task_type, SourceTask):
             work = SourceExecutor if spec.transactions is None else TransactionalSourceExecutor
-            return work(spec, found, version, offsets, context, group)
-        return SinkExecutor(spec, found, version, context, group)
+            return work(spec, task_type, version, offsets, context, group)
+        return SinkExecutor(spec, task_type, version, context, group)
 
     def _all_runs(self) -> list[TaskRun]:
         """Return all runs. Holds the lock."""

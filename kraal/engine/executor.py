@@ -23,12 +23,12 @@ from kraal.plugins.api import RetriableError
 
 
 class StillWriting:
-    """The result of a check of continuous writing: records are on their way, and none was acknowledged since."""
+    """The result of a check of continuous writing: records are in flight, and none was acknowledged since."""
 
 
 STILL_WRITING: Final = StillWriting()
 JobResult = BatchDone | Committed | StillWriting | None | BaseException
-"""The result of a launched job; None: there was no batch after all, ask again."""
+"""The result of a launched job; None: there was no batch after all; poll again."""
 
 GRACE_S = 5.0
 """How long an ended run may stay inside plugin code or Spark before its end is reported anyway."""
@@ -52,7 +52,7 @@ class Executor(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether `wait` can be called now in place of a pause between polls that find nothing."""
+        """Whether `wait` can be called now in place of a pause between empty polls."""
 
     @property
     def polls_idle(self) -> bool:
@@ -73,7 +73,7 @@ class Executor(Protocol):
         """Look for work; milliseconds. Poller thread, or a waiting thread after `wait`."""
 
     def wait(self) -> None:
-        """Wait until a poll would find something, but not long. Waiting thread. Errors are those of the next poll."""
+        """Block briefly until a poll is likely to return records. Waiting thread. Errors are those of the next poll."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a sink's offsets. Pool thread."""
@@ -89,29 +89,29 @@ class Executor(Protocol):
 
 
 class NoExecutor:
-    """The executor of a run that has not opened a plugin: it has nothing to do. Implements `Executor`."""
+    """The executor of a run that has not opened a plugin: no operation has an effect. Implements `Executor`."""
 
     poll_interval_s = 1.0
     pause_s = 0.0
     waits = polls_idle = owes_commit = runs_on = False
 
     def open(self) -> None:
-        """Do nothing, as all methods."""
+        """No-op, like all methods."""
 
     def poll(self, *, asked: bool) -> None:
-        """Find no work."""
+        """Return no job."""
 
     def wait(self) -> None:
         """Return at once."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Do nothing."""
+        """No-op."""
 
     def close(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
     def cancel(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
     def interrupt(self) -> bool:
         """Return False: there is no job."""
@@ -128,12 +128,12 @@ def result_of(function: Callable[[], JobResult]) -> JobResult:
     try:
         return function()
     except BaseException as error:  # noqa: BLE001 - the border to plugin code
-        why = brokers_away(error)
-        if why is None:
+        cause = brokers_away(error)
+        if cause is None:
             return error
-        again = RetriableError(why)
-        again.__cause__ = error
-        return again
+        retriable = RetriableError(cause)
+        retriable.__cause__ = error
+        return retriable
 
 
 class Phase(Enum):
@@ -161,24 +161,24 @@ class PendingRequests:
     """The run's last event, once it is known."""
 
     @property
-    def only_asked(self) -> bool:
-        """Whether a batch is wanted, and nothing else."""
+    def only_batch_requested(self) -> bool:
+        """Whether a batch is the only pending request."""
         return self.asked and not (self.stop or self.hold) and self.commit is None and self.end is None
 
     @property
-    def gives_up(self) -> bool:
-        """Whether pending retries are unnecessary."""
+    def cancels_retries(self) -> bool:
+        """Whether a pending retry is dropped."""
         return self.end is not None or (self.stop and self.commit is None)
 
-    def must_rest(self, executor: Executor) -> bool:
-        """Whether records flow without requests, which must end before a pause or a stop."""
+    def must_end_flow(self, executor: Executor) -> bool:
+        """Whether a flow of records without requests must end before a pause or a stop."""
         return (self.hold or self.stop) and self.end is None and executor.runs_on
 
     def may_close(self, executor: Executor) -> bool:
         """Whether the run is over, or shall stop and has no batch left to commit."""
         if self.end is not None or not self.stop:
             return self.end is not None
-        return self.commit is None and not executor.owes_commit and not self.must_rest(executor)
+        return self.commit is None and not executor.owes_commit and not self.must_end_flow(executor)
 
 
 def commit_job(
@@ -199,11 +199,11 @@ def commit_job(
 
 
 def failed(error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str) -> Failed:
-    """Return a run's last event; `failure_cause` returns what ended Spark, if it has ended. Asks the JVM."""
-    away = is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)
-    gone = failure_cause(error) if away else None
-    if gone is not None:
-        return Failed(trace=gone, engine_lost=True)
+    """Return a run's last event; `failure_cause` returns why Spark ended, if it did. Calls the JVM."""
+    is_lost = is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)
+    cause = failure_cause(error) if is_lost else None
+    if cause is not None:
+        return Failed(trace=cause, engine_lost=True)
     trace = failure_trace(error, where)
     return Failed(trace=trace, errors=_counts(error, trace))
 

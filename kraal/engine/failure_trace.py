@@ -32,19 +32,19 @@ UNREADABLE = re.compile(
     r"The (?P<part>key|value) of (?P<topic>\S+)-(?P<partition>\d+)@(?P<offset>\d+) cannot be converted: "
 )
 """The root cause of a job whose plan found a record that a converter cannot read. Source: `kraal.engine.sink.frame`."""
-_AWAY = re.compile(
+_BROKERS_AWAY = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
     r"NotLeaderOrFollower|ReplicaNotAvailable|NotEnoughReplicas|NotEnoughReplicasAfterAppend|KafkaStorage)Exception\b"
     r"|java\.util\.concurrent\.TimeoutException: Cannot fetch record for offset "
     r"|org\.apache\.kafka\.common\.KafkaException: Producer (?:is closed forcefully|closed while send in progress)"
     r"|java\.lang\.IllegalStateException: Cannot perform operation after producer has been closed"
 )
-"""Prefixes of root causes that disappear when Kafka's brokers are back.
+"""Prefixes of root causes that disappear once Kafka's brokers are available again.
 
 The last ones come from Spark's KafkaDataConsumer, and from producers that were closed during a job
 (`kraal.engine.kafka_io.producers`).
 """
-_CHAIN = 20
+_MAX_CAUSES = 20
 
 
 def failure_trace(error: BaseException, where: str) -> str:
@@ -80,7 +80,7 @@ def root_cause(error: BaseException) -> str:
         if text:
             return one_line(text)
     innermost = error
-    for _ in range(_CHAIN):
+    for _ in range(_MAX_CAUSES):
         following = innermost.__cause__
         if following is None:
             break
@@ -113,15 +113,15 @@ def is_bridge_failure(error: BaseException) -> bool:
         "BrokenPipeError",
         "EOFError",
     }
-    seen: BaseException | None = error
-    for _ in range(_CHAIN):
-        if seen is None:
+    link: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if link is None:
             return False
-        if type(seen).__name__ in names or "Answer from Java side is empty" in str(seen):
+        if type(link).__name__ in names or "Answer from Java side is empty" in str(link):
             return True
-        if type(seen).__name__ == "Py4JError" and "while calling" in str(seen):
+        if type(link).__name__ == "Py4JError" and "while calling" in str(link):
             return True
-        seen = seen.__cause__ or seen.__context__
+        link = link.__cause__ or link.__context__
     return False
 
 
@@ -131,7 +131,7 @@ def brokers_away(error: BaseException) -> str | None:
     Thread: as `failure_trace`.
     """
     root = root_cause(error)
-    return root if _AWAY.match(root) else None
+    return root if _BROKERS_AWAY.match(root) else None
 
 
 def lost_context(error: BaseException) -> bool:
@@ -149,7 +149,7 @@ def _java_throwable(error: BaseException) -> Any:
 
 def _python_chain(error: BaseException) -> Iterator[BaseException]:
     link: BaseException | None = error
-    for _ in range(_CHAIN):
+    for _ in range(_MAX_CAUSES):
         if link is None:
             return
         yield link
@@ -158,13 +158,13 @@ def _python_chain(error: BaseException) -> Iterator[BaseException]:
 
 def _java_root(java: Any) -> str | None:
     try:
-        for _ in range(_CHAIN):
+        for _ in range(_MAX_CAUSES):
             cause = java.getCause()
             if cause is None:
                 break
             java = cause
         return str(java.toString())
-    except Exception:  # noqa: BLE001 - the JVM may be gone, then Python's text has to do
+    except Exception:  # noqa: BLE001 - the JVM may be gone, then Python's text must suffice
         return None
 
 
@@ -178,7 +178,7 @@ def _java_stack(java: Any) -> str | None:
 
 def _without_noise(text: str) -> str:
     """Leave out noisy frames and the source lines that Python prints below them."""
-    kept: list[str] = []
+    result: list[str] = []
     under = False
     for line in text.splitlines():
         noise = _NOISE.match(line) is not None
@@ -186,8 +186,8 @@ def _without_noise(text: str) -> str:
             continue
         under = noise and line.lstrip().startswith("File ")
         if not noise:
-            kept.append(line)
-    return "\n".join(kept)
+            result.append(line)
+    return "\n".join(result)
 
 
 def _bounded(root: str, text: str) -> str:

@@ -14,7 +14,7 @@ from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
 
-LOOK_S: Final = 0.25
+CHECK_INTERVAL_S: Final = 0.25
 
 
 class LeaseWatch:
@@ -32,7 +32,7 @@ class LeaseWatch:
         self._after = after
         self._lock = threading.Lock()
         self._interrupt: Callable[[], bool] = bool  # nothing to interrupt: False
-        self._working = self._interrupted = self._looks = False
+        self._working = self._interrupted = self._is_scheduled = False
 
     def over(self, launch: JobLauncher, interrupt: Callable[[], bool]) -> JobLauncher:
         """Return a launcher whose job is watched; the result of an interrupted job is a RetriableError.
@@ -50,9 +50,9 @@ class LeaseWatch:
     def _begin(self) -> None:
         with self._lock:
             self._working, self._interrupted = True, False
-            if not self._looks:
-                self._looks = True
-                self._after(LOOK_S, self._check)
+            if not self._is_scheduled:
+                self._is_scheduled = True
+                self._after(CHECK_INTERVAL_S, self._check)
 
     def _ended(self, outcome: JobResult) -> JobResult:
         with self._lock:
@@ -65,10 +65,10 @@ class LeaseWatch:
     def _check(self) -> None:
         """Interrupt a job without a lease repeatedly until it has ended, because its parts may start at any time."""
         with self._lock:
-            self._looks = self._working
+            self._is_scheduled = self._working
             if not self._working:
                 return
             if not self._lease() and self._interrupt() and not self._interrupted:
                 self._interrupted = True
                 log.warning("%s: Interrupting a job because the lease expired", self._task)
-            self._after(LOOK_S, self._check)
+            self._after(CHECK_INTERVAL_S, self._check)

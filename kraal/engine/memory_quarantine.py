@@ -42,9 +42,9 @@ class MemoryQuarantine:
         self._lock = threading.Lock()
         self._suspects: Suspects = {}
         self._working: dict[TaskId, Executor] = {}
-        """Tasks whose jobs Spark has, or had when it ended; they stay here until the reason for its end is known."""
+        """Tasks with a job in Spark, or with one when it ended; kept until the reason for its end is known."""
         self._turn: tuple[TaskId, Executor] | None = None
-        """The suspect that may work. A run that was left behind cannot give up the turn of a later one."""
+        """The suspect that may work. An abandoned run cannot release the turn of a later one."""
         self._guilty: set[TaskId] = set()
 
     def check(self, task: TaskId) -> None:
@@ -59,21 +59,21 @@ class MemoryQuarantine:
         if not asked:
             return work.poll(asked=False)
         if not (self._suspects or self._guilty or self._turn):  # almost always, so without the lock
-            found = work.poll(asked=True)
-            return None if found is None else partial(self._launch, task, work, found)
+            job = work.poll(asked=True)
+            return None if job is None else partial(self._launch, task, work, job)
         self.check(task)
         if not self._may_work(task, work):
             return work.poll(asked=False) if work.polls_idle else None
-        found = None
+        job = None
         try:
-            found = work.poll(asked=True)
+            job = work.poll(asked=True)
         finally:
-            if found is None:
-                self.yields(work)
-        return None if found is None else partial(self._launch, task, work, found)
+            if job is None:
+                self.release_turn(work)
+        return None if job is None else partial(self._launch, task, work, job)
 
-    def yields(self, work: Executor) -> None:
-        """Give up the turn of a task that does not use it."""
+    def release_turn(self, work: Executor) -> None:
+        """Release the turn of a task that does not use it."""
         with self._lock:
             if self._turn is not None and self._turn[1] is work:
                 self._turn = None
@@ -97,7 +97,7 @@ class MemoryQuarantine:
         """Clear the history of a task that is started again."""
         with self._lock:
             self._guilty.discard(task)
-            self._suspects = {each: known for each, known in self._suspects.items() if each != task}
+            self._suspects = {each: suspect for each, suspect in self._suspects.items() if each != task}
 
     def _may_work(self, task: TaskId, work: Executor) -> bool:
         """Whether a task may work now; gives a suspect its turn."""
@@ -106,8 +106,8 @@ class MemoryQuarantine:
             if not takes_turns(self._suspects, task, now_s, self._rules):
                 return True
             turn = None if self._turn is None else self._turn[0]
-            taken = turn is not None and takes_turns(self._suspects, turn, now_s, self._rules)
-            if taken and turn != task:
+            is_taken = turn is not None and takes_turns(self._suspects, turn, now_s, self._rules)
+            if is_taken and turn != task:
                 return False
             self._turn = (task, work)
             return True
@@ -125,19 +125,19 @@ class MemoryQuarantine:
             return
         with self._lock:
             self._working[task] = work
-        launch(lambda outcome: done(self._noted(task, work, outcome)))
+        launch(lambda outcome: done(self._record_end(task, work, outcome)))
 
-    def _noted(self, task: TaskId, work: Executor, outcome: JobResult) -> JobResult:
-        if isinstance(outcome, BaseException) and _says_that_spark_ended(outcome):
+    def _record_end(self, task: TaskId, work: Executor, outcome: JobResult) -> JobResult:
+        if isinstance(outcome, BaseException) and _is_spark_end(outcome):
             return outcome
         with self._lock:
             if self._working.get(task) is work:
                 del self._working[task]
                 if isinstance(outcome, BatchDone):
                     self._suspects = finished(self._suspects, task)
-        self.yields(work)
+        self.release_turn(work)
         return outcome
 
 
-def _says_that_spark_ended(error: BaseException) -> bool:
+def _is_spark_end(error: BaseException) -> bool:
     return is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)

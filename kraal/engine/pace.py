@@ -1,8 +1,8 @@
 """How soon after a small batch its task is polled again: the more small batches the worker writes, the later.
 
 A batch costs the same whether it has one record or a hundred. Few batches a second may each go at once; when there are
-many, the pause lets records gather, and tasks with equal pauses are polled together, so that what they find crosses
-into the JVM, and is stored, together. So the cost follows the records, and `batch.linger.ms` limits the delay.
+many, the pause lets records gather, and tasks with equal pauses are polled together, so that their batches cross into
+the JVM, and are stored, together. So the cost follows the records, and `batch.linger.ms` limits the delay.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ PAUSE_PER_RATE_S: Final = 0.001
 """Pause in seconds for each small batch per second."""
 TRANSACTION: Final = 2
 """How many small batches a transaction counts as."""
-MEMORY_S: Final = 1.0
-"""Time constant of the rate: what was longer ago hardly counts."""
+TIME_CONSTANT_S: Final = 1.0
+"""Time constant of the rate: older batches hardly count."""
 IDLE_POLLS: Final = 1000
 """Polls per second of all idle tasks with the worker's interval; with more tasks, the interval grows."""
 BUSY_S: Final = 1.0
 """A task whose last batch is not older than this is polled at `BUSY_POLL_S` or, if it is longer, the pause."""
 BUSY_POLL_S: Final = 0.01
-MOST_IGNORED: Final = 15
-"""Pairs of equal batches that are ignored, at most, before a source is polled at once again to see if it has more."""
+MAX_IGNORED: Final = 15
+"""Pairs of equal batches that are ignored, at most, before a source is again polled at once to see if it has more."""
 
 
 class Pace:
-    """The rate of small batches of one worker, and what follows from it. `note`: poller thread; the rest: any."""
+    """The rate of small batches of one worker, and the pauses for it. `note`: poller thread; other methods: any."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` returns monotonic seconds."""
@@ -40,7 +40,7 @@ class Pace:
         self._noted_s = now()
         self._tasks = 0
         self._idle_s: dict[float, float] = {}
-        """The answers of `idle_s` for the present number of tasks."""
+        """The results of `idle_s` for the present number of tasks."""
         self._lock = threading.Lock()
 
     def opened(self) -> None:
@@ -48,33 +48,33 @@ class Pace:
         self._count(1)
 
     def closed(self) -> None:
-        """Count it no more. Any thread."""
+        """Stop counting a task. Any thread."""
         self._count(-1)
 
     def idle_s(self, interval_s: float) -> float:
         """Return the worker's poll interval, longer if it has many tasks."""
-        known_s = self._idle_s.get(interval_s)
-        if known_s is None:
+        result_s = self._idle_s.get(interval_s)
+        if result_s is None:
             with self._lock:
-                known_s = self._idle_s[interval_s] = stretched_s(interval_s, self._tasks)
-        return known_s
+                result_s = self._idle_s[interval_s] = stretched_s(interval_s, self._tasks)
+        return result_s
 
     def note(self, *, transaction: bool = False) -> None:
         """Count a small batch; a `transaction` costs several requests, so it counts more."""
         now_s = self._now()
-        self._rate = self._rate_at(now_s) + (TRANSACTION if transaction else 1) / MEMORY_S
+        self._rate = self._rate_at(now_s) + (TRANSACTION if transaction else 1) / TIME_CONSTANT_S
         self._noted_s = now_s
 
     def pause_s(self, limit_s: float) -> float:
         """Return the time from a small batch to the next poll, at most `limit_s`; 0: poll at once."""
         return pause_s(self._rate_at(self._now()), limit_s)
 
-    def interval_s(self, idle_s: float, found_s: float, limit_s: float) -> float:
-        """Return the interval of polls that find nothing: at most `idle_s`, and less soon after a batch.
+    def interval_s(self, idle_s: float, last_batch_s: float, limit_s: float) -> float:
+        """Return the interval of empty polls: at most `idle_s`, and less soon after a batch.
 
-        `found_s` is the time of the task's last batch in monotonic seconds.
+        `last_batch_s` is the time of the task's last batch in monotonic seconds.
         """
-        if self._now() - found_s > BUSY_S:
+        if self._now() - last_batch_s > BUSY_S:
             return idle_s
         return min(idle_s, max(BUSY_POLL_S, self.pause_s(limit_s)))
 
@@ -84,7 +84,7 @@ class Pace:
             self._idle_s.clear()
 
     def _rate_at(self, now_s: float) -> float:
-        return self._rate * math.exp((self._noted_s - now_s) / MEMORY_S)
+        return self._rate * math.exp((self._noted_s - now_s) / TIME_CONSTANT_S)
 
 
 class IdleInterval:
@@ -113,34 +113,34 @@ class IdleInterval:
 
 
 class Gathering:
-    """Whether a pause lets records of a source gather. `polled`: poller thread; `helps`: any.
+    """Whether a pause lets records of a source gather. `polled`: poller thread; `pauses`: any.
 
-    A plugin that returns a fixed number has more to give. So if two polls in a row return equally many, the next one
-    comes at once, to see. If it returns less, more and more such pairs count for nothing, up to `MOST_IGNORED`.
+    A plugin that returns a fixed number of rows has more of them. So if two polls in a row return equally many, the
+    next one comes at once, as a test. If it returns less, more and more such pairs are ignored, up to `MAX_IGNORED`.
     """
 
     def __init__(self) -> None:
-        self.helps = False
+        self.pauses = False
         """Whether to pause after the latest batch."""
         self._rows: int | None = None
-        """The rows of the latest poll; None if it found nothing."""
+        """The rows of the latest poll; None if it returned no batch."""
         self._tried = False
-        """Whether the latest poll came at once, to see."""
+        """Whether the latest poll came at once, as a test."""
         self._ignored = 0
         """The pairs to ignore after the latest attempt that failed."""
-        self._left = 0
-        """How many of these are still to come."""
+        self._remaining = 0
+        """How many of these remain."""
 
     def polled(self, rows: int | None, *, small: bool = False) -> None:
-        """Note what a poll has found: the number of rows of a table, None for nothing."""
+        """Record the result of a poll: the number of rows of a table, or None."""
         equal = small and bool(rows) and rows == self._rows
         if self._tried:
-            self._ignored = 0 if equal else min(2 * self._ignored + 1, MOST_IGNORED)
-            self._left = self._ignored
-        self._tried = equal and not self._left
-        if equal and self._left:
-            self._left -= 1
-        self.helps = small and not self._tried
+            self._ignored = 0 if equal else min(2 * self._ignored + 1, MAX_IGNORED)
+            self._remaining = self._ignored
+        self._tried = equal and not self._remaining
+        if equal and self._remaining:
+            self._remaining -= 1
+        self.pauses = small and not self._tried
         self._rows = rows
 
 

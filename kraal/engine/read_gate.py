@@ -1,9 +1,9 @@
 """A gate before an executor: a task takes no record under a config or target state that is no longer the latest.
 
-The task's actor is told of a change by message, and stops or pauses the run a moment later. Clients act on the answer
-of the REST API at once, so each poll asks first (`TaskSpec.may_read`). A batch that a source's plugin returned after
-the change, from a poll that was under way, waits here: it is written if the task continues, and otherwise read again by
-the next task, because its offsets are not stored.
+The task's actor learns of a change by message, and stops or pauses the run a moment later. Clients act on the response
+of the REST API at once, so each poll checks first (`TaskSpec.may_read`). A batch that a source's plugin returned after
+the change, from a poll that was under way, is kept here: it is written if the task continues, and otherwise read again
+by the next task, because its offsets are not stored.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class GatedExecutor:
         self._executor = executor
         self._may_read = may_read
         self._waiting: JobLauncher | None = None
-        """The batch that waits."""
+        """The batch that is kept."""
 
     @property
     def poll_interval_s(self) -> float:
-        """The executor's, as the properties below."""
+        """The poll interval of the executor."""
         return self._executor.poll_interval_s
 
     @property
@@ -36,7 +36,7 @@ class GatedExecutor:
 
     @property
     def waits(self) -> bool:
-        """Whether to wait for records, which must be read then."""
+        """Whether to wait for records, which may then be read."""
         return self._executor.waits and self._may_read()
 
     @property
@@ -72,7 +72,7 @@ class GatedExecutor:
         return batch
 
     def wait(self) -> None:
-        """Wait until a poll would find something, but not long."""
+        """Block briefly until a poll is likely to return records."""
         self._executor.wait()
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:

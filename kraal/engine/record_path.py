@@ -26,7 +26,7 @@ _LOCAL_ONLY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RecordPath:
-    """The steps for each record of a task, the dead letter topic, and why columns do not do the same."""
+    """The steps for each record of a task, the dead letter topic, and why the column path does not apply."""
 
     steps: Steps
     dead: DeadLetters | None
@@ -46,8 +46,8 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
     if spec.chain is not None:
         if not context.view.spark_is_local:
             raise ValueError(_LOCAL_ONLY)
-        nothing = make_steps(context.plugins, {}, {}, converters, Chain(), tolerance)
-        return RecordPath(nothing, dead, _REMOTE)
+        no_steps = make_steps(context.plugins, {}, {}, converters, Chain(), tolerance)
+        return RecordPath(no_steps, dead, _REMOTE)
     chain = context.chains(config)
     reasons = {
         "transforms": bool(chain),
@@ -55,7 +55,7 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
         "the key converter": not converters.key.by_columns,
         "the value converter": not converters.value.by_columns,
     }
-    found = [reason for reason, holds in reasons.items() if holds]
+    causes = [reason for reason, holds in reasons.items() if holds]
     steps = make_steps(context.plugins, context.worker, config, converters, chain, tolerance)
-    why = f"which pass one by one because of {' and '.join(found)}" if found else None
+    why = f"which pass one by one because of {' and '.join(causes)}" if causes else None
     return RecordPath(steps, dead, why)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kraal.engine.api import Run, Working
 
 
-TOGETHER_S: Final = 1.0
-"""Tasks with a poll interval up to this are polled at the same moments, so that what they find goes together."""
+MAX_SHARED_INTERVAL_S: Final = 1.0
+"""Tasks with a poll interval up to this are polled at the same moments, so that their batches are written together."""
 
 
 class Host(Protocol):
@@ -39,28 +39,28 @@ class Host(Protocol):
         """Return why Spark cannot be used now, or None if it can."""
 
     def failure_cause(self, error: BaseException) -> str | None:
-        """Return what ended Spark if its JVM is dead or dying, else None. May block briefly."""
+        """Return why Spark ended if its JVM is dead or dying, else None. May block briefly."""
 
     def poll(self, task: TaskId, executor: Executor, *, asked: bool) -> JobLauncher | None:
-        """Poll an executor unless its task has to wait for other tasks. Raises what ends the run."""
+        """Poll an executor unless its task has to wait for other tasks. Raises errors that end the run."""
 
     def closing(self, executor: Executor) -> None:
         """Record that an executor asks for no more work."""
 
-    def leave_behind(self, owner: Owner) -> None:
+    def abandon_calls(self, owner: Owner) -> None:
         """Replace the threads that calls of an ended run hold, now and later."""
 
     def over(self, task: TaskId, run: Run) -> None:
-        """Forget the task's run."""
+        """Remove the task's run."""
 
 
 class Poll(Protocol):
     """A run's poll."""
 
     def __call__(self, number: int, *, wait: bool = False) -> bool:
-        """Poll if `number` is current; `wait`: first wait until that may find something, on a thread that may wait.
+        """Poll if `number` is current; `wait`: first wait for records, on a thread that may block.
 
-        Returns whether to poll again after the same interval; no other time is set then.
+        Returns whether to poll again after the same interval; then no other time is set.
         """
 
 
@@ -76,7 +76,7 @@ class PollTimer:
         """The interval in which tasks are polled together."""
 
     def set_next(self, executor: Executor, *, soon: bool) -> None:
-        """Call `poll` after the executor's pause (`soon`), or when it has waited, or after its poll interval."""
+        """Call `poll` after the executor's pause (`soon`), after its wait, or after its poll interval."""
         if soon:
             self.set(executor.pause_s, together=True)
         elif not (executor.waits and self._wait()):
@@ -86,8 +86,8 @@ class PollTimer:
         """Whether the time with this number was not replaced; certain under the run's lock."""
         return number == self._number
 
-    def stays(self, executor: Executor) -> bool:
-        """Whether the executor's next poll is due after the interval of the one that is being made."""
+    def keeps_interval(self, executor: Executor) -> bool:
+        """Whether the executor's next poll is due after the same interval as the current one."""
         return executor.poll_interval_s == self._interval_s and not executor.waits
 
     def set(self, delay_s: float, *, together: bool = False) -> None:
@@ -100,14 +100,14 @@ class PollTimer:
 
         if not delay_s:
             self._poller.call_soon(due, self._owner)
-        elif together and delay_s <= TOGETHER_S:
+        elif together and delay_s <= MAX_SHARED_INTERVAL_S:
             self._interval_s = delay_s
             self._poller.at_next(delay_s, due, self._owner)
         else:
             self._poller.after(delay_s, due, self._owner)
 
     def _wait(self) -> bool:
-        """Have `poll` wait on a thread for that, if one is free; return whether it is."""
+        """Have `poll` wait on a waiting thread, if one is free; return whether it is."""
         self.cancel()
         number = self._number
 
@@ -140,7 +140,7 @@ class Steps:
         self._working(busy=True, failure=str(error))
 
     def end_poll(self) -> None:
-        """Record that a poll has found nothing."""
+        """Record that a poll returned no batch."""
         if not self._continues:
             self._working(busy=False)
 

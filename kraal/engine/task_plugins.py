@@ -15,7 +15,7 @@ from kraal.plugins.api import Connector, Converter, HeaderConverter, SinkTask, S
 from kraal.plugins.transform_chain import Chain
 
 Chains = Callable[[Mapping[str, str]], Chain]
-"""Makes the transforms of a connector's config. Raises ValueError and KraalError."""
+"""Creates the transforms of a connector's config. Raises ValueError and KraalError."""
 
 
 class Plugins(Protocol):
@@ -50,14 +50,14 @@ def task_class(plugins: Plugins, spec: TaskSpec) -> tuple[type[SourceTask | Sink
 
 
 def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec) -> Converters:
-    """Make and configure the spec's converters: the connector's own, or the worker's.
+    """Create and configure the spec's converters: those of the connector, or of the worker.
 
-    A task whose records are converted elsewhere has bytes here.
+    A task whose records are converted elsewhere has byte converters here.
     """
     if spec.chain is not None:
-        made = plugins.converter_class(BYTES)()
-        made.configure({}, is_key=False)
-        return Converters(made, made, (type(made), "elsewhere"))
+        converter = plugins.converter_class(BYTES)()
+        converter.configure({}, is_key=False)
+        return Converters(converter, converter, (type(converter), "elsewhere"))
     key, key_id = _converter(plugins, worker, spec.connector_config, KEY_CONVERTER)
     value, value_id = _converter(plugins, worker, spec.connector_config, VALUE_CONVERTER)
     return Converters(key, value, (key_id, value_id))
@@ -67,22 +67,22 @@ def make_steps(
     plugins: Plugins,
     worker: Mapping[str, str],
     config: Mapping[str, str],
-    made: Converters,
+    converters: Converters,
     chain: Chain,
     tolerance: Tolerance,
 ) -> Steps:
-    """Return the steps that process single records of a connector: its transforms and converters, including `made`."""
-    name, own = converter_settings(worker, config, HEADER_CONVERTER)
+    """Return the steps that process single records of a connector: its transforms and all converters."""
+    name, settings = converter_settings(worker, config, HEADER_CONVERTER)
     headers = plugins.header_converter_class(name)()
-    headers.configure(own, is_key=False)
+    headers.configure(settings, is_key=False)
     key, value, header = (
         _full(plugins, converter_settings(worker, config, role).name)
         for role in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
     )
     return Steps(
         chain=chain,
-        key=made.key,
-        value=made.value,
+        key=converters.key,
+        value=converters.value,
         headers=headers,
         key_class=key,
         value_class=value,
@@ -98,7 +98,7 @@ def _full(plugins: Plugins, name: str) -> str:
 def _converter(
     plugins: Plugins, worker: Mapping[str, str], connector: Mapping[str, str], role: str
 ) -> tuple[Converter, tuple[object, ...]]:
-    name, own = converter_settings(worker, connector, role)
+    name, settings = converter_settings(worker, connector, role)
     converter = plugins.converter_class(name)()
-    converter.configure(own, is_key=role == KEY_CONVERTER)
-    return converter, (type(converter), tuple(sorted(own.items())))
+    converter.configure(settings, is_key=role == KEY_CONVERTER)
+    return converter, (type(converter), tuple(sorted(settings.items())))

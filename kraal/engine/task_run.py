@@ -45,12 +45,12 @@ from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
 
-RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_LEASE_S = 0.5
+RETRY_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_LEASE_CHECK_INTERVAL_S = 0.5
 
 
 MakeExecutor = Callable[[], Executor]
-"""Looks up the plugin and makes its executor; pool thread, because that may load code, and fail."""
+"""Looks up the plugin and creates its executor; pool thread, because this may load code and fail."""
 
 Report = Callable[[RunEvent], None]
 
@@ -85,7 +85,7 @@ class TaskRun:
             self._advance()
 
     def hold(self) -> None:
-        """Pause: request no more batches; `Held` follows after a batch that runs or was just found."""
+        """Pause: request no more batches; `Held` follows after a batch that runs or was just polled."""
         with self._lock:
             self._requests.asked, self._requests.hold = False, True
             self._advance()
@@ -145,16 +145,16 @@ class TaskRun:
 
     def _back(self, phase: Phase) -> None:
         """Return to `phase` after a step has ended. Holds the lock."""
-        if not self._was_left():
+        if not self._is_abandoned():
             self._phase = phase
             self._advance()
 
-    def _was_left(self) -> bool:
-        """Whether the run was left behind: the step's result is ignored, but the plugin is still closed."""
+    def _is_abandoned(self) -> bool:
+        """Whether the run was abandoned: the step's result is ignored, but the plugin is still closed."""
         if self._phase is not Phase.OVER:
             return False
         self._pool.submit(self._close)
-        self._host.poller.after(GRACE_S, lambda: self._host.leave_behind(self._owner))
+        self._host.poller.after(GRACE_S, lambda: self._host.abandon_calls(self._owner))
         return True
 
     def _close(self) -> None:
@@ -177,11 +177,11 @@ class TaskRun:
         with self._lock:
             if self._phase is not Phase.OVER:
                 log.warning("%s: Abandoning a run that stays in %s", self.spec.task, self._phase.name)
-                self._host.leave_behind(self._owner)
+                self._host.abandon_calls(self._owner)
                 self._finish()
 
     def _force_later(self) -> None:
-        """Leave the run behind unless it is over soon. Holds the lock."""
+        """Abandon the run unless it is over soon. Holds the lock."""
         if not self._timed:
             self._timed = True
             self._host.poller.after(GRACE_S, self._force)
@@ -199,17 +199,17 @@ class TaskRun:
             self._advance()
 
     def _fail(self, error: BaseException, doing: str) -> None:
-        """End the run with `error`; called on the thread that did the work, which may ask the JVM."""
+        """End the run with `error`; called on the thread that did the work, which may call the JVM."""
         event = failed(error, self._host.failure_cause, f"task {self.spec.task}, {doing}")
         with self._lock:
             if self._requests.end is None:
                 self._requests.end = event
             self._back(Phase.IDLE)
 
-    def _advance(self, retry_s: float | None = None, *, found: bool = True) -> None:
-        """Start the next step unless one is in progress; `found`: by the last poll. Holds the lock; never waits."""
+    def _advance(self, retry_s: float | None = None, *, has_batch: bool = True) -> None:
+        """Start the next step if none runs; `has_batch`: the last poll returned one. Holds the lock; never waits."""
         requests = self._requests
-        if self._phase is Phase.RETRYING and requests.gives_up:
+        if self._phase is Phase.RETRYING and requests.cancels_retries:
             requests.end = requests.end or Stopped(clean=False)
             self._phase = Phase.IDLE
         if self._phase is not Phase.IDLE and self._phase is not Phase.AWAITING_SPARK:
@@ -220,8 +220,8 @@ class TaskRun:
                 self._force_later()
             self._pool.submit(self._close)
             return
-        rests = requests.must_rest(self._executor)
-        if requests.hold and requests.commit is None and not rests:
+        ends_flow = requests.must_end_flow(self._executor)
+        if requests.hold and requests.commit is None and not ends_flow:
             requests.hold = False
             self._waiting.end_wait()
             self._steps.end()
@@ -230,10 +230,10 @@ class TaskRun:
             return
         if requests.commit is not None:
             self._commit(requests.commit)
-        elif rests or retry_s is not None:
-            self._timer.set(0.0 if rests else retry_s or 0.0)
+        elif ends_flow or retry_s is not None:
+            self._timer.set(0.0 if ends_flow else retry_s or 0.0)
         elif requests.asked or self._executor.polls_idle:
-            self._timer.set_next(self._executor, soon=requests.asked and found)
+            self._timer.set_next(self._executor, soon=requests.asked and has_batch)
 
     def _poll(self, number: int, *, wait: bool = False) -> bool:
         """Poll the executor if `number` is due; return whether to do so again after the same interval."""
@@ -241,12 +241,12 @@ class TaskRun:
             requests, executor = self._requests, self._executor
             if self._phase is not Phase.IDLE or not self._timer.is_current(number):
                 return False
-            rests = requests.must_rest(executor) or (executor.runs_on and not self._leased())
-            asked = requests.asked and not rests
-            if requests.commit is not None or not (asked or executor.polls_idle or rests):
+            ends_flow = requests.must_end_flow(executor) or (executor.runs_on and not self._leased())
+            asked = requests.asked and not ends_flow
+            if requests.commit is not None or not (asked or executor.polls_idle or ends_flow):
                 return False  # a commit or a hold has replaced the request since this poll was scheduled
             if asked and not self._leased():
-                self._timer.set(_LEASE_S)
+                self._timer.set(_LEASE_CHECK_INTERVAL_S)
                 return False
             self._phase = Phase.POLLING
             self._steps.begin("poll")
@@ -260,21 +260,21 @@ class TaskRun:
         except BaseException as error:  # noqa: BLE001 - as in _open; the trace may need the JVM, so not here
             raised = error
             with self._lock:
-                if self._was_left():
+                if self._is_abandoned():
                     return False
                 self._phase = Phase.WORKING
             self._pool.submit(lambda: self._fail(raised, "poll"))
             return False
         with self._lock:
-            if self._was_left():
+            if self._is_abandoned():
                 return False
-            dropped = requests.end is not None or (requests.stop and not rests)  # the next run reads it again
+            dropped = requests.end is not None or (requests.stop and not ends_flow)  # read again later
             if launch is None or dropped:
                 self._steps.end_poll()
                 self._phase = Phase.IDLE
-                again = requests.only_asked and self._timer.stays(executor)
+                again = requests.only_batch_requested and self._timer.keeps_interval(executor)
                 if not again:
-                    self._advance(found=launch is not None)
+                    self._advance(has_batch=launch is not None)
                 return again
             requests.asked = False
             self._timer.cancel()
@@ -294,7 +294,7 @@ class TaskRun:
             self._fail(outcome, f"batch {self._batch + 1}")
             return
         with self._lock:
-            if self._was_left():
+            if self._is_abandoned():
                 return
             self._failures = 0
             self._waiting.end_wait()
@@ -311,11 +311,11 @@ class TaskRun:
 
     def _retry(self, error: BaseException, doing: str, launch: JobLauncher | None) -> None:
         """Repeat a step later: poll, or `launch` again."""
-        delay_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
+        delay_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
         with self._lock:
             log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
-            if self._was_left():
+            if self._is_abandoned():
                 return
             self._steps.fail(error)
             self._report_waiting(f"{doing} is tried again: {error}", retry=True)
@@ -330,7 +330,7 @@ class TaskRun:
                 if self._phase is not Phase.RETRYING:
                     return
                 if not self._leased():  # another worker may run the task by now
-                    self._host.poller.after(_LEASE_S, again)
+                    self._host.poller.after(_LEASE_CHECK_INTERVAL_S, again)
                     return
                 self._phase = Phase.WORKING
             self._launch(launch)

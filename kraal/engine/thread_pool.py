@@ -1,9 +1,9 @@
 """The few threads that may block: in Spark, in Kafka, in a plugin's `start` and `stop`.
 
 Each Python thread that calls Spark holds a thread in the JVM, so all tasks share a small number of them. This limits
-what a plugin can block: a stuck `start`, `write` or `stop` holds one of these threads; the other tasks continue on the
-remaining ones, and the poller reports the end of a task even if no thread is free. A call that has not returned when
-its owner is abandoned keeps its thread, but another thread replaces that one up to a limit.
+the effect of a plugin that blocks: a stuck `start`, `write` or `stop` holds one of these threads; the other tasks
+continue on the remaining ones, and the poller reports the end of a task even if no thread is free. A call that has not
+returned when its owner is abandoned keeps its thread, but another thread replaces that one up to a limit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kraal.metrics.thread_pools import PoolState, StuckCall
 
 log = logging.getLogger(__name__)
 
-MOST = 2
+MAX_THREADS_FACTOR = 2
 """Maximum number of threads per thread that a pool needs, including those of stuck calls.
 
 Twice the threads are still few, here and in the JVM. If as many calls hang as a pool has threads, the next ones are
@@ -63,7 +63,7 @@ class Pool:
     def __init__(self, size: int, name: str) -> None:
         self._name = name
         self._size = size
-        self._most = size * MOST
+        self._max_threads = size * MAX_THREADS_FACTOR
         self._queue: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -94,26 +94,26 @@ class Pool:
         Returns whether more of its calls wait for a thread: they may hang as well, so the caller should call again.
         """
         with self._lock:
-            left = [thread for thread, (whose, _) in self._busy.items() if whose is owner]
-            left = [thread for thread in left if thread not in self._stuck]
-            for thread in left:
+            stuck = [thread for thread, (caller, _) in self._busy.items() if caller is owner]
+            stuck = [thread for thread in stuck if thread not in self._stuck]
+            for thread in stuck:
                 self._stuck[thread] = StuckCall(str(owner), self._busy[thread][1])
                 self._threads.discard(thread)
             self._fill()
             count = len(self._stuck)
             waiting = owner in self._waiting
-        for thread in left:
+        for thread in stuck:
             log.warning(
                 "%s: Abandoning thread %s because its call does not return; %s has abandoned %d of at most %d threads. "
                 "Stack of the call:\n%s",
-                *(owner, thread.name, self._name, count, self._most, stack_of(thread)),
+                *(owner, thread.name, self._name, count, self._max_threads, stack_of(thread)),
             )
         return waiting
 
     def state(self) -> PoolState:
         """Return the calls that are stuck now. Any thread."""
         with self._lock:
-            return PoolState(self._name, self._most, tuple(self._stuck.values()))
+            return PoolState(self._name, self._max_threads, tuple(self._stuck.values()))
 
     def close(self, timeout_s: float) -> None:
         """End the threads after the queued calls; waits at most `timeout_s` for each, and not for stuck ones."""
@@ -131,7 +131,7 @@ class Pool:
         while (
             not self._closed
             and len(self._threads) < self._size
-            and len(self._threads) + len(self._stuck) < self._most
+            and len(self._threads) + len(self._stuck) < self._max_threads
         ):
             name = f"{self._name}-{next(self._numbers)}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)

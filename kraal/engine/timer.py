@@ -3,7 +3,7 @@
 A hundred idle tasks cost one thread and ten wake-ups per second, because tasks with equal intervals are polled at the
 same moments, and all other due times are rounded up to a common tick. Callbacks must return in milliseconds. If one
 does not (a stuck plugin), it loses the thread: a watchdog thread starts a new one, and the stuck thread ends when its
-callback returns. There are at most `MOST` threads, including the stuck ones.
+callback returns. There are at most `MAX_THREADS` threads, including the stuck ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TICK_S = 0.02
 STUCK_S = 2.0
 """A callback that runs longer than this loses its thread."""
 
-MOST = 16
+MAX_THREADS = 16
 """Maximum number of threads, including those of stuck callbacks; the same as for a pool of jobs."""
 
 
@@ -90,7 +90,7 @@ class TimerThread:
         self._schedule(due_s, _Call(function, owner, about.get(), 0.0))
 
     def at_next(self, interval_s: float, function: Callable[[], bool], owner: Owner = NOBODY) -> None:
-        """Call `function` for `owner` at the next multiple of `interval_s`: together with all that have the same.
+        """Call `function` for `owner` at the next multiple of `interval_s`, together with all calls of that interval.
 
         If it returns True, it is called again at the next multiple after that, and so on.
         """
@@ -115,7 +115,7 @@ class TimerThread:
     def state(self) -> PoolState:
         """Return the callbacks that are stuck now. Any thread."""
         with self._changed:
-            return PoolState(self._name, MOST, tuple(self._stuck.values()))
+            return PoolState(self._name, MAX_THREADS, tuple(self._stuck.values()))
 
     def _watch(self) -> None:
         while not self._over.wait(STUCK_S / 2):
@@ -138,7 +138,7 @@ class TimerThread:
         log.warning(
             "%s: Abandoning a thread of the poller because its call has not returned for %.1f s; the poller has "
             "abandoned %d of at most %d threads. Stack of the call:\n%s",
-            *(owner, busy_s, count, MOST, stack_of(stuck)),
+            *(owner, busy_s, count, MAX_THREADS, stack_of(stuck)),
         )
 
     def _schedule(self, due_s: float, call: _Call) -> None:
@@ -156,7 +156,7 @@ class TimerThread:
 
     def _replace(self) -> None:
         """Continue on a new thread, if the limit allows one. Holds the lock."""
-        if len(self._stuck) >= MOST:
+        if len(self._stuck) >= MAX_THREADS:
             return
         thread = _CallThread(self._name, self._run)
         self._current = thread
@@ -185,7 +185,7 @@ class TimerThread:
             return False
 
     def _make_calls(self, me: _CallThread) -> None:
-        """Make the calls that are due, as long as this thread is the one that does.
+        """Make the calls that are due, as long as this is the current thread.
 
         Another thread may replace it between two calls. Then both make calls for a moment, but never the same.
         """

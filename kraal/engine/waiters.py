@@ -1,7 +1,7 @@
-"""Threads that wait for a consumer's next record, so that an idle sink need not be polled to have it at once.
+"""Threads that wait for a consumer's next record, so that an idle sink receives it at once without being polled.
 
-Each wait is short, because what is asked of its task meanwhile (a pause, a stop) waits for its end. There are at most
-`MOST` threads; the tasks that find none free are polled by the timer thread.
+Each wait is short, because a request to its task (a pause, a stop) is delayed until the wait ends. There are at most
+`MAX_THREADS` threads; the timer thread polls the tasks for which no thread is free.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kraal.core.logging import carried
 
 log = logging.getLogger(__name__)
 
-MOST: Final = 16
+MAX_THREADS: Final = 16
 """Maximum number of threads."""
 WAIT_S: Final = 0.05
 """Maximum time of one wait."""
@@ -25,17 +25,19 @@ WAIT_S: Final = 0.05
 class Waiters:
     """Runs functions that wait. Any thread."""
 
-    def __init__(self, most: int = MOST) -> None:
-        """Create it without threads; they start when they are needed, and stay."""
-        self._free = threading.Semaphore(most)
+    def __init__(self, max_threads: int = MAX_THREADS) -> None:
+        """Create no threads; they start on demand and are kept."""
+        self._free = threading.Semaphore(max_threads)
         self._here = threading.local()
         """`next`: what this waiting thread does after the current function; not set on other threads."""
-        self._threads = ThreadPoolExecutor(most, "kraal-wait")
+        self._threads = ThreadPoolExecutor(max_threads, "kraal-wait")
 
     def take(self, function: Callable[[], None]) -> bool:
-        """Run `function` on a thread if one is free; return whether it is run. What it raises is logged."""
+        """Run `function` on a thread if one is free; return whether it runs. Exceptions are logged."""
         run = carried(function)
-        if getattr(self._here, "next", run) is None:  # this is such a thread: it goes on with this function
+        if (
+            getattr(self._here, "next", run) is None
+        ):  # this is a waiting thread: it continues with this function
             self._here.next = run
             return True
         if not self._free.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""How a batch is carried out, and why: what an executor chooses for each batch and reports with its result."""
+"""How a batch is carried out, and why: an executor's choice for each batch, reported with its result."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Choice(Generic[W]):
         return f"{self.way.value}: {self.why}"
 
 
-def noted(launch: JobLauncher, choice: Choice[W]) -> JobLauncher:
+def with_choice(launch: JobLauncher, choice: Choice[W]) -> JobLauncher:
     """Return a launcher that adds the choice to the batch's report."""
 
-    def noting(done: Callable[[JobResult], None]) -> None:
+    def launch_noted(done: Callable[[JobResult], None]) -> None:
         launch(
             lambda outcome: done(
                 replace(outcome, way=str(choice)) if isinstance(outcome, BatchDone) else outcome
             )
         )
 
-    return noting
+    return launch_noted

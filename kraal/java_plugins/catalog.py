@@ -106,11 +106,11 @@ def digest_of(plugin_path: Iterable[str], discovery: str) -> str:
 
 def cached(digest: str) -> list[JavaPlugin] | None:
     """Return the catalog that was stored for a digest, if it can be read, and note that it was used."""
-    found = peek(digest)
-    if found is not None:
+    plugins = peek(digest)
+    if plugins is not None:
         with contextlib.suppress(OSError):  # another user's; it is kept as long as its owner uses it
             os.utime(_place(digest))
-    return found
+    return plugins
 
 
 def peek(digest: str) -> list[JavaPlugin] | None:
@@ -179,21 +179,21 @@ def _files(place: Path) -> Iterable[Path]:
     )
 
 
-def _plugin(found: Mapping[str, Any]) -> JavaPlugin:
-    if error := found.get("error"):
+def _plugin(content: Mapping[str, Any]) -> JavaPlugin:
+    if error := content.get("error"):
         log.warning(
             "The Java plugin %s in %s has no config keys here, because it could not be created: %s",
-            found["class"],
-            found["location"],
+            content["class"],
+            content["location"],
             error,
         )
     return JavaPlugin(
-        class_name=found["class"],
-        kind=_kind(found["kind"]),
-        version=found["version"],
-        location=found["location"],
-        config_def=ConfigDef({key["name"]: _key(key) for key in found["keys"]}.values()),
-        task_class=found.get("task_class", ""),
+        class_name=content["class"],
+        kind=_kind(content["kind"]),
+        version=content["version"],
+        location=content["location"],
+        config_def=ConfigDef({key["name"]: _key(key) for key in content["keys"]}.values()),
+        task_class=content.get("task_class", ""),
     )
 
 

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 class JavaConnector(Connector):
     """A connector whose class is Java. Its process keeps it while it is started, also if the process is replaced.
 
-    The shared process answers what is asked of the class.
+    The shared process answers the requests of the class.
     """
 
     hosts: ClassVar[PluginHosts]
@@ -162,11 +162,11 @@ class JavaConnector(Connector):
     @classmethod
     @override
     def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
-        """Return what the Java connector's `validate` says; from its declared keys alone while the JVM is not up."""
-        given = {key: text for key, text in config.items() if text is not None}
+        """Return the result of the Java connector's `validate`; of its declared keys alone while the JVM is not up."""
+        entries = {key: text for key, text in config.items() if text is not None}
         try:
             text = cls.hosts.shared.ask(
-                "validate", cls.class_name, given.get(CONNECTOR_VERSION), json.dumps(given)
+                "validate", cls.class_name, entries.get(CONNECTOR_VERSION), json.dumps(entries)
             )
         except PluginsAway as exc:
             log.info("Checked a config of %s by its declared keys only: %s", cls.class_name, exc)
@@ -177,12 +177,12 @@ class JavaConnector(Connector):
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
-        """Return what `exactlyOnceSupport` says."""
+        """Return the result of `exactlyOnceSupport`."""
         return _supported(self._asked("exactlyOnceSupport", config))
 
     @override
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
-        """Return what `canDefineTransactionBoundaries` says; False if it says nothing."""
+        """Return the result of `canDefineTransactionBoundaries`; False for null."""
         return bool(_supported(self._asked("transactionBoundaries", config)))
 
     @override
@@ -211,9 +211,9 @@ class JavaConnector(Connector):
         return self._altered(config, pairs, source=False)
 
     def _altered(self, config: Mapping[str, str], pairs: Sequence[object], *, source: bool) -> bool:
-        asked = ("alterOffsets", self.class_name, config.get(CONNECTOR_VERSION), source)
+        request = ("alterOffsets", self.class_name, config.get(CONNECTOR_VERSION), source)
         try:
-            return bool(self.hosts.shared.ask(*asked, json.dumps(dict(config)), json.dumps(pairs)))
+            return bool(self.hosts.shared.ask(*request, json.dumps(dict(config)), json.dumps(pairs)))
         except PluginsAway:
             raise
         except Exception as exc:
@@ -271,7 +271,7 @@ class _Following:
 
 
 class _MadeInJvm:
-    """A transform, predicate or converter: the JVM makes it, for Java connectors and those in Python."""
+    """A transform, predicate or converter: the JVM creates it, for Java connectors and those in Python."""
 
     class_name: ClassVar[str]
 
@@ -280,10 +280,10 @@ class _MadeInJvm:
         raise BadRequest(f"{cls.class_name} is a Java plugin, which only the JVM of Java plugins can create.")
 
 
-def classes_of(found: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
+def classes_of(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
     """Return the versions of each Java plugin, by its full name and ascending, with their kinds and classes."""
     by_place: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
-    for each in found:
+    for each in plugins:
         places = by_place.setdefault(each.class_name, {})
         places.setdefault((each.version, each.location), []).append(each)
     return {
@@ -346,7 +346,7 @@ def _supported(answer: str | None) -> bool | None:
 
 
 def config_value(info: Mapping[str, Any]) -> ConfigValue:
-    """Return what a `ConfigValueInfo` of the process says."""
+    """Return the config value of a `ConfigValueInfo` of the process."""
     return ConfigValue(
         name=info["name"],
         value=info["value"],

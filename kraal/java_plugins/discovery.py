@@ -1,4 +1,4 @@
-"""How the process finds the plugins in `plugin.path`: as the worker's file says, or from an earlier scan.
+"""How the process finds the plugins in `plugin.path`: as the worker's file configures, or from an earlier scan.
 
 A scan looks through all jars, creates each plugin, and takes seconds or minutes. Its result is cached as long as the
 files are the same: a process that gets it only loads the classes, also one that replaces a process that has ended.

@@ -84,8 +84,8 @@ class JavaPluginEngine:
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
         """Open one task; a Java task reads its offsets by itself."""
-        found = self._java_class(spec)
-        if found is None:
+        java_class = self._java_class(spec)
+        if java_class is None:
             self.metrics.forget(spec.task)
             try:
                 self._registry.connector(spec.connector_config.get("connector.class", ""))
@@ -98,8 +98,8 @@ class JavaPluginEngine:
             host,
             spec,
             number=host.next_number(),
-            version=found.version,
-            is_source=found.kind == "source",
+            version=java_class.version,
+            is_source=java_class.kind == "source",
             graceful_s=self._graceful_s,
             report=report,
             measured=self.metrics.measured,
@@ -145,7 +145,7 @@ class JavaPluginEngine:
             kind=kind,
             graceful_s=self._graceful_s,
             number=host.next_number(),
-            open_inner=lambda chained, told: self._inner.open(chained, offsets, told),
+            open_inner=lambda chained, listener: self._inner.open(chained, offsets, listener),
             report=report,
             over=partial(self._over, host),
         )
@@ -173,12 +173,12 @@ class JavaPluginEngine:
     def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
         """Return the class that runs a task; of a version that is gone another: Kafka's worker fails such a task."""
         name, version = (spec.connector_config.get(key, "") for key in ("connector.class", CONNECTOR_VERSION))
-        for wanted in (version or None, None):
+        for requirement in (version or None, None):
             try:
-                found = self._registry.connector_class(name, wanted)
+                plugin_class = self._registry.connector_class(name, requirement)
             except KraalError:
                 continue
-            return found if issubclass(found, JavaConnector) else None
+            return plugin_class if issubclass(plugin_class, JavaConnector) else None
         return None
 
     def _over(self, host: PluginHost, run: JavaRun | ChainedRun, event: Failed | Stopped) -> None:

@@ -1,7 +1,7 @@
 """Keeps the process of Java plugins up, passes its events on, and calls it.
 
 One thread starts the process, and again when it has ended, and then reads its events in one blocking call for all
-connectors and tasks; the call also tells the process that this worker lives. Other threads call `ask`.
+connectors and tasks; the call also shows the process that this worker lives. Other threads call `ask`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TICK_MS: Final = 500
-HUNG_S: Final = 30.0
+HUNG_TIMEOUT_S: Final = 30.0
 """A process that has not answered for so long is ended."""
-_LOOK_S: Final = 0.2
-_ENDS_S: Final = 2.0
+_POLL_INTERVAL_S: Final = 0.2
+_END_TIMEOUT_S: Final = 2.0
 """How long a process that has closed a connection may take to end."""
-_BACKOFF_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+_RESTART_DELAYS_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 _THREADS: Final = 16
-"""The most calls for tasks at once, which are short."""
+"""Maximum number of concurrent calls for tasks, which are short."""
 _THROWN: Final = "Py4JJavaError"
 
 
@@ -128,7 +128,7 @@ class PluginHost:
 
         Raises PluginsAway if it does not start, or when `give_up` returns True.
         """
-        while not self._scanned.wait(_LOOK_S):
+        while not self._scanned.wait(_POLL_INTERVAL_S):
             if give_up():
                 break
         if self._described is None:
@@ -150,7 +150,7 @@ class PluginHost:
         except Exception as exc:
             if type(exc).__name__ == _THROWN and jvm.alive:
                 raise
-            jvm.wait(_ENDS_S)  # connections close before the process ends
+            jvm.wait(_END_TIMEOUT_S)  # connections close before the process ends
             why = "the connection to it was lost" if jvm.end is None else jvm.end
             raise PluginsAway(f"{self._jvm_name} did not answer: {why}") from exc
 
@@ -230,7 +230,7 @@ class PluginHost:
 
     def _run(self) -> None:
         failures = 0
-        while not self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
+        while not self._closing.wait(_RESTART_DELAYS_S[min(failures, len(_RESTART_DELAYS_S) - 1)]):
             failures += 1
             try:
                 jvm = self._started()
@@ -275,7 +275,7 @@ class PluginHost:
                 attempt += 1
                 self._why = f"{self._plugins} wait for Kafka: {_first_line(exc)}"
                 log.warning("%s", self._why)
-                self._closing.wait(_BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)])
+                self._closing.wait(_RESTART_DELAYS_S[min(attempt, len(_RESTART_DELAYS_S) - 1)])
         if not jvm.alive or self._closing.is_set():
             return False
         log.info("%s are ready", self._plugins)
@@ -293,7 +293,7 @@ class PluginHost:
             try:
                 events = json.loads(jvm.entry.take(TICK_MS))
             except Exception as exc:  # noqa: BLE001 - the process has ended, or is of no use
-                jvm.wait(_ENDS_S)
+                jvm.wait(_END_TIMEOUT_S)
                 if not self._closing.is_set():
                     log.error("Lost %s: %s", self._jvm_name, jvm.end or _first_line(exc))  # noqa: TRY400
                 return
@@ -308,11 +308,11 @@ class PluginHost:
                 _logged(each.tick)
 
     def _watch(self) -> None:
-        """End a process that does not answer any more."""
+        """End a process that no longer answers."""
         while not self._closing.wait(1.0):
             heard_s = self._heard_s
-            if heard_s is not None and time.monotonic() - heard_s > HUNG_S:
-                self.end_process(f"it has not answered for {HUNG_S:g} s")
+            if heard_s is not None and time.monotonic() - heard_s > HUNG_TIMEOUT_S:
+                self.end_process(f"it has not answered for {HUNG_TIMEOUT_S:g} s")
 
     def _all(self) -> list[Listener]:
         """Return the listeners, which are called without the lock: they call the host with locks of their own."""
@@ -342,7 +342,7 @@ def _logged(work: Callable[[], object]) -> None:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return what an error says, without Java's stack."""
+    """Return the message of an error, without Java's stack."""
     java = getattr(error, "java_exception", None)
     try:
         return str(error if java is None else java.toString()).partition("\n")[0]

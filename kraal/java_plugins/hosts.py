@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from kraal.java_plugins.host import PluginHost
     from kraal.metrics.stalls.down_parts import DownPart
 
-_CLOSE_S: Final = 10.0
+_CLOSE_TIMEOUT_S: Final = 10.0
 """How long the worker's end waits for the end of all processes."""
 
-KEPT_S: Final = 30.0
+IDLE_TIMEOUT_S: Final = 30.0
 """How long a process is kept for a task that will be opened again."""
 
 MakeHost = Callable[[str, Callable[[], None]], "PluginHost"]
@@ -38,9 +38,9 @@ class PluginHosts:
     """Methods may be called on any thread, and return at once, but for `close`."""
 
     def __init__(self, shared: PluginHost, make: MakeHost, by_default: PluginsJvm) -> None:
-        """`by_default`: where connectors run that do not say so."""
+        """`by_default`: where connectors run without a setting of their own."""
         self.shared: Final = shared
-        """The host of what has no process of its own: also lists plugins and checks configs."""
+        """The host of plugins without a process of their own; also lists plugins and checks configs."""
         self._make, self._by_default = make, by_default
         self._lock = threading.Lock()
         self._own: dict[str, _Own] = {}
@@ -58,27 +58,27 @@ class PluginHosts:
         with self._lock:
             if self._is_closed:
                 return self.shared
-            own = self._own.get(connector)
-            if own is None:
-                own = self._own[connector] = _Own(self._started(connector))
-            own.users += 1
-            return own.host
+            jvm = self._own.get(connector)
+            if jvm is None:
+                jvm = self._own[connector] = _Own(self._started(connector))
+            jvm.users += 1
+            return jvm.host
 
     def give_back(self, host: PluginHost, *, later: bool = False) -> None:
-        """End the process of a host that nothing uses any more; `later`: unless it is used again within `KEPT_S`."""
+        """End the process of an unused host; `later`: unless it is used again within `IDLE_TIMEOUT_S`."""
         if host is self.shared:
             return
         if later:
-            timer = threading.Timer(KEPT_S, self.give_back, [host])
+            timer = threading.Timer(IDLE_TIMEOUT_S, self.give_back, [host])
             timer.daemon = True
             timer.start()
             return
         with self._lock:
-            own = self._own.get(host.connector)
-            if own is None or own.host is not host:
+            jvm = self._own.get(host.connector)
+            if jvm is None or jvm.host is not host:
                 return
-            own.users -= 1
-            if not own.users:
+            jvm.users -= 1
+            if not jvm.users:
                 del self._own[host.connector]
                 self._end(host)
 
@@ -103,7 +103,7 @@ class PluginHosts:
     def all(self) -> Mapping[str, PluginHost]:
         """Return all hosts, by their connectors; that of the shared process has an empty name."""
         with self._lock:
-            return {"": self.shared, **{name: own.host for name, own in self._own.items()}}
+            return {"": self.shared, **{name: jvm.host for name, jvm in self._own.items()}}
 
     def down(self) -> Sequence[DownPart]:
         """Return the processes that are not up."""
@@ -114,20 +114,20 @@ class PluginHosts:
         with self._lock:
             self._levels.pop(namespace, None)
             self._levels[namespace] = level
-            for host in (self.shared, *(own.host for own in self._own.values())):
+            for host in (self.shared, *(jvm.host for jvm in self._own.values())):
                 host.set_log_level(namespace, level)
 
     def close(self) -> None:
         """End all processes; returns when they have ended, or after ten seconds."""
         with self._lock:
             self._is_closed = True
-            for own in self._own.values():
-                self._end(own.host)
+            for jvm in self._own.values():
+                self._end(jvm.host)
             self._own.clear()
             ending = list(self._ending.values())
         self.shared.close()
         for each in ending:
-            each.join(_CLOSE_S)
+            each.join(_CLOSE_TIMEOUT_S)
 
     def _started(self, connector: str) -> PluginHost:
         last = self._ending.get(connector)

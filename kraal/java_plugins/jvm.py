@@ -33,13 +33,13 @@ _ADVICE: Final = "All plugins have ServiceLoader manifests, consider reconfiguri
 """Advice of Kafka's `Plugins` that saves nothing here; see `Discovery`."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 _PARTS: Final = 4
-_END_S: Final = 2.0
+_END_TIMEOUT_S: Final = 2.0
 RETRY_AFTER_S: Final = 5
 log = logging.getLogger(__name__)
 
 
 class PluginsAway(Unavailable):
-    """The JVM of Java plugins is not up; the message tells why. Over REST: 503 with `Retry-After`."""
+    """The JVM of Java plugins is not up; the message states why. Over REST: 503 with `Retry-After`."""
 
     def __init__(self, message: str) -> None:
         """Create the error from the reason."""
@@ -147,7 +147,7 @@ class Jvm:
         """Have the process end by itself, else by force."""
         try:
             _pipe(self.process.stdin).close()
-            self.process.wait(_END_S)
+            self.process.wait(_END_TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired):
             self.kill()
 
@@ -218,7 +218,7 @@ def _gateway(port: int, token: str) -> Any:
 
 
 def _no_commands(record: logging.LogRecord) -> bool:
-    """Let no command pass whatever the level: py4j logs them with all arguments, which are configs."""
+    """Drop commands at every level: py4j logs them with all arguments, which are configs."""
     return record.levelno >= logging.INFO
 
 

@@ -20,10 +20,10 @@ def show_plugin_lines(class_names: Iterable[str]) -> None:
     `class_names`: those of the plugins; packages of libraries that usually come with them are included. Source:
     connect-log4j2.yaml (Kafka 4.3.0), where the root logger has INFO.
     """
-    level, others = (logging.getLogger(name).getEffectiveLevel() for name in (_OURS, None))
-    if level >= others:
+    level, root_level = (logging.getLogger(name).getEffectiveLevel() for name in (_OURS, None))
+    if level >= root_level:
         return
-    _set_default(_RUNTIME, others)
+    _set_default(_RUNTIME, root_level)
     tops = {name.partition(".")[0] for name in class_names if "." in name}
     for name in sorted((_TOPS | tops | set(_PLUGINS_OF_KAFKA)) - {_OURS}):
         _set_default(name, level)

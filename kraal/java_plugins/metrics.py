@@ -1,4 +1,4 @@
-"""Reads the numbers of the plugins' JVMs for scrapes: one call at a time, on a thread for each, and only when asked.
+"""Reads the metrics of the plugins' JVMs for scrapes: one call at a time per JVM, on its own thread, on request.
 
 A call returns a JSON object: `tasks`, pairs of a run's number and its values by Connect's attributes; `jvm`, see
 `Measurements.java`; `own`, see `PluginNumbers.java`, null if code of a plugin did not return in time.
@@ -109,10 +109,10 @@ class JavaMetrics:
                 if host not in self._jvms:
                     self._jvms[host] = _Jvm(host, connector, self._keep)
             jvms = list(self._jvms.values())
-        return [asked for jvm in jvms if (asked := jvm.gather()) is not None]
+        return [future for jvm in jvms if (future := jvm.gather()) is not None]
 
     def current(self, living: Container[Instance]) -> JvmMetrics:
-        """Return what is known; runs that are over are dropped unless their tasks are among the `living`."""
+        """Return the latest metrics; ended runs are dropped unless their tasks are among the `living`."""
         with self._lock:
             for task in [task for task, run in self._runs.items() if run.is_over and task not in living]:
                 del self._runs[task]
@@ -163,10 +163,10 @@ class _Jvm:
     @property
     def is_up(self) -> bool:
         """Whether it has answered the last scrape."""
-        asked = self._under_way
-        if self._host.why_away is not None or asked is None or not asked.done() or asked.cancelled():
+        future = self._under_way
+        if self._host.why_away is not None or future is None or not future.done() or future.cancelled():
             return False
-        return asked.result()
+        return future.result()
 
     @property
     def families(self) -> Rendered:
@@ -198,8 +198,8 @@ class _Jvm:
         try:
             start = self._host.starts
             answer = json.loads(self._host.ask("measure", PLUGINS_MS))
-            own = answer["own"]
-            of_plugins = () if own is None else plugin_families(own)
+            registry = answer["own"]
+            of_plugins = () if registry is None else plugin_families(registry)
             families = rendered(chain(jvm_families(answer["jvm"], self.connector), of_plugins))
             self._keep(answer["tasks"])
         except PluginsAway:

@@ -43,7 +43,7 @@ class StandaloneOffsets:
         """Do nothing: requests come by themselves."""
 
     def down(self, why: str) -> None:
-        """Do nothing: nobody waits for an answer any more; what was to be stored is stored."""
+        """No-op: pending requests died with the JVM, and submitted writes still complete."""
 
     def tick(self) -> None:
         """Do nothing."""
@@ -73,24 +73,24 @@ class StandaloneOffsets:
             log.debug("The JVM of Java plugins ended before it got its offsets: %s", exc)
 
     def _load(self, keys: Sequence[str]) -> Pairs:
-        known: dict[ConnectorName, Mapping[SourcePartition, Offset]] = {}
-        found = []
+        loaded: dict[ConnectorName, Mapping[SourcePartition, Offset]] = {}
+        pairs = []
         for key in keys:
             value: bytes | None = None
             named = _named(key)
             if named is not None:
                 connector, partition = named
-                if connector not in known:
-                    known[connector] = self._store.load(connector)
-                value = encode_value(known[connector].get(partition))
-            found.append((key, None if value is None else value.decode()))
-        return found
+                if connector not in loaded:
+                    loaded[connector] = self._store.load(connector)
+                value = encode_value(loaded[connector].get(partition))
+            pairs.append((key, None if value is None else value.decode()))
+        return pairs
 
 
 def changes_of(pairs: Pairs) -> Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]:
     """Return what pairs of texts change in an offset store. Raises ProtocolError for an offset that cannot be stored.
 
-    Keys without a partition are left out: a source may send records that have none, and nothing is read at them.
+    Keys without a partition are skipped: a source may send records that have none, but reads no offsets for them.
     """
     changes: dict[ConnectorName, dict[SourcePartition, Offset | None]] = {}
     for key, value in pairs:

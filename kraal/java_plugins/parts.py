@@ -53,7 +53,7 @@ JMX_PORTS: Final = ("-Dcom.sun.management.jmxremote.port=", "-Dcom.sun.managemen
 _COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC\b")
 _OF_JAVA: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables of the environment from which Java takes options."""
-MOST_SILENCE_S: Final = 5.0
+MAX_SILENCE_S: Final = 5.0
 _RESOLVED: Final = "config.providers"
 """Providers, also those in the process, have resolved all configs before these reach Kafka's worker."""
 _REPORTERS: Final = "metric.reporters"
@@ -85,19 +85,19 @@ def with_plugin_path(
     catalog = cached(discovery.digest)
 
     def make(class_path: Callable[[], Sequence[Path]], connector: str = "") -> PluginHost:
-        made = PluginHost(
+        host = PluginHost(
             discovery=discovery,
             worker=worker_properties(worker),
             class_path=class_path,
             options=options_of(worker, is_shared=not connector),
-            silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
+            silence_s=min(MAX_SILENCE_S, session_timeout_s / 2),
             standalone=offsets is not None,
             describes=catalog is None and not connector,
             connector=connector,
         )
         if offsets is not None:
-            StandaloneOffsets(made, offsets)
-        return made
+            StandaloneOffsets(host, offsets)
+        return host
 
     def make_own(connector: str, before: Callable[[], None]) -> PluginHost:
         def class_path() -> Sequence[Path]:
@@ -125,10 +125,10 @@ def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
 
     Of reporters only Kafka's own is there: others are on the class path of a Java worker, and it would not start.
     """
-    found = CLIENTS | {key: text for key, text in worker.items() if not key.startswith(_RESOLVED)}
+    properties = CLIENTS | {key: text for key, text in worker.items() if not key.startswith(_RESOLVED)}
     if any(name != _JMX for name in split_list(worker.get(_REPORTERS) or "")):
-        found[_REPORTERS] = _JMX
-    return found
+        properties[_REPORTERS] = _JMX
+    return properties
 
 
 def prepare_plugins(worker: Mapping[str, str]) -> int:
@@ -154,22 +154,22 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
 
 def read_catalog(discovery: Discovery, describe: Callable[[], str]) -> list[JavaPlugin]:
     """Return the catalog from the cache, or else what `describe` returns."""
-    found = cached(discovery.digest)
-    if found is None:
+    plugins = cached(discovery.digest)
+    if plugins is None:
         text = describe()
-        found = parse_catalog(text)
+        plugins = parse_catalog(text)
         if not has_passing_errors(text):
             store(discovery.digest, text)
-    return found
+    return plugins
 
 
 def options_of(worker: Mapping[str, str], *, is_shared: bool = True) -> Sequence[str]:
     """Return the options of a JVM."""
-    own = worker.get(OPTIONS) or DEFAULT_OPTIONS
-    named = any(_COLLECTOR.search(each) for each in (own, *map(os.environ.get, _OF_JAVA)) if each)
-    collector = () if named else PARALLEL if own == DEFAULT_OPTIONS else G1
-    given = shlex.split(own)
-    return [*TUNING, *collector, *(each for each in given if is_shared or not each.startswith(JMX_PORTS))]
+    text = worker.get(OPTIONS) or DEFAULT_OPTIONS
+    named = any(_COLLECTOR.search(each) for each in (text, *map(os.environ.get, _OF_JAVA)) if each)
+    collector = () if named else PARALLEL if text == DEFAULT_OPTIONS else G1
+    options = shlex.split(text)
+    return [*TUNING, *collector, *(each for each in options if is_shared or not each.startswith(JMX_PORTS))]
 
 
 def _with_java_plugins(registry: Registry, hosts: PluginHosts, everything: Sequence[JavaPlugin]) -> Registry:
@@ -181,11 +181,11 @@ def _with_java_plugins(registry: Registry, hosts: PluginHosts, everything: Seque
     log.info("Found %d Java plugins in plugin.path", len(everything))
     show_plugin_lines(each.class_name for each in everything)
     hosts.shared.services = [each for each in everything if each.is_service]
-    found = [
+    plugins = [
         each
         for each in everything
         if each.is_connector or (not each.is_service and registry.resolve(each.class_name) != each.class_name)
     ]
     chains = {each.class_name for each in everything if not each.is_service}
     services = frozenset().union(*(each.service_names for each in hosts.shared.services))
-    return registry.with_java(classes_of(found, hosts), chains, services)
+    return registry.with_java(classes_of(plugins, hosts), chains, services)

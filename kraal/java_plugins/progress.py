@@ -18,29 +18,29 @@ class Passed:
     """How many records have passed, and how many of them were reported."""
 
     def __init__(self) -> None:
-        self._now = self._told = (0, 0, frozenset[str]())
+        self._now = self._reported = (0, 0, frozenset[str]())
         """Records read and written, and topics."""
         self._since_s = time.monotonic()
 
     def now(self, detail: Mapping[str, Any]) -> None:
-        """Take what the Java task tells."""
+        """Add a report of the Java task."""
         self._now = (detail["read"], detail["written"], frozenset(detail["topics"]))
 
     def since_last(self) -> BatchDone | None:
-        """Return what has passed since the last call; None if nothing has."""
-        if self._now == self._told:
+        """Return the progress since the last call; None if there is none."""
+        if self._now == self._reported:
             return None
         (read, written, topics), now_s = self._now, time.monotonic()
         done = BatchDone(
             offsets={},
-            records=written - self._told[1],
+            records=written - self._reported[1],
             topics=frozenset(map(TopicName, topics)),
             duration_s=now_s - self._since_s,
-            read=read - self._told[0],
+            read=read - self._reported[0],
             way="by Kafka's own worker in the JVM of Java plugins",
             continuous=True,
         )
-        self._since_s, self._told = now_s, self._now
+        self._since_s, self._reported = now_s, self._now
         return done
 
 
@@ -48,16 +48,16 @@ class Times:
     """Durations of the polls, puts and commits of a Java task that were not reported yet."""
 
     def __init__(self) -> None:
-        self._told: Mapping[str, tuple[int, float]] = {}
+        self._reported: Mapping[str, tuple[int, float]] = {}
         """How many, and the milliseconds in all."""
 
     def since_last(self, detail: Mapping[str, Any]) -> Timed:
         """Return the durations since the last call; `detail` has the Java task's totals since its start."""
         now = {step: (count, total_ms) for step, (count, total_ms) in detail.items()}
-        told, self._told = self._told, now
+        previous, self._reported = self._reported, now
 
         def phase(step: str) -> Phase:
-            (count, total_ms), (before, before_ms) = now.get(step, (0, 0.0)), told.get(step, (0, 0.0))
+            (count, total_ms), (before, before_ms) = now.get(step, (0, 0.0)), previous.get(step, (0, 0.0))
             return NO_PHASE.more(total_ms - before_ms, count - before)
 
         return Timed(poll=phase("poll"), write=phase("put"), commit=phase("commit"))

@@ -1,11 +1,11 @@
-"""One run of a Java task: Kafka's `Worker` runs it, and this object tells the task's actor what becomes of it.
+"""One run of a Java task: Kafka's `Worker` runs it, and this object reports its events to the task's actor.
 
     WAITING ──up──► STARTING ──started──► RUNNING ──stop()──► ENDING ──► OVER
        ▲               │ an earlier run has not ended
        └───────────────┘
 
 The Java task writes and commits by itself: sources their offsets, sinks those of their consumer group. So a
-`BatchDone` has no offsets; it tells how many records passed since the last one. A run whose process ends, or whose
+`BatchDone` has no offsets, but the number of records since the last one. A run whose process ends, or whose
 lease expires, is over: the actor opens another, which continues at the committed offsets.
 """
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HOLD_S: Final = 1.0
+HOLD_TIMEOUT_S: Final = 1.0
 """How long a pause waits for a task that is inside its plugin; it is paused when the call returns."""
-RETRY_S: Final = 1.0
-"""How long a task waits before it asks again whether its earlier run has ended."""
-CLAIM_S: Final = 5.0
-"""How old the claim of an exactly-once task may be when it starts; an older one is made again."""
+RETRY_DELAY_S: Final = 1.0
+"""Interval at which a waiting task checks whether its earlier run has ended."""
+CLAIM_TIMEOUT_S: Final = 5.0
+"""Maximum age of the claim of an exactly-once task at its start; an older claim is renewed."""
 CLAIM_OLD: Final = "the task has waited for too long since this worker claimed it; it is claimed again"
 
 
@@ -124,14 +124,14 @@ class JavaRun:
             if self._phase is not _Phase.RUNNING:
                 self._report(Held())
                 return
-            self._held_by_s = time.monotonic() + HOLD_S
+            self._held_by_s = time.monotonic() + HOLD_TIMEOUT_S
             self._pause(paused=True)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Do nothing: the Java task commits."""
 
     def stop(self) -> None:
-        """Stop the task within `task.shutdown.graceful.timeout.ms`; it writes and commits what it has read."""
+        """Stop the task within `task.shutdown.graceful.timeout.ms`; it writes and commits its records."""
         self._end(self._graceful_s)
 
     def cancel(self) -> None:
@@ -171,7 +171,7 @@ class JavaRun:
                 case "waiting" if self._phase is _Phase.ENDING:
                     self._end_before_start()
                 case "waiting" if self._phase is _Phase.STARTING:
-                    self._phase, self._retry_at_s = _Phase.WAITING, time.monotonic() + RETRY_S
+                    self._phase, self._retry_at_s = _Phase.WAITING, time.monotonic() + RETRY_DELAY_S
                     self._wait_for(detail)
                 case "progress":
                     self._has_come(detail)
@@ -240,7 +240,7 @@ class JavaRun:
             self._report(Waiting(why))
 
     def _end_before_start(self) -> None:
-        """End a run that was asked to stop before its task was started: no event of the task follows."""
+        """End a run that was stopped before its task was started: no event of the task follows."""
         with self._lock:
             if self._phase is _Phase.ENDING:
                 self._finish(Stopped(clean=True))
@@ -249,7 +249,7 @@ class JavaRun:
         """Return why the task must not start: no lease, or a claim so old that it may be another worker's by now."""
         if not self.spec.lease():
             return LEASE_OVER
-        is_old = self.spec.transactions is not None and time.monotonic() - self._opened_s > CLAIM_S
+        is_old = self.spec.transactions is not None and time.monotonic() - self._opened_s > CLAIM_TIMEOUT_S
         return CLAIM_OLD if is_old else None
 
     def _end(self, wait_s: float) -> None:
@@ -281,7 +281,7 @@ class JavaRun:
         self._finish_once(Stopped(clean=self._end_task()))
 
     def _end_task(self) -> bool:
-        """Have the process forget the task, which is cancelled if it has not ended; return whether it had."""
+        """Remove the task from the process, and cancel it if it has not ended; return whether it had."""
         task, has_ended = self.spec.task, False
         try:
             with self._calls:
@@ -295,7 +295,7 @@ class JavaRun:
         return has_ended
 
     def _remove(self) -> None:
-        """Have the process forget a task that has ended or failed."""
+        """Remove a task that has ended or failed from the process."""
         self._host.submit(self._end_task)
 
     def _taken_claim(self) -> Transactions | None:
@@ -310,7 +310,7 @@ class JavaRun:
                 self._finish(event)
 
     def _finish(self, event: Failed | Stopped) -> None:
-        """Report the last event, and give up a claim that the Java task has not taken. Holds the lock."""
+        """Report the last event, and release a claim that the Java task has not taken. Holds the lock."""
         self._phase = _Phase.OVER
         claim = self._taken_claim()
         if claim is not None:
@@ -326,7 +326,7 @@ class JavaRun:
 
         def ask() -> None:
             try:
-                with self._calls:  # what was asked last is what holds
+                with self._calls:  # the most recent request wins
                     self._host.ask("setPaused", task.connector, task.task, self.number, self._paused)
             except PluginsAway:
                 log.debug("%s: The JVM of Java plugins ended before a pause", task)
@@ -345,7 +345,7 @@ class JavaRun:
         self._tell_progress()
 
     def _tell_progress(self) -> None:
-        """Report what has passed since the last report, if one is asked for. Holds the lock."""
+        """Report the progress since the last report, if one is requested. Holds the lock."""
         done = self._passed.since_last() if self._asked else None
         if done is not None:
             self._asked = False

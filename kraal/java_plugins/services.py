@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SOON_S: Final = 20.0
+CALL_TIMEOUT_S: Final = 20.0
 """How long a request waits for the process: clients wait for 30 s or 60 s, and repeat a request that got a 503."""
-_LOOK_S: Final = 0.5
+_POLL_INTERVAL_S: Final = 0.5
 
 
 class Process(Protocol):
@@ -64,7 +64,7 @@ class Asking:
     def __init__(
         self, process: Process, ends: Callable[[], bool], time_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """`ends`: whether the worker was asked to end, and nobody is to wait any more."""
+        """`ends`: whether the worker is shutting down, so that no call may wait."""
         self._process, self._ends, self._time_s = process, ends, time_s
 
     def ask(self, method: str, *arguments: object, within_s: float | None = None) -> Any:
@@ -77,11 +77,11 @@ class Asking:
                 if self._ends() or (until_s is not None and self._time_s() >= until_s):
                     raise
                 log.debug("Waiting for the JVM of Java plugins: %s", exc)
-            self._process.wait_until_up(_LOOK_S)
+            self._process.wait_until_up(_POLL_INTERVAL_S)
 
 
 class JavaProvider(RemoteProvider):
-    """A config provider whose class is Java. The process makes it when it is first asked, and closes it."""
+    """A config provider whose class is Java. The process creates it on first use, and closes it."""
 
     asking: ClassVar[Asking]
     next_number: ClassVar[Callable[[], int]]
@@ -93,7 +93,7 @@ class JavaProvider(RemoteProvider):
 
     @override
     def configure(self, params: Mapping[str, str]) -> None:
-        """Keep the parameters; what the class says of them is an error of each `get`."""
+        """Store the parameters; an error of the class about them is raised by each `get`."""
         self._params = json.dumps(dict(params))
 
     @override
@@ -102,12 +102,12 @@ class JavaProvider(RemoteProvider):
 
     @override
     def get_soon(self, path: str, keys: Collection[str]) -> ConfigData:
-        return self._get(path, keys, SOON_S)
+        return self._get(path, keys, CALL_TIMEOUT_S)
 
     def _get(self, path: str, keys: Collection[str], within_s: float | None) -> ConfigData:
-        asked = ("configValues", self._number, self.class_name, self._params, path, json.dumps([*keys]))
+        request = ("configValues", self._number, self.class_name, self._params, path, json.dumps([*keys]))
         try:
-            answer = json.loads(self.asking.ask(*asked, within_s=within_s))
+            answer = json.loads(self.asking.ask(*request, within_s=within_s))
         except PluginsAway:
             raise
         except Exception as exc:  # noqa: BLE001 - py4j's, for what the class has thrown
@@ -124,7 +124,7 @@ class JavaPolicy:
         self._asking = asking
 
     def validate(self, request: OverrideRequest) -> Sequence[ConfigValue]:
-        """Return what the policy says. Raises PluginsAway, PluginFailed."""
+        """Return the result of the policy. Raises PluginsAway, PluginFailed."""
         about = {
             "name": request.name,
             "type": request.type,
@@ -134,12 +134,12 @@ class JavaPolicy:
         }
         overrides = json.dumps(dict(request.overrides))
         try:
-            said = self._asking.ask("checkOverrides", json.dumps(about), overrides, within_s=SOON_S)
+            answer = self._asking.ask("checkOverrides", json.dumps(about), overrides, within_s=CALL_TIMEOUT_S)
         except PluginsAway:
             raise
         except Exception as exc:
             raise refusal(exc) from exc
-        return [config_value(each) for each in json.loads(said)]
+        return [config_value(each) for each in json.loads(answer)]
 
 
 def open_services(
@@ -155,15 +155,15 @@ def open_services(
 
     Raises ConfigInvalid for classes that are nowhere.
     """
-    own = ProviderClasses.load()
+    providers = ProviderClasses.load()
     if hosts is None and ends():
         return Providers(), None
     if hosts is None:
-        return open_providers(worker, own), None
+        return open_providers(worker, providers), None
     host = hosts.shared
     asking = Asking(host, ends)
     try:
-        classes = own.with_others(_provider_classes(host.services, asking, host.next_number))
+        classes = providers.with_others(_provider_classes(host.services, asking, host.next_number))
         return open_providers(worker, classes), _policy(worker, host.services, asking)
     except ConfigInvalid:
         hosts.close()
@@ -240,12 +240,12 @@ def resolved_worker(raw: Mapping[str, str]) -> dict[str, str]:
     The latter run in a process that ends before this returns. Raises the errors of `resolve_worker`; PluginsAway,
     JarsUnavailable and JavaMissing if that process does not start.
     """
-    own = ProviderClasses.load()
-    if not plugin_path(raw) or all(not name or own.has(name) for name in providers_used(raw).values()):
-        return resolve_worker(raw, own)
+    providers = ProviderClasses.load()
+    if not plugin_path(raw) or all(not name or providers.has(name) for name in providers_used(raw).values()):
+        return resolve_worker(raw, providers)
     log.info("Starting a JVM to resolve the worker's own properties with a config provider in plugin.path")
     with closing(_OwnProcess(raw)) as process:
         asking = Asking(process, lambda: True)
         return resolve_worker(
-            raw, own.with_others(_provider_classes(process.services, asking, process.next_number))
+            raw, providers.with_others(_provider_classes(process.services, asking, process.next_number))
         )

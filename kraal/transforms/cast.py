@@ -67,34 +67,34 @@ def _type(text: str) -> Type:
             "Invalid value java.lang.IllegalArgumentException: No enum constant org.apache.kafka.connect.data."
             f"Schema.Type.{name} for configuration Invalid type found in casting spec: {trim(text)}"
         )
-    found = Type[name]
-    if found not in _TARGETS:
+    kind = Type[name]
+    if kind not in _TARGETS:
         raise ConfigException(
             f"Cast transformation does not support casting to {name}; supported types are {_listed(_TARGETS)}"
         )
-    return found
+    return kind
 
 
 def parse_spec(entries: Sequence[str]) -> dict[str | None, Type]:
     """Return the type for each field; the key None holds the type for the whole. Raises ConfigException."""
-    found: dict[str | None, Type] = {}
+    casts: dict[str | None, Type] = {}
     for entry in entries:
         match split_pair(entry):
             case [kind]:
-                found[None] = _type(kind)
+                casts[None] = _type(kind)
             case [name, kind]:
-                found[trim(name)] = _type(kind)
+                casts[trim(name)] = _type(kind)
             case _:
                 raise ConfigException(
                     f"Invalid value {java_text(tuple(entries))} for configuration renames: Invalid rename "
                     f"mapping: {entry}"
                 )
-    if None in found and len(entries) > 1:
+    if None in casts and len(entries) > 1:
         raise ConfigException(
             "Cast transformations that specify a type to cast the entire value to may only specify a single "
             "cast in their spec"
         )
-    return found
+    return casts
 
 
 @rule("pairs of a field and a type: `foo:int32,abc:string`; or one type")
@@ -140,10 +140,10 @@ class Cast(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._casts = parse_spec(found["spec"])
+        values = settings(self.config_def, config)
+        self._casts = parse_spec(values["spec"])
         self._whole = self._casts.get(None)
-        self._replace_null = found[REPLACE_NULL]
+        self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:
@@ -179,9 +179,9 @@ class Cast(PartTransformation):
             return given if part.is_nothing else None
         updated = self._schemas(part.schema)
         if self._whole is not None:
-            made, doubts = cast_column(part, updated)
+            column, doubts = cast_column(part, updated)
             absent = () if part.sure else (is_null(part),)
-            return given.with_part(replace(made, sure=True), (*doubts, *absent), is_key=self.is_key)
+            return given.with_part(replace(column, sure=True), (*doubts, *absent), is_key=self.is_key)
         fields, doubts = fields_read(part, replace_null=self._replace_null)
         if part.schemaless and not self._casts.keys() <= fields.keys():
             return None  # a map gets nulls for missing fields
@@ -194,11 +194,11 @@ class Cast(PartTransformation):
 
     def _cast_schema(self, schema: Schema) -> Schema:
         if self._whole is not None:
-            made = basics_of(schema, self._whole)
+            result = basics_of(schema, self._whole)
         else:
-            made = struct_schema(schema, map(self._cast_field, fields_of(schema)))
-        default = None if schema.default is None else cast(schema, schema.default, made.type)
-        return replace(made, optional=schema.optional, default=default)
+            result = struct_schema(schema, map(self._cast_field, fields_of(schema)))
+        default = None if schema.default is None else cast(schema, schema.default, result.type)
+        return replace(result, optional=schema.optional, default=default)
 
     def _cast_field(self, field: Field) -> Field:
         kind, old = self._casts.get(field.name), field.schema
@@ -212,20 +212,20 @@ def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
     """Return a value as another type; null stays null. Raises DataException."""
     if value is None:
         return None
-    known = _source_type(value) if schema is None else schema.type
-    if known not in _SOURCES:
+    source = _source_type(value) if schema is None else schema.type
+    if source not in _SOURCES:
         raise DataException(
-            f"Cast transformation does not support casting from {known.name}; supported types are "
+            f"Cast transformation does not support casting from {source.name}; supported types are "
             f"{_listed(_SOURCES)}"
         )
     if kind is Type.STRING:
         return _text(value)
     inner = _encoded(schema, value) if schema is not None and isinstance(value, Instant) else value
     if isinstance(inner, str):
-        found = _read(inner, kind)
-        if found is None:
+        result = _read(inner, kind)
+        if result is None:
             raise DataException(f"Value ({inner}) was out of range for requested data type")
-        return found
+        return result
     if isinstance(inner, (int, float, Decimal)):
         return _number(inner, kind)
     raise DataException(f"Unexpected type in Cast transformation: class {java_class(inner, schema)}")

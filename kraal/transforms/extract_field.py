@@ -53,24 +53,24 @@ class ExtractField(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._written = found["field"]
-        is_v2 = found["field.syntax.version"].upper() == "V2"
+        values = settings(self.config_def, config)
+        self._written = values["field"]
+        is_v2 = values["field.syntax.version"].upper() == "V2"
         self._path = Path.parse(self._written) if is_v2 else Path((self._written,))
-        self._replace_null = found[REPLACE_NULL]
+        self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:
         schema, value = self.schema_of(record), self.value_of(record)
         if schema is None:
-            found = None if value is None else self._path.in_map(require_map(value, _PURPOSE))
-            return self.with_part(record, None, found)
+            extracted = None if value is None else self._path.in_map(require_map(value, _PURPOSE))
+            return self.with_part(record, None, extracted)
         whole = None if value is None else require_struct(value, _PURPOSE, schema)
         field = self._path.field(schema)
         if field is None:
             raise IllegalArgument(f"Unknown field: {self._written}")
-        found = None if whole is None else self._path.in_struct(whole, replace_null=self._replace_null)
-        return self.with_part(record, field.schema, found)
+        extracted = None if whole is None else self._path.in_struct(whole, replace_null=self._replace_null)
+        return self.with_part(record, field.schema, extracted)
 
     @override
     def columns(self, given: Columns) -> Columns | None:

@@ -77,16 +77,16 @@ class HeaderFrom(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        fields, headers = found["fields"], found["headers"]
+        values = settings(self.config_def, config)
+        fields, headers = values["fields"], values["headers"]
         if len(fields) != len(headers):
             raise ConfigException(
                 "'fields' config must have the same number of elements as 'headers' config."
             )
         self._pairs = tuple(zip(fields, headers, strict=True))
-        self._moves = found["operation"] == "move"
-        self._purpose = f"header {found['operation']}"
-        self._replace_null = found[REPLACE_NULL]
+        self._moves = values["operation"] == "move"
+        self._purpose = f"header {values['operation']}"
+        self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:

@@ -104,17 +104,19 @@ class InsertField(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._insertions = tuple(_Insertion.parse(of, found[of]) for of in _SCHEMAS if found[of] is not None)
+        values = settings(self.config_def, config)
+        self._insertions = tuple(
+            _Insertion.parse(of, values[of]) for of in _SCHEMAS if values[of] is not None
+        )
         if not self._insertions:
             raise ConfigException("No field insertion configured")
-        if found[_STATIC] is not None and found["static.value"] is None:
+        if values[_STATIC] is not None and values["static.value"] is None:
             raise ConfigException(
                 "Invalid value null for configuration static.value: No value specified for static field: "
-                f"{found[_STATIC]}"
+                f"{values[_STATIC]}"
             )
-        self._static = found["static.value"] or ""
-        self._replace_null = found[REPLACE_NULL]
+        self._static = values["static.value"] or ""
+        self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:
@@ -161,13 +163,13 @@ class InsertField(PartTransformation):
         part = self.part_of(given)
         if part.schema is None:
             return given
-        kept, doubts = fields_read(part, replace_null=self._replace_null)
+        parts, doubts = fields_read(part, replace_null=self._replace_null)
         longer, fixed = self._schemas(part.schema), set(given.fixed)
         for each in self._insertions:
-            kept[each.name] = self._column(each, given)
+            parts[each.name] = self._column(each, given)
             if each.of in {"topic.field", "timestamp.field"}:
                 fixed |= {given.topic, given.timestamp_ms}
-        whole, more = built(longer, kept)
+        whole, more = built(longer, parts)
         return replace(given.with_part(whole, (*doubts, *more), is_key=self.is_key), fixed=frozenset(fixed))
 
     def _column(self, each: _Insertion, given: Columns) -> Part:

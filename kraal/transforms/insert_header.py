@@ -48,9 +48,9 @@ class InsertHeader(Transformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        schema, value = parse_string(found["value.literal"])
-        self._header = Header(found["header"], schema, value)
+        values = settings(self.config_def, config)
+        schema, value = parse_string(values["value.literal"])
+        self._header = Header(values["header"], schema, value)
 
     @override
     def apply(self, record: Record) -> Record:

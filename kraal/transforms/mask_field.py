@@ -34,7 +34,7 @@ from kraal.transforms.common.structs import java_class, read, require_map, requi
 
 _PURPOSE = "mask fields"
 
-_NOTHING: Final[Mapping[str, Any]] = {
+_EMPTY_VALUES: Final[Mapping[str, Any]] = {
     "java.lang.Boolean": False,
     "java.lang.Byte": 0,
     "java.lang.Short": 0,
@@ -94,10 +94,10 @@ class MaskField(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._fields = tuple(dict.fromkeys(found["fields"]))
-        self._replacement = found["replacement"]
-        self._replace_null = found[REPLACE_NULL]
+        values = settings(self.config_def, config)
+        self._fields = tuple(dict.fromkeys(values["fields"]))
+        self._replacement = values["replacement"]
+        self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:
@@ -136,7 +136,7 @@ class MaskField(PartTransformation):
             return emptied(part)
         if self._replacement is not None and part.schemaless and kind in _CAST:
             raise ByRecords  # in a map it is a long
-        mask = _NOTHING[kind] if self._replacement is None else _replaced(kind, self._replacement)
+        mask = _EMPTY_VALUES[kind] if self._replacement is None else _replaced(kind, self._replacement)
         return unless_null(part, constant(schema, mask))
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
@@ -145,8 +145,8 @@ class MaskField(PartTransformation):
         kind = java_class(value, schema)
         if self._replacement is not None:
             return _replaced(kind, self._replacement)
-        if kind in _NOTHING:
-            return _NOTHING[kind]
+        if kind in _EMPTY_VALUES:
+            return _EMPTY_VALUES[kind]
         if isinstance(value, (list, tuple)):
             return []
         if isinstance(value, dict):
@@ -158,7 +158,7 @@ def _replaced(kind: str, text: str) -> Any:
     """Return the replacement as a value of the class. Raises DataException."""
     if kind == "java.lang.String":
         return text
-    if kind not in _NOTHING or kind in {"java.lang.Boolean", "java.util.Date"}:
+    if kind not in _EMPTY_VALUES or kind in {"java.lang.Boolean", "java.util.Date"}:
         raise DataException(f"Cannot mask value of type class {kind} with custom replacement.")
     number = big_decimal(text)
     if number is None:

@@ -49,8 +49,8 @@ class RegexRouter(Transformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._regex, self._replacement = compiled(found["regex"]), found["replacement"]
+        values = settings(self.config_def, config)
+        self._regex, self._replacement = compiled(values["regex"]), values["replacement"]
 
     @override
     def apply(self, record: Record) -> Record:

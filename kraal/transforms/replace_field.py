@@ -91,11 +91,11 @@ class ReplaceField(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._exclude, self._include = frozenset(found["exclude"]), frozenset(found["include"])
-        self._renames = dict(map(split_pair, found["renames"]))
+        values = settings(self.config_def, config)
+        self._exclude, self._include = frozenset(values["exclude"]), frozenset(values["include"])
+        self._renames = dict(map(split_pair, values["renames"]))
         self._origins = {new: old for old, new in self._renames.items()}
-        self._replace_null = found[REPLACE_NULL]
+        self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:
@@ -104,10 +104,10 @@ class ReplaceField(PartTransformation):
             return record
         if schema is None:
             whole = require_map(value, _PURPOSE)
-            kept = {
+            remaining = {
                 self._renames.get(name, name): item for name, item in whole.items() if self._is_kept(name)
             }
-            return self.with_part(record, None, kept)
+            return self.with_part(record, None, remaining)
         old = require_struct(value, _PURPOSE, schema)
         changed, origins = self._schemas(old.schema)
         values = {

@@ -56,9 +56,9 @@ class SetSchemaMetadata(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._name, self._version = found["schema.name"], found["schema.version"]
-        self._replace_null = found[REPLACE_NULL]
+        values = settings(self.config_def, config)
+        self._name, self._version = values["schema.name"], values["schema.version"]
+        self._replace_null = values[REPLACE_NULL]
         if self._name is None and self._version is None:
             raise ConfigException("Neither schema name nor version configured")
 

@@ -105,9 +105,9 @@ class TimestampConverter(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._field, self._target, self._format = found["field"], found["target.type"], found["format"]
-        self._precision, self._replace_null = found["unix.precision"], found[REPLACE_NULL]
+        values = settings(self.config_def, config)
+        self._field, self._target, self._format = values["field"], values["target.type"], values["format"]
+        self._precision, self._replace_null = values["unix.precision"], values[REPLACE_NULL]
         if is_blank(self._format):
             if self._target == _STRING:
                 raise ConfigException(
@@ -176,10 +176,10 @@ class TimestampConverter(PartTransformation):
 
     def _read(self, kind: str, value: Any, schema: Schema | None) -> int:
         """Return milliseconds since 1970."""
-        found = f"class {java_class(value, schema)}"
+        class_name = f"class {java_class(value, schema)}"
         if kind == _STRING:
             if not isinstance(value, str):
-                raise DataException(f"Expected string timestamp to be a String, but found {found}")
+                raise DataException(f"Expected string timestamp to be a String, but found {class_name}")
             if self._pattern is None:
                 raise ConfigException(
                     "TimestampConverter requires format option to be specified when using string timestamps"
@@ -192,10 +192,10 @@ class TimestampConverter(PartTransformation):
             return ms
         if kind == _UNIX:
             if not isinstance(value, int):
-                raise DataException(f"Expected Unix timestamp to be a Long, but found {found}")
+                raise DataException(f"Expected Unix timestamp to be a Long, but found {class_name}")
             return _to_ms(value, self._precision)
         if not isinstance(value, Instant):
-            raise DataException(f"Expected {kind} to be a java.util.Date, but found {found}")
+            raise DataException(f"Expected {kind} to be a java.util.Date, but found {class_name}")
         return value.ms
 
 

@@ -53,13 +53,13 @@ class TimestampRouter(Transformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._topic = found["topic.format"]
+        values = settings(self.config_def, config)
+        self._topic = values["topic.format"]
         try:
-            self._pattern = elements(found["timestamp.format"])
+            self._pattern = elements(values["timestamp.format"])
         except PatternRefused as exc:
             raise ConfigException(
-                f"Invalid value {found['timestamp.format']} for configuration timestamp.format: {exc}"
+                f"Invalid value {values['timestamp.format']} for configuration timestamp.format: {exc}"
             ) from exc
 
     @override

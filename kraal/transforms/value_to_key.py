@@ -52,9 +52,9 @@ class ValueToKey(Transformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._fields = found["fields"]
-        self._replace_null = found[REPLACE_NULL]
+        values = settings(self.config_def, config)
+        self._fields = values["fields"]
+        self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:

@@ -39,9 +39,9 @@ _COPY_BYTES: Final = 8 * 1024 * 1024
 _JOURNAL_BYTES: Final = 128
 _ATTRIBUTE: Final = "user.kraal.journal"
 _NO_FILES: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-LOCK_WAIT_S: Final = 30.0
+LOCK_TIMEOUT_S: Final = 30.0
 """Maximum time that an append waits for other tasks that share the file."""
-_LOOK_S: Final = 0.02
+_LOCK_POLL_INTERVAL_S: Final = 0.02
 
 
 def send_file(target: int, source: int) -> None:
@@ -153,7 +153,7 @@ class AppendTarget:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock journal and target, in the order that all processes share; undo an interrupted append."""
-        until_s = time.monotonic() + LOCK_WAIT_S
+        until_s = time.monotonic() + LOCK_TIMEOUT_S
         try:
             if self._journal is not None:
                 self._lock(self._journal, until_s)
@@ -175,9 +175,9 @@ class AppendTarget:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= until_s:
-                    text = f"cannot write to {self._path}: {_holder(fd)} has kept it locked for {LOCK_WAIT_S:g} s"
+                    text = f"cannot write to {self._path}: {_holder(fd)} has kept it locked for {LOCK_TIMEOUT_S:g} s"
                     raise RetriableError(text) from None
-                time.sleep(_LOOK_S)
+                time.sleep(_LOCK_POLL_INTERVAL_S)
             else:
                 return
 
@@ -196,17 +196,17 @@ class AppendTarget:
             os.ftruncate(self._journal, 0)
 
     def _take_back(self, raw: bytes) -> None:
-        found = os.fstat(self._fd)
+        status = os.fstat(self._fd)
         try:
             entry = json.loads(raw)
             inode, length, most = int(entry["inode"]), int(entry["length"]), int(entry["bytes"])
         except (ValueError, KeyError, TypeError):
             log.warning("%s has no entry of Kraal; leaving %s unchanged", self._name_of_journal, self._path)
             return
-        if inode == found.st_ino and length < found.st_size <= length + most:
+        if inode == status.st_ino and length < status.st_size <= length + most:
             log.warning(
                 "%s: Found an incomplete append; truncating %d bytes after byte %d, which will be written again",
-                self._path, found.st_size - length, length,
+                self._path, status.st_size - length, length,
             )  # fmt: skip
             os.ftruncate(self._fd, length)
 
@@ -233,12 +233,12 @@ class AppendTarget:
 
     def _reopen_if_replaced(self) -> bool:
         """Reopen the path if its file was renamed or removed, as after a log rotation; return whether it was."""
-        held = os.fstat(self._fd)
+        open_file = os.fstat(self._fd)
         try:
-            found = self._path.stat()
+            present = self._path.stat()
         except FileNotFoundError:
-            found = None
-        if found is not None and (found.st_ino, found.st_dev) == (held.st_ino, held.st_dev):
+            present = None
+        if present is not None and (present.st_ino, present.st_dev) == (open_file.st_ino, open_file.st_dev):
             return False
         log.info("%s was moved away; starting a new file", self._path)
         new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -255,7 +255,7 @@ class AppendTarget:
 
 
 def _holder(fd: int) -> str:
-    """Name the process that has locked a file, if this machine knows it."""
+    """Return the name of the process that has locked a file, if it runs on this machine."""
     inode = os.fstat(fd).st_ino
     with suppress(OSError):
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():

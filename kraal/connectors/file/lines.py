@@ -57,8 +57,8 @@ def cut(data: bytes) -> tuple[pa.StringArray, int]:
     size = ended(data)
     plain = data.find(b"\r", 0, size) < 0
     if plain and size <= FEW_BYTES:
-        found = data[: size - 1].split(b"\n") if size else []
-        return pa.array(found, pa.binary()).view(pa.string()), size
+        lines = data[: size - 1].split(b"\n") if size else []
+        return pa.array(lines, pa.binary()).view(pa.string()), size
     octets = np.frombuffer(data, np.uint8, size)
     return (_cut_plain(data, octets) if plain else _cut_any(octets)), size
 
@@ -100,12 +100,12 @@ def read_lines(
     """
     position, size = start, chunk_bytes
     while position < end:
-        wanted = min(size, end - position)
-        data = os.pread(fd, wanted, position)
-        if len(data) < wanted:
+        length = min(size, end - position)
+        data = os.pread(fd, length, position)
+        if len(data) < length:
             raise EOFError(f"{path} became shorter while it was read: bytes up to {end} were there")
         # The end of the range is a line end, so a \r there ends a line.
-        is_last = position + wanted == end
+        is_last = position + length == end
         lines, used = cut(data + b"\n" if is_last and data.endswith(b"\r") else data)
         if used:
             yield lines
@@ -124,9 +124,9 @@ def last_end(fd: int, start: int, stop: int) -> int | None:
     while high > start:
         low = max(start, high - SCAN_BYTES)
         # Read one byte more than the step, to see the byte after a \r at its end.
-        found = ended(os.pread(fd, min(high + 1, stop) - low, low))
-        if found:
-            return low + found
+        end = ended(os.pread(fd, min(high + 1, stop) - low, low))
+        if end:
+            return low + end
         high = low
     return None
 

@@ -32,7 +32,7 @@ from kraal.plugins.api import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FEW_RECORDS: Final = 500
+MAX_WORKER_RECORDS: Final = 500
 """Maximum number of records to collect in the worker; Kafka's brokers accept records of 1 MiB by default."""
 
 
@@ -66,7 +66,7 @@ class FileStreamSinkTask(SinkTask):
             return
         records = sum(end - start for start, end in batch.ranges.values())
         frame = text_of(batch.frame)
-        if records <= FEW_RECORDS:
+        if records <= MAX_WORKER_RECORDS:
             chunks = [chunk for column in frame.toArrow().columns for chunk in column.chunks]
             self._append([memoryview(joined(chunk)) for chunk in chunks if len(chunk)], batch)
         elif self._target is not None and self._staging is not None and self._executors_see_us:

@@ -57,7 +57,7 @@ BATCH_BYTES: Final = 128 * 1024 * 1024
 WORKER_BATCH_BYTES: Final = 2 * 1024 * 1024
 """Maximum number of bytes that the worker reads at once if Spark's executors cannot see its files."""
 
-LOOK_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 1.0
 """The interval at which an idle file is checked for having been replaced."""
 
 MAX_LONG: Final = 2**63 - 1
@@ -110,10 +110,10 @@ class FileStreamSourceTask(SourceTask):
             )
         if size - self._position <= min(lines.FEW_BYTES, self._small_bytes, self._batch_bytes):
             return self._few_lines(size)
-        found = self._stat()  # Spark reads the file at the path
-        if found is None:
+        status = self._stat()  # Spark reads the file at the path
+        if status is None:
             return None
-        size = found.st_size
+        size = status.st_size
         end = self._end_of_batch(size)
         if end is None:
             self._size = size
@@ -136,14 +136,14 @@ class FileStreamSourceTask(SourceTask):
                 return os.lseek(self._fd, 0, os.SEEK_END)
             except OSError:  # a file server has forgotten the file
                 pass
-        self._look_s = now_s + LOOK_S
-        found = self._stat()
-        return None if found is None else found.st_size
+        self._look_s = now_s + CHECK_INTERVAL_S
+        status = self._stat()
+        return None if status is None else status.st_size
 
     def _stat(self) -> os.stat_result | None:
         """Stat the file, and open it when it first exists; the open file reveals when it is replaced."""
         try:
-            found = os.stat(self._path)  # noqa: PTH116 - a Path costs more than the call
+            status = os.stat(self._path)  # noqa: PTH116 - a Path costs more than the call
         except FileNotFoundError:
             if not self._missing:
                 log.warning("%s does not exist; waiting for it to be created", self._path)
@@ -153,10 +153,10 @@ class FileStreamSourceTask(SourceTask):
             raise OSError(exc.errno, f"cannot read the attributes of {self._path}: {exc.strerror}") from exc
         self._missing = False
         if self._fd >= 0:
-            if (found.st_dev, found.st_ino) == self._identity:
-                return found
+            if (status.st_dev, status.st_ino) == self._identity:
+                return status
             self._replaced()
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise ValueError(
                 f"{self._path} is not a regular file, so there are no positions in it to go on from"
             )
@@ -164,9 +164,9 @@ class FileStreamSourceTask(SourceTask):
             self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as exc:
             raise OSError(exc.errno, f"cannot read {self._path}: {exc.strerror}") from exc
-        found = os.fstat(self._fd)
-        self._identity = (found.st_dev, found.st_ino)
-        return found
+        status = os.fstat(self._fd)
+        self._identity = (status.st_dev, status.st_ino)
+        return status
 
     def _replaced(self) -> None:
         """Close a file that was replaced by another one; allowed only while nothing was read."""
@@ -184,12 +184,12 @@ class FileStreamSourceTask(SourceTask):
         if len(data) < size - self._position:
             raise EOFError(f"{self._path} became shorter while it was read: bytes up to {size} were there")
         self._size = size
-        found, used = lines.cut(data)
+        column, used = lines.cut(data)
         if not used:
             return None
         start, self._position = self._position, self._position + used
         self._scanned = self._position
-        return self._source_batch(start, self._position, table=_table([found]))
+        return self._source_batch(start, self._position, table=_table([column]))
 
     def _end_of_batch(self, size: int) -> int | None:
         """Return the end of the next batch, which is a line end; None while the next line is unterminated."""
@@ -232,8 +232,8 @@ class FileStreamSourceTask(SourceTask):
         )
 
 
-def _table(found: Sequence[pa.StringArray]) -> pa.Table:
-    return pa.table({"value": pa.chunked_array(found, pa.string())})
+def _table(chunks: Sequence[pa.StringArray]) -> pa.Table:
+    return pa.table({"value": pa.chunked_array(chunks, pa.string())})
 
 
 class FileStreamSourceConnector(KeptConfig):

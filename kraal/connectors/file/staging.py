@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEFT_OVER_S: Final = 24 * 3600.0
+STALE_AFTER_S: Final = 24 * 3600.0
 """Age after which an unmodified directory cannot belong to an active run."""
-_REPORT_S: Final = 2.0
+_REPORT_TIMEOUT_S: Final = 2.0
 """Maximum delay of Spark's report of a job after the job's end."""
-_LOOK_S: Final = 0.002
+_POLL_INTERVAL_S: Final = 0.002
 _SUCCESS: Final = "_SUCCESS"
 _MARK: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
@@ -96,17 +96,17 @@ def check_complete(
     if not (directory / _SUCCESS).is_file():
         raise RetriableError(f"{directory} has no {_SUCCESS}: another process removed what Spark wrote there")
     size = sum(part.stat().st_size for part in directory.rglob("part-*"))
-    until_s = time.monotonic() + _REPORT_S
+    until_s = time.monotonic() + _REPORT_TIMEOUT_S
     while (written := report()) is None or written.bytes != size:
         if time.monotonic() >= until_s:
             if written is None:
                 log.debug("Spark has no report of what it wrote to %s", directory)
                 return
             raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {written.bytes} bytes there")
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_INTERVAL_S)
     if written.rows > most or (records is not None and written.rows != records):
-        wanted = f"at most {most}" if records is None else str(records)
-        raise RetriableError(f"Spark wrote {written.rows} rows to {directory}; expected {wanted}")
+        expected = f"at most {most}" if records is None else str(records)
+        raise RetriableError(f"Spark wrote {written.rows} rows to {directory}; expected {expected}")
 
 
 def _reported(context: SparkContext, tag: str) -> Written | None:
@@ -130,11 +130,11 @@ def _reported(context: SparkContext, tag: str) -> Written | None:
 
 
 def _remove_left_over(directory: Path) -> None:
-    """Remove a directory that has not been modified for `LEFT_OVER_S`."""
+    """Remove a directory that has not been modified for `STALE_AFTER_S`."""
     try:
         changed_s = max(path.lstat().st_mtime for path in (directory, *directory.rglob("*")))
     except OSError:
         return  # it is in use
-    if time.time() - changed_s >= LEFT_OVER_S:
+    if time.time() - changed_s >= STALE_AFTER_S:
         log.info("Removing %s, which a run that ended long ago left behind", directory)
         shutil.rmtree(directory, ignore_errors=True)

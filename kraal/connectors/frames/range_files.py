@@ -59,25 +59,25 @@ def name_of(place: TopicPartition, span: Span, suffix: str) -> str:
 
 def parse(name: str) -> RangeFile | None:
     """Parse a file name; return None for a foreign one."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    span = (int(found["first"]), int(found["last"]) + 1)
-    return RangeFile(name, TopicPartition(found["topic"], int(found["partition"])), span)
+    span = (int(match["first"]), int(match["last"]) + 1)
+    return RangeFile(name, TopicPartition(match["topic"], int(match["partition"])), span)
 
 
 def missing(span: Span, files: Iterable[RangeFile]) -> Span | None:
     """Return the part of `span` to write: without the offsets in files that extend beyond it; None for nothing."""
-    left, right = span
+    start, end = span
     for file in files:
         first, stop = file.span
         if _is_within(file.span, span):
             continue
-        if first <= left < stop:
-            left = stop
-        if first < right <= stop:
-            right = first
-    return (left, right) if left < right else None
+        if first <= start < stop:
+            start = stop
+        if first < end <= stop:
+            end = first
+    return (start, end) if start < end else None
 
 
 def redundant(files: Sequence[RangeFile]) -> list[RangeFile]:
@@ -192,10 +192,10 @@ class RangeFolder:
         self, staged: Staged | None, place: TopicPartition, span: Span, there: Sequence[RangeFile]
     ) -> None:
         """Move a file to its name, then remove the files that it replaces if they still exist."""
-        wanted = missing(span, there)
-        gone = {file.name for file in there if wanted is not None and _is_within(file.span, span)}
-        if staged is not None and wanted is not None:
-            new = RangeFile(name_of(place, wanted, staged.suffix), place, wanted)
+        absent = missing(span, there)
+        gone = {file.name for file in there if absent is not None and _is_within(file.span, span)}
+        if staged is not None and absent is not None:
+            new = RangeFile(name_of(place, absent, staged.suffix), place, absent)
             self._files.put(staged.path, new.name)
             gone -= {new.name}
             there = [new, *(file for file in there if file.name != new.name)]
@@ -205,13 +205,13 @@ class RangeFolder:
     def _list(
         self, ranges: Mapping[TopicPartition, Span], unsure: Collection[TopicPartition]
     ) -> dict[TopicPartition, list[RangeFile]]:
-        found: dict[TopicPartition, list[RangeFile]] = {place: [] for place in ranges}
+        files: dict[TopicPartition, list[RangeFile]] = {place: [] for place in ranges}
         if not unsure:
-            return found
+            return files
         for name in self._files.names():
             file = parse(name)
             if file is not None and file.place in unsure:
                 start, end = ranges[file.place]
                 if file.span[0] < end and start < file.span[1]:
-                    found[file.place].append(file)
-        return found
+                    files[file.place].append(file)
+        return files

@@ -43,8 +43,8 @@ def rows_of(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     if twice:
         raise ValueError(f"the column {min(twice)} is in the value and in metadata.columns")
     values = [F.col("value").getField(name).alias(name) for name in names]
-    kept = [column_named(name) for name in (RANGE, OFFSET) if name in frame.columns]
-    return frame.select(*values, *(column.alias(name) for name, column in facts), *kept)
+    positions = [column_named(name) for name in (RANGE, OFFSET) if name in frame.columns]
+    return frame.select(*values, *(column.alias(name) for name, column in facts), *positions)
 
 
 def json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
@@ -60,8 +60,8 @@ def json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
 
 def numbered(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
     """Add `RANGE`; if there are several ranges, sort by it and the offset, so that each is written in order."""
-    known = placed(frame, places)
-    return known if len(places) == 1 else known.sortWithinPartitions(RANGE, "offset")
+    rows = placed(frame, places)
+    return rows if len(places) == 1 else rows.sortWithinPartitions(RANGE, "offset")
 
 
 def placed(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
@@ -84,12 +84,12 @@ def placed(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
 
 def within(frame: DataFrame, spans: Sequence[tuple[int, int] | None]) -> DataFrame:
     """Keep the records with offsets in the span of their range; none for a span of None."""
-    kept = F.lit(False)  # noqa: FBT003 - Spark's literal
+    is_inside = F.lit(False)  # noqa: FBT003 - Spark's literal
     for number, span in enumerate(spans):
         if span is not None:
             here = (F.col("offset") >= F.lit(span[0])) & (F.col("offset") < F.lit(span[1]))
-            kept = kept | ((F.col(RANGE) == F.lit(number)) & here)
-    return frame.where(kept)
+            is_inside = is_inside | ((F.col(RANGE) == F.lit(number)) & here)
+    return frame.where(is_inside)
 
 
 def _json_text(kind: T.DataType) -> Column:
@@ -101,8 +101,8 @@ def _json_text(kind: T.DataType) -> Column:
 
 def _checked(frame: DataFrame, text: Column, declared: T.StructType) -> DataFrame:
     """Return the frame with the struct parsed from `text` as its value."""
-    wanted = T.StructType([*declared.fields, T.StructField(_BAD, T.StringType())])
-    parsed = F.from_json(text, wanted, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
+    row_type = T.StructType([*declared.fields, T.StructField(_BAD, T.StringType())])
+    parsed = F.from_json(text, row_type, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
     place = F.concat(
         "topic", F.lit("-"), F.col("partition").cast("string"), F.lit("@"), F.col("offset").cast("string")
     )

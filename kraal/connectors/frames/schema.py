@@ -80,16 +80,16 @@ def struct_schema(struct: T.StructType, prefix: str = "", *, optional: bool = Fa
 
 def struct_of(ddl: str) -> T.StructType:
     """Parse a schema in DDL with Spark. Raises ValueError if it is not a list of columns."""
-    found = T.StructType.fromDDL(ddl)
-    if not isinstance(found, T.StructType):
+    parsed = T.StructType.fromDDL(ddl)
+    if not isinstance(parsed, T.StructType):
         raise ValueError(f"{ddl} is not a list of columns")
-    return found
+    return parsed
 
 
 def connect_column(value: Column, data_type: T.DataType) -> Column:
     """Convert a column to types that converters support: timestamps without a zone become timestamps in UTC."""
-    wanted = _with_zones(data_type)
-    return value if wanted == data_type else value.cast(wanted)
+    target = _with_zones(data_type)
+    return value if target == data_type else value.cast(target)
 
 
 def _with_zones(data_type: T.DataType) -> T.DataType:

@@ -28,8 +28,8 @@ def with_driver(options: Mapping[str, str]) -> dict[str, str]:
 
     Raises ValueError without a URL, and for a URL with which Spark would read and write incorrect data.
     """
-    given = {key.lower(): value for key, value in options.items()}
-    url = given.get("url", "")
+    lowered = {key.lower(): value for key, value in options.items()}
+    url = lowered.get("url", "")
     if not url.startswith("jdbc:"):
         raise ValueError(
             f"spark.option.url is required with spark.format=jdbc, as jdbc:…, and is {url or 'not there'}"
@@ -41,4 +41,4 @@ def with_driver(options: Mapping[str, str]) -> dict[str, str]:
             "jdbc:mysql:…?permitMysqlScheme and set spark.option.driver=org.mariadb.jdbc.Driver"
         )
     driver = DRIVERS.get(url.split(":")[1])
-    return dict(options) if driver is None or "driver" in given else {**options, "driver": driver}
+    return dict(options) if driver is None or "driver" in lowered else {**options, "driver": driver}

@@ -7,7 +7,7 @@ either both rows and offsets, so that a retry omits the records, or neither. A s
 serializes the two, and the second one sees which records are already written. (Rejected: compare with the task's own
 memory and fail if another owner was faster; the result is the same, with an additional failure.)
 
-What is asked of a database is SQL that databases share. Pure but for the `Database` that is handed in.
+All statements are SQL that the supported databases share. Pure except for the `Database` argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kraal.plugins.api import RetriableError, TopicPartition
 
 log = logging.getLogger(__name__)
 
-LOCK_WAIT_S: Final = 30
+LOCK_TIMEOUT_S: Final = 30
 """Maximum wait in seconds for locks that another owner holds."""
 
 _KEY: Final = "connector = ? AND kafka_topic = ? AND kafka_partition = ?"
@@ -149,7 +149,7 @@ def make_staging(database: Database, tables: Tables, columns: Sequence[str]) -> 
 def drop_staging(database: Database, tables: Tables) -> None:
     """Drop this start's staging table if it exists."""
     if exists(database, tables.staging):
-        database.change(f"DROP TABLE {tables.staging}", wait_s=LOCK_WAIT_S)
+        database.change(f"DROP TABLE {tables.staging}", wait_s=LOCK_TIMEOUT_S)
         database.commit()
 
 
@@ -157,7 +157,7 @@ def drop_left_over(database: Database, tables: Tables) -> None:
     """Drop the staging tables of killed tasks; a table still in use stays and is logged."""
     for name in database.tables(tables.prefix):
         try:
-            database.change(f"DROP TABLE {_beside(tables.target)}{name}", wait_s=LOCK_WAIT_S)
+            database.change(f"DROP TABLE {_beside(tables.target)}{name}", wait_s=LOCK_TIMEOUT_S)
             database.commit()
         except SqlFailed as error:
             database.rollback()
@@ -179,12 +179,12 @@ def take_over(
     """
     try:
         behind = _move(database, tables, ranges)
-        wanted = condition(database, ranges, behind)
-        if wanted is not None:
+        where = condition(database, ranges, behind)
+        if where is not None:
             _refuse_doubles(database, tables)
             names = ", ".join(map(database.quoted, columns))
             database.change(
-                f"INSERT INTO {tables.target} ({names}) SELECT {names} FROM {tables.staging}{wanted}"  # noqa: S608 - as above
+                f"INSERT INTO {tables.target} ({names}) SELECT {names} FROM {tables.staging}{where}"  # noqa: S608 - as above
             )
         check_owned()
         database.commit()
@@ -201,7 +201,7 @@ def alter(
     ensure_offsets(database, table)
     for place in sorted(offsets):
         key, offset = (connector, place.topic, place.partition), offsets[place]
-        database.change(f"DELETE FROM {table} WHERE {_KEY}", *key, wait_s=LOCK_WAIT_S)  # noqa: S608 - as above
+        database.change(f"DELETE FROM {table} WHERE {_KEY}", *key, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - as above
         if offset is not None:
             database.change(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *key, offset)  # noqa: S608 - as above
     database.commit()
@@ -232,7 +232,7 @@ def _move(
     lock = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY}"  # noqa: S608 - as above
     # Lock all rows before the first read: a transaction may see a snapshot from its first read on.
     for key in keys.values():
-        database.change(lock, *key, wait_s=LOCK_WAIT_S)
+        database.change(lock, *key, wait_s=LOCK_TIMEOUT_S)
     for place, key in keys.items():
         start, end = ranges[place]
         stood = _standing(database, table, key)
@@ -251,8 +251,8 @@ def _move(
 
 def _standing(database: Database, table: str, key: tuple[str, str, int]) -> int | None:
     """Return a partition's offset or None. Raises ValueError if the database compares texts inexactly."""
-    found = database.ask(f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY}", *key)  # noqa: S608 - as above
-    for offset, *names in found:
+    rows = database.ask(f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY}", *key)  # noqa: S608 - as above
+    for offset, *names in rows:
         if names != [*key[:2]]:
             raise ValueError(f"{table} takes {names} for {[*key[:2]]}: its texts must be compared exactly")
         return int(str(offset))
@@ -262,7 +262,7 @@ def _standing(database: Database, table: str, key: tuple[str, str, int]) -> int 
 def _insert(database: Database, table: str, row: tuple[object, ...]) -> None:
     """Insert a partition's first offset; another owner may do so concurrently."""
     try:
-        database.change(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *row, wait_s=LOCK_WAIT_S)  # noqa: S608 - as above
+        database.change(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *row, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - as above
     except SqlFailed as error:
         if error.state.startswith("23"):
             raise RetriableError(f"another owner has begun with {row[1]}-{row[2]}: {error}") from error
@@ -280,5 +280,5 @@ def _refuse_doubles(database: Database, tables: Tables) -> None:
 
 def _beside(table: str) -> str:
     """Return the part before a table's own name: `schema.` or an empty string."""
-    own = re.search(r'(?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|[^."`\[\]]+)$', table)
-    return table if own is None else table[: own.start()]
+    name = re.search(r'(?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|[^."`\[\]]+)$', table)
+    return table if name is None else table[: name.start()]

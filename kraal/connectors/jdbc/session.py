@@ -77,8 +77,8 @@ def connected(context: SparkContext, options: Mapping[str, str], table: str) -> 
     """
     jvm: Any = context._jvm
     with _explained():
-        given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({**options, "dbtable": table})
-        chosen = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(given)
+        scala_options = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({**options, "dbtable": table})
+        chosen = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(scala_options)
         dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(chosen.url())
         connection = dialect.createConnectionFactory(chosen).apply(-1)
     try:

@@ -135,7 +135,7 @@ class JdbcReader:
         self.found: tuple[str, Mark] | None = None
 
     def may_have_more(self) -> bool:
-        """Return True, since only the database knows, unless a table read in bulk is not due yet."""
+        """Return True, since only a query can tell, unless a table read in bulk is not due yet."""
         return self._bulk_s is None or any(self._is_due(table) for table in self._tables)
 
     def stored(self) -> None:
@@ -195,10 +195,10 @@ class JdbcReader:
             at = f"{at} 00:00:00" if _DATE.fullmatch(at) else at
             where = [*where, f"{stamp} = {_stamp(at)}"]
         number = self._columns.incrementing
-        found = None if number is None else self._max(spark, table, number, where)
-        if number is not None and found is None and stamp is None:
+        greatest = None if number is None else self._max(spark, table, number, where)
+        if number is not None and greatest is None and stamp is None:
             return Mark()
-        return Mark(None if found is None else _parse_integer(found, table, number), at)
+        return Mark(None if greatest is None else _parse_integer(greatest, table, number), at)
 
     def _max(self, spark: SparkSession, table: str, column: str, where: Sequence[str]) -> str | None:
         frame = self._select(spark, f"MAX({column}) AS kraal_max", table, where)
@@ -228,7 +228,7 @@ def _bare(name: str) -> str:
 
 
 def _parse_integer(text: str, table: str, column: str | None) -> int:
-    number, _, rest = text.partition(".")
-    if rest.strip("0") or not re.fullmatch(r"-?\d+", number):
+    number, _, fraction = text.partition(".")
+    if fraction.strip("0") or not re.fullmatch(r"-?\d+", number):
         raise ValueError(f"the column {column} of {table} has {text}, which is not a whole number")
     return int(number)

@@ -87,12 +87,12 @@ def with_timeouts(options: Mapping[str, str], parsed: Mapping[str, Any]) -> dict
 
     Supports PostgreSQL, MySQL, MariaDB, SQL Server, Oracle and Db2.
     """
-    given = {key.lower(): value for key, value in options.items()}
-    url = given.get("url", "")
+    lowered = {key.lower(): value for key, value in options.items()}
+    url = lowered.get("url", "")
     kind = url.partition(":")[2].partition(":")[0]
-    made = dict(options)
+    result = dict(options)
     for key, properties in _PROPERTIES.get(kind, {}).items():
         for each in properties:
-            if int(parsed[key]) and not each.given_by(given, url):
-                made[each.name] = each.text(int(parsed[key]))
-    return made
+            if int(parsed[key]) and not each.given_by(lowered, url):
+                result[each.name] = each.text(int(parsed[key]))
+    return result

@@ -49,8 +49,8 @@ class SourceClient:
 
     def __init__(self, settings: Mapping[str, str], client_id: str) -> None:
         """Take consumer settings with Connect's names; does not connect yet. Raises ConfigInvalid."""
-        own = {key: value for key, value in settings.items() if key != "auto.offset.reset"}
-        self._options = {"client.id": client_id, **librdkafka_options(own), "log_level": 2}
+        consumer_settings = {key: value for key, value in settings.items() if key != "auto.offset.reset"}
+        self._options = {"client.id": client_id, **librdkafka_options(consumer_settings), "log_level": 2}
         self._committed = settings.get("isolation.level", "").lower() == "read_committed"
         self._admin: Any = None
         self._consumer: Any = None
@@ -72,12 +72,12 @@ class SourceClient:
         since_ms = max(0, int(time.time() * 1000) - age_ms)
         place = ck.TopicPartition(partition.topic, partition.partition, since_ms)
         try:
-            (found,) = self._connected().offsets_for_times([place], timeout=_TIMEOUT_S)
+            (answer,) = self._connected().offsets_for_times([place], timeout=_TIMEOUT_S)
         except ck.KafkaException as exc:
             raise _refusal(exc) from exc
-        if found.error is not None:
-            raise _refusal(ck.KafkaException(found.error))
-        offset: int = found.offset
+        if answer.error is not None:
+            raise _refusal(ck.KafkaException(answer.error))
+        offset: int = answer.offset
         return offset if offset >= 0 else None
 
     def watch(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -125,10 +125,10 @@ class SourceClient:
         if self._admin is None:
             self._admin = AdminClient(_admin_options(self._options))
         level = ck.IsolationLevel.READ_COMMITTED if self._committed else ck.IsolationLevel.READ_UNCOMMITTED
-        wanted = {ck.TopicPartition(each.topic, each.partition): spec for each in partitions}
-        asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=_TIMEOUT_S)
-        found: dict[TopicPartition, int] = {}
-        for each, answer in asked.items():
+        specs = {ck.TopicPartition(each.topic, each.partition): spec for each in partitions}
+        futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=_TIMEOUT_S)
+        offsets: dict[TopicPartition, int] = {}
+        for each, answer in futures.items():
             try:
                 offset = _result(answer, _TIMEOUT_S)
             except ck.KafkaException as exc:
@@ -139,8 +139,8 @@ class SourceClient:
             if offset.offset < 0:  # librdkafka's sign that no broker responded
                 self._admin = None
                 raise RetriableError("no broker of the source answered in time")
-            found[TopicPartition(each.topic, each.partition)] = offset.offset
-        return found
+            offsets[TopicPartition(each.topic, each.partition)] = offset.offset
+        return offsets
 
 
 class ClusterTopics:
@@ -163,21 +163,21 @@ class ClusterTopics:
     def settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Return the settings configured on each of these topics. Raises RetriableError, MirrorRefused."""
         admin = AdminClient(self._options)
-        asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        found: dict[str, dict[str, str]] = {}
-        for resource, answer in admin.describe_configs(asked, request_timeout=self._timeout_s).items():
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        settings: dict[str, dict[str, str]] = {}
+        for resource, answer in admin.describe_configs(resources, request_timeout=self._timeout_s).items():
             try:
                 entries = _result(answer, self._timeout_s)
             except ck.KafkaException as exc:
                 raise _refusal(exc) from exc
-            found[resource.name] = {
+            settings[resource.name] = {
                 name: entry.value
                 for name, entry in entries.items()
                 if ConfigSource(entry.source).name == _TOPIC_LEVEL
                 and entry.value is not None
                 and not entry.is_sensitive
             }
-        return found
+        return settings
 
     def create(
         self, counts: Mapping[str, int], factor: int, settings: Mapping[str, Mapping[str, str]]

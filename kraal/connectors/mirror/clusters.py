@@ -43,16 +43,16 @@ class Clusters:
 
         Raises RetriableError, MirrorRefused, PatternTooSlow.
         """
-        known = self._source.counts()
-        source = {topic: n for topic, n in known.items() if self._choice.wants(topic)}
+        counts = self._source.counts()
+        source = {topic: n for topic, n in counts.items() if self._choice.wants(topic)}
         target = self._target.counts() if source else {}
         if source:
-            self._create_syncs(known if self._syncs_are_in_source else target)
+            self._create_syncs(counts if self._syncs_are_in_source else target)
         naming = self._choice.naming
         lacks = missing(source, target, naming)
         if lacks.create:
-            found = self._source.settings([t for t in source if naming.remote(t) in lacks.create])
-            settings = {naming.remote(topic): self._copied(own) for topic, own in found.items()}
+            configs = self._source.settings([t for t in source if naming.remote(t) in lacks.create])
+            settings = {naming.remote(topic): self._copied(config) for topic, config in configs.items()}
             errors = self._target.create(lacks.create, self._factor, settings)
             _log_changes("created", lacks.create, errors)
             target |= {name: count for name, count in lacks.create.items() if name not in errors}
@@ -65,13 +65,13 @@ class Clusters:
             raise RetriableError("the target has none of the topics, and none could be created there")
         return partitions_of(room)
 
-    def _create_syncs(self, known: Collection[str]) -> None:
+    def _create_syncs(self, topics: Collection[str]) -> None:
         """Create the offset-syncs topic if its cluster lacks it. A failure is logged: records are copied without it."""
         name = self._syncs
         if name is None:
             return
         errors: Mapping[str, str] = {}
-        if name not in known:
+        if name not in topics:
             cluster = self._source if self._syncs_are_in_source else self._target
             errors = cluster.create({name: 1}, self._syncs_factor, {name: SETTINGS})
             _log_changes("created", {name: 1}, errors)

@@ -303,8 +303,8 @@ def source_consumer(config: Mapping[str, str]) -> dict[str, str]:
     Later ones take precedence: `source.cluster.*`, `consumer.*`, `source.consumer.*`. The worker's do not apply.
     Source: MirrorConnectorConfig.sourceConsumerConfig.
     """
-    given = _layers(config, "source", "consumer")
-    return {"auto.offset.reset": "earliest", **given}
+    settings = _layers(config, "source", "consumer")
+    return {"auto.offset.reset": "earliest", **settings}
 
 
 def source_admin(config: Mapping[str, str]) -> dict[str, str]:
@@ -323,13 +323,13 @@ def sync_producer(config: Mapping[str, str], location: str) -> dict[str, str]:
 
 
 def _layers(config: Mapping[str, str], cluster: str, client: str) -> dict[str, str]:
-    own = frozenset(key.name for key in MIRROR)
-    found: dict[str, str] = {}
+    own_keys = frozenset(key.name for key in MIRROR)
+    settings: dict[str, str] = {}
     for prefix in (f"{cluster}.cluster.", f"{client}.", f"{cluster}.{client}."):
         for key, value in config.items():
             if not key.startswith(prefix) or key.startswith(f"{client}.override."):
                 continue
-            is_ours = key in own and key not in {SOURCE_SERVERS, TARGET_SERVERS}
+            is_ours = key in own_keys and key not in {SOURCE_SERVERS, TARGET_SERVERS}
             if not is_ours:
-                found[key.removeprefix(prefix)] = value
-    return found
+                settings[key.removeprefix(prefix)] = value
+    return settings

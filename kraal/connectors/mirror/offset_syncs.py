@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 PARTITION: Final = 0
 """The partition of the topic, which has only one."""
 SETTINGS: Final = {"cleanup.policy": "compact"}
-_FLUSH_S: Final = 1.0
+_FLUSH_TIMEOUT_S: Final = 1.0
 """How long a stop waits for syncs that are not written yet."""
-_WARN_S: Final = 60.0
+_WARN_INTERVAL_S: Final = 60.0
 """Minimum time between two warnings."""
 
 
@@ -105,7 +105,7 @@ class OffsetSyncs:
         self._is_over = True  # first: a run that was abandoned may still report
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.flush(_FLUSH_S)
+            producer.flush(_FLUSH_TIMEOUT_S)
             producer.purge()
             producer.flush(0)
 
@@ -132,7 +132,7 @@ class OffsetSyncs:
 
     def _warn(self, error: object) -> None:
         now_s = time.monotonic()
-        if self._warned_s is None or now_s >= self._warned_s + _WARN_S:
+        if self._warned_s is None or now_s >= self._warned_s + _WARN_INTERVAL_S:
             self._warned_s = now_s
             log.warning("%s: Failed to write offset syncs to %s: %s", self._client_id, self._topic, error)
 
@@ -144,7 +144,7 @@ def syncs_of(
     partitions: Collection[TopicPartition],
     name: str,
 ) -> OffsetSyncs | None:
-    """Return the writer of a task with these partitions; None if the config wants no syncs."""
+    """Return the writer of a task with these partitions; None if the config disables syncs."""
     if not is_written(parsed):
         return None
     location = "source" if is_in_source(parsed) else "target"

@@ -66,9 +66,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LOOK_ANYWAY_S: Final = 30.0
+_MAX_CHECK_INTERVAL_S: Final = 30.0
 """Interval at which an idle task checks offsets without a notification, since a topic may have been recreated."""
-_TROUBLE_S: Final = 1.0
+_ERROR_DELAY_S: Final = 1.0
 _VALUE: Final = Schema(type=Type.BYTES)
 
 
@@ -85,7 +85,7 @@ class MirrorSourceTask(SourceTask):
         self._positions: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int | None] = {}
         self._absent: set[TopicPartition] = set()
-        self._found: Ranges = {}
+        self._ranges: Ranges = {}
         self._due_s = 0.0
 
     @override
@@ -125,14 +125,14 @@ class MirrorSourceTask(SourceTask):
     def poll(self) -> SourceBatch | None:
         if self._client is None or not self._partitions:
             return None
-        if self._found:  # the last batch is in the target and stored
-            self._positions |= {place: end for place, (_, end) in self._found.items()}
-            self._found = {}
+        if self._ranges:  # the last batch is in the target and stored
+            self._positions |= {place: end for place, (_, end) in self._ranges.items()}
+            self._ranges = {}
             return self._discovery_batch()
         now = time.monotonic()
         has_new = self._client.has_new_records() if now < self._due_s else True
         if has_new is None:
-            self._due_s = min(self._due_s, now + _TROUBLE_S)
+            self._due_s = min(self._due_s, now + _ERROR_DELAY_S)
         return self._discovery_batch() if has_new else None
 
     @override
@@ -185,18 +185,18 @@ class MirrorSourceTask(SourceTask):
             return None
         bounds = client.bounds(self._partitions)
         self._locate(client, bounds)
-        self._found = next_ranges(self._positions, bounds, most=self._most)
-        if not self._found:
+        self._ranges = next_ranges(self._positions, bounds, max_records=self._most)
+        if not self._ranges:
             client.watch({place: self._positions[place] for place in bounds})
-            self._due_s = time.monotonic() + _LOOK_ANYWAY_S
+            self._due_s = time.monotonic() + _MAX_CHECK_INTERVAL_S
             return None
-        topics = {place.topic for place in self._found}
+        topics = {place.topic for place in self._ranges}
         return SourceBatch(
             offsets={
                 source_partition(self._naming.alias, place): {"offset": end - 1}
-                for place, (_, end) in self._found.items()
+                for place, (_, end) in self._ranges.items()
             },
-            read=partial(self._read, self._found),
+            read=partial(self._read, self._ranges),
             topic=self._naming.remote(next(iter(topics))) if len(topics) == 1 else None,
             key_schema=OPTIONAL_BYTES,
             value_schema=_VALUE,
@@ -206,9 +206,9 @@ class MirrorSourceTask(SourceTask):
     def _locate(self, client: SourceClient, bounds: Mapping[TopicPartition, Bounds]) -> None:
         """Determine the position in each existing partition. Raises OffsetOutOfRange."""
         self._note_absent({place for place in self._partitions if place not in bounds})
-        for place, known in bounds.items():
+        for place, bound in bounds.items():
             at = self._positions.get(place, self._stored[place])
-            start = start_of(place, at, known, self._reset, client.first_since)
+            start = start_of(place, at, bound, self._reset, client.first_since)
             if start.gap is not None:
                 log.warning("%s: %s", self._name, start.gap)
             self._positions[place] = start.offset
@@ -245,12 +245,12 @@ class MirrorSourceTask(SourceTask):
         }
 
     def _columns(self, raw: DataFrame, places: Iterable[TopicPartition], *more: str) -> DataFrame:
-        kept = ("partition", "timestamp", "headers", "key", "value", *more)
+        columns = ("partition", "timestamp", "headers", "key", "value", *more)
         names = {place.topic: self._naming.remote(place.topic) for place in places}
         if len(names) == 1:
-            return raw.select(*kept)
+            return raw.select(*columns)
         pairs = [F.lit(text) for pair in names.items() for text in pair]
-        return raw.select(F.create_map(*pairs)[F.col("topic")].alias("topic"), *kept)
+        return raw.select(F.create_map(*pairs)[F.col("topic")].alias("topic"), *columns)
 
 
 class MirrorSourceConnector(Connector):

@@ -16,7 +16,7 @@ from kraal.connectors.mirror.config import DEFAULT_POLICY
 from kraal.plugins.api import Offset, SourcePartition, TopicPartition
 
 _HEARTBEATS: Final = "heartbeats"
-_MOST_PARTITIONS: Final = 2**31 - 1
+_MAX_PARTITIONS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Naming:
         """Return the cluster that a topic was copied from; None if it was not copied."""
         if self._as_is(topic):
             return self.alias
-        first, found, rest = topic.partition(self.separator)
-        return first if found and rest else None
+        first, separator, rest = topic.partition(self.separator)
+        return first if separator and rest else None
 
     def upstream(self, topic: str) -> str | None:
         """Return the name of a copied topic in the cluster that it was copied from."""
@@ -143,13 +143,13 @@ def assigned_text(partitions: Sequence[TopicPartition]) -> str:
 
 def assigned_of(text: str) -> list[TopicPartition]:
     """Parse the partitions in a task's config. Raises ValueError for an invalid one."""
-    found = []
+    partitions = []
     for each in filter(None, map(str.strip, text.split(","))):
         topic, dash, number = each.rpartition("-")
         if not dash or not number.isdecimal():
             raise ValueError(f"{each} in task.assigned.partitions is not a partition; expected TOPIC-NUMBER")
-        found.append(TopicPartition(topic, int(number)))
-    return found
+        partitions.append(TopicPartition(topic, int(number)))
+    return partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +162,10 @@ class Missing:
 
 def missing(source: Mapping[str, int], target: Mapping[str, int], naming: Naming) -> Missing:
     """Compare the topics to copy with those of the target."""
-    wanted = {naming.remote(topic): count for topic, count in source.items()}
+    expected = {naming.remote(topic): count for topic, count in source.items()}
     return Missing(
-        create={topic: count for topic, count in wanted.items() if topic not in target},
-        grow={topic: count for topic, count in wanted.items() if count > target.get(topic, count)},
+        create={topic: count for topic, count in expected.items() if topic not in target},
+        grow={topic: count for topic, count in expected.items() if count > target.get(topic, count)},
     )
 
 
@@ -200,16 +200,16 @@ def check_offset(partition: SourcePartition, offset: Offset | None) -> None:
                 "string"
             )
     _present(fields, "partition", "Source partition", fields)
-    _number(fields["partition"], "partition", f"Source partition {fields}", _MOST_PARTITIONS)
+    _number(fields["partition"], "partition", f"Source partition {fields}", _MAX_PARTITIONS)
     whole = f"Source offset {dict(offset)} for source partition {fields}"
     if "offset" not in offset:
         raise ValueError(f"{whole} is missing the 'offset' key, which is required")
     _number(offset["offset"], "offset", whole, 2**63 - 1)
 
 
-def _present(fields: Collection[str], key: str, what: str, shown: object) -> None:
+def _present(fields: Collection[str], key: str, what: str, content: object) -> None:
     if key not in fields:
-        raise ValueError(f"{what} {shown} is missing the '{key}' key, which is required")
+        raise ValueError(f"{what} {content} is missing the '{key}' key, which is required")
 
 
 def _number(value: object, key: str, what: str, most: int) -> None:

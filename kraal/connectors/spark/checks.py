@@ -39,8 +39,8 @@ _CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 def is_stream(chosen: str) -> bool:
     """Return whether Spark supports a source's format only as a stream; it may not be installed."""
-    known = (*_ALL, *_BATCHES_TOO, *_REFUSED_STREAMS)
-    return _STREAM.fullmatch(chosen) is not None and chosen not in known
+    other_formats = (*_ALL, *_BATCHES_TOO, *_REFUSED_STREAMS)
+    return _STREAM.fullmatch(chosen) is not None and chosen not in other_formats
 
 
 @rule(
@@ -63,15 +63,15 @@ def source_format(name: str, value: object) -> str | None:
 
 def stream_checkpoint(name: str, values: Mapping[str, object]) -> Recommendation:
     """Require a writable folder with a stream, and no value with other formats."""
-    chosen, given = str(values.get("spark.format")), values.get(name)
-    wanted = is_stream(chosen)
-    if wanted and not given:
+    chosen, value = str(values.get("spark.format")), values.get(name)
+    needed = is_stream(chosen)
+    if needed and not value:
         raise ValueError(f"it is required with spark.format={chosen}, which is read as a stream")
-    if given and chosen in _ALL:
+    if value and chosen in _ALL:
         raise ValueError(f"it goes with formats that are only streams, not with {chosen}")
-    if wanted:
-        _check_writable(Path(local_path(str(given), allowed=_LOCAL_PATHS)))
-    return Recommendation(visible=wanted)
+    if needed:
+        _check_writable(Path(local_path(str(value), allowed=_LOCAL_PATHS)))
+    return Recommendation(visible=needed)
 
 
 @rule("a schema in Spark's DDL, such as `id BIGINT NOT NULL, name STRING`")
@@ -108,10 +108,10 @@ def python_class(name: str, value: object) -> str | None:
         return invalid(name, value, "it must be package.module:Class")
     package = str(value).partition(":")[0].partition(".")[0]
     try:
-        found = importlib.util.find_spec(package) is not None
+        exists = importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
-        found = False
-    return None if found else invalid(name, value, f"no package {package} is installed on this worker")
+        exists = False
+    return None if exists else invalid(name, value, f"no package {package} is installed on this worker")
 
 
 def some_of(*allowed: str) -> Rule:
@@ -143,14 +143,14 @@ def local_path(text: str, *, allowed: str = _PATHS) -> str:
 
 
 def paths_of(config: Mapping[str, str], *keys: str) -> dict[str, str]:
-    """Return the paths of a mounted file system among these keys' values; invalid ones are left out."""
-    found = {}
+    """Return the paths of a mounted file system among these keys' values; invalid ones are skipped."""
+    paths = {}
     for key in keys:
         text = config.get(key, "")
         if text and not is_object_path(text):
             with suppress(ValueError):
-                found[key] = local_path(text)
-    return found
+                paths[key] = local_path(text)
+    return paths
 
 
 def folder_to_read(text: str) -> None:
@@ -221,12 +221,12 @@ def needed_by(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Re
     return advised(check)
 
 
-def also(first: Recommender, *others: Recommender) -> Recommender:
+def also(first: Recommender, *more: Recommender) -> Recommender:
     """Require all recommenders to accept; return the recommendation of the first."""
 
     def check(name: str, values: Mapping[str, object]) -> Recommendation:
         answer = first(name, values)
-        for other in others:
+        for other in more:
             other(name, values)
         return answer
 
@@ -235,13 +235,13 @@ def also(first: Recommender, *others: Recommender) -> Recommender:
 
 def known_columns(name: str, values: Mapping[str, object]) -> Recommendation:
     """Require the named columns to be in `spark.schema`, if it is set and valid."""
-    given = values.get(name)
-    wanted = (given,) if isinstance(given, str) else as_strings(given)
+    value = values.get(name)
+    names = (value,) if isinstance(value, str) else as_strings(value)
     try:
         columns = columns_of(str(values.get("spark.schema") or ""))
     except ValueError:
         return Recommendation()
-    unknown = [each for each in wanted if each not in columns]
+    unknown = [each for each in names if each not in columns]
     if unknown:
         raise ValueError(f"spark.schema has no column {unknown[0]}; it has {', '.join(columns)}")
     return Recommendation(values=tuple(columns))
@@ -252,11 +252,11 @@ def options_of(config: Mapping[str, str]) -> dict[str, str]:
 
     Raises ValueError for options that contain SQL or replace a config key.
     """
-    found = {key.removeprefix(OPTION): value for key, value in config.items() if key.startswith(OPTION)}
-    for key in found:
+    options = {key.removeprefix(OPTION): value for key, value in config.items() if key.startswith(OPTION)}
+    for key in options:
         if key.lower() in _REFUSED:
             raise ValueError(f"the option {OPTION}{key} is not allowed: {_REFUSED[key.lower()]}")
-    return found
+    return options
 
 
 _SQL: Final = "SQL is not taken from configs"

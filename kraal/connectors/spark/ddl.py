@@ -42,8 +42,8 @@ _PLAIN: Final = frozenset(
 _SIZED: Final = frozenset({"char", "character", "varchar"})
 _DECIMALS: Final = frozenset({"decimal", "dec", "numeric"})
 _OTHER: Final = frozenset({"interval", "void", "variant"})
-_MOST_DIGITS: Final = 38
-_DEEPEST: Final = 50
+_MAX_DIGITS: Final = 38
+_MAX_DEPTH: Final = 50
 _TYPES: Final = (
     "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, char(n), varchar(n), binary, date,"
     " timestamp, timestamp_ntz, array<…>, map<…,…>, struct<name: type, …>"
@@ -61,14 +61,14 @@ class _Text:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "")
 
     def take(self) -> tuple[str, str]:
-        found = self.peek()
+        token = self.peek()
         self.at += 1
-        return found
+        return token
 
     def takes(self, kind: str, *texts: str) -> bool:
         """Consume the next token if it is one of these."""
-        found = self.peek()
-        if found[0] != kind or found[1].lower() not in texts:
+        token = self.peek()
+        if token[0] != kind or token[1].lower() not in texts:
             return False
         self.at += 1
         return True
@@ -83,48 +83,48 @@ def columns_of(ddl: str) -> Mapping[str, str]:
     text = _Text(_tokens(ddl))
     if text.peek()[0] == "end":
         raise ValueError("it names no column")
-    found = _columns(text, nested=False, depth=0)
+    columns = _columns(text, nested=False, depth=0)
     if text.peek()[0] != "end":
         raise ValueError(f"a comma is missing before {_display(text.peek())}")
-    return found
+    return columns
 
 
 def _tokens(ddl: str) -> list[tuple[str, str]]:
     tokens: list[tuple[str, str]] = []
     at, end = 0, len(ddl.rstrip())
     while at < end:
-        found = _TOKEN.match(ddl, at)
-        if found is None:
+        match = _TOKEN.match(ddl, at)
+        if match is None:
             raise ValueError(f"{ddl[at:].strip()[:20]!r} cannot be read")
-        kind = found.lastgroup or ""
-        value = found[kind]
+        kind = match.lastgroup or ""
+        value = match[kind]
         tokens.append(("name", value.replace("``", "`")) if kind == "quoted" else (kind, value))
-        at = found.end()
+        at = match.end()
     return tokens
 
 
 def _columns(text: _Text, *, nested: bool, depth: int) -> dict[str, str]:
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     while True:
         kind, name = text.take()
         if kind not in {"word", "name"}:
             raise ValueError(f"a column's name is missing before {_display((kind, name))}")
-        if name in found:
+        if name in columns:
             raise ValueError(f"the column {name} is there twice")
         if nested or text.peek() == ("sign", ":"):
             text.takes("sign", ":")
-        found[name] = _type(text, name, depth)
+        columns[name] = _type(text, name, depth)
         if text.takes("word", "not") and not text.takes("word", "null"):
             raise ValueError(f"NULL is missing after NOT, of the column {name}")
         if text.takes("word", "comment") and text.take()[0] != "text":
             raise ValueError(f"the comment of the column {name} is not a text in single quotes")
         if not text.takes("sign", ","):
-            return found
+            return columns
 
 
 def _type(text: _Text, column: str, depth: int) -> str:
-    if depth > _DEEPEST:
-        raise ValueError(f"the type of {column} is nested deeper than {_DEEPEST} levels")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"the type of {column} is nested deeper than {_MAX_DEPTH} levels")
     kind, word = text.take()
     name = word.lower()
     if kind != "word" or name.isdigit():
@@ -168,9 +168,9 @@ def _sizes(text: _Text, name: str, column: str) -> None:
     allowed = 2 if name in _DECIMALS else int(name in _SIZED)
     if len(sizes) > allowed:
         raise ValueError(f"the type {name} of the column {column} takes no {len(sizes)} numbers")
-    if name in _DECIMALS and not (max(sizes) <= _MOST_DIGITS and sizes[0] >= sizes[-1] * (len(sizes) - 1)):
+    if name in _DECIMALS and not (max(sizes) <= _MAX_DIGITS and sizes[0] >= sizes[-1] * (len(sizes) - 1)):
         raise ValueError(
-            f"the column {column} is decimal with digits up to {_MOST_DIGITS}, of which scale is a part"
+            f"the column {column} is decimal with digits up to {_MAX_DIGITS}, of which scale is a part"
         )
 
 

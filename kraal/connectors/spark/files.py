@@ -45,8 +45,10 @@ log = logging.getLogger(__name__)
 
 _LINE_FORMATS: Final = frozenset({"json", "csv", "text"})
 _PACKED: Final = (".gz", ".bz2", ".lz4", ".snappy", ".zst", ".deflate", ".xz")
-_WHOLE_OPTIONS: Final = frozenset({"multiline", "linesep", "encoding", "charset", "wholetext", "compression"})
-_MOST_FILES: Final = 1000
+_WHOLE_FILE_OPTIONS: Final = frozenset(
+    {"multiline", "linesep", "encoding", "charset", "wholetext", "compression"}
+)
+_MAX_FILES: Final = 1000
 """Maximum number of files in a batch."""
 _RACY_S: Final = 2.0
 """A directory modified less than this before its listing may change again without a new modification time."""
@@ -97,7 +99,9 @@ class FileReader:
         self._listed: tuple[float, int] | None = None
         self.found: Sequence[Piece] | None = None
         lowered = {key.lower() for key in options}
-        self._by_lines = self._format in _LINE_FORMATS and not lowered & _WHOLE_OPTIONS and not self._in_store
+        self._by_lines = (
+            self._format in _LINE_FORMATS and not lowered & _WHOLE_FILE_OPTIONS and not self._in_store
+        )
 
     def may_have_more(self) -> bool:
         """Return, within microseconds, whether files are waiting or the directory has changed."""
@@ -146,19 +150,19 @@ class FileReader:
                     paths = [entry.path for entry in entries]
             else:
                 paths = glob.glob(self._path, recursive=True)  # noqa: PTH207 - takes absolute patterns
-            found = [each for path in paths if self._is_ours(path) and (each := _stat_file(path)) is not None]
+            files = [each for path in paths if self._is_ours(path) and (each := _stat_file(path)) is not None]
         except OSError as exc:
             raise OSError(exc.errno, f"cannot list {self._path}: {exc.strerror}") from exc
         self._listed = (at, changed)
         key = (lambda each: (each[1].st_mtime_ns, each[0])) if self._by_time else (lambda each: each[0])
-        return deque((path, each.st_size) for path, each in sorted(found, key=key))
+        return deque((path, each.st_size) for path, each in sorted(files, key=key))
 
     def _list_objects(self, spark: SparkSession) -> deque[tuple[str, int]]:
         """Return the same for an object store; lists it on each call because changes cannot be detected otherwise."""
-        found = listed(spark, self._path, self._is_ours)
+        objects = listed(spark, self._path, self._is_ours)
         by_time = self._by_time
-        found.sort(key=lambda each: (each.modified_ms if by_time else 0, each.path))
-        return deque((each.path, each.size) for each in found)
+        objects.sort(key=lambda each: (each.modified_ms if by_time else 0, each.path))
+        return deque((each.path, each.size) for each in objects)
 
     def _is_ours(self, path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -170,18 +174,18 @@ class FileReader:
     def _take(self) -> list[Piece]:
         """Remove the next batch from the waiting files."""
         pieces: list[Piece] = []
-        left = self._bytes
+        remaining = self._bytes
         for path, size in self._pending:
             by_lines = self._is_read_by_lines(path)
             start = self._known.get(path, (0, False))[0] if by_lines else 0
             if start > size:
                 raise ValueError(f"{path} became shorter: {size} bytes, of which {start} were read already")
-            if pieces and (left <= 0 or not self._goes_with(pieces[0], path)):
+            if pieces and (remaining <= 0 or not self._goes_with(pieces[0], path)):
                 break
-            end = _cut(path, start, min(size, start + max(left, 1)), size) if by_lines else size
+            end = _cut(path, start, min(size, start + max(remaining, 1)), size) if by_lines else size
             pieces.append(Piece(path, start, end, size))
-            left -= end - start
-            if end < size or len(pieces) >= _MOST_FILES:
+            remaining -= end - start
+            if end < size or len(pieces) >= _MAX_FILES:
                 break
         return pieces
 
@@ -228,20 +232,20 @@ class FileReader:
         """Parse lines into columns; an invalid line fails the job unless the option `mode` allows it."""
         mode = self._options.get("mode", "FAILFAST").upper()
         options = {**self._options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
-        wanted = T.StructType([*declared.fields, T.StructField(_BAD, T.StringType())])
+        row_type = T.StructType([*declared.fields, T.StructField(_BAD, T.StringType())])
         text = F.col("value")
         if self._format == "json":
-            parsed = F.from_json(text, wanted, options)
+            parsed = F.from_json(text, row_type, options)
         else:
-            parsed = F.from_csv(text, F.lit(_ddl_of(wanted)), options)
-        found = rows.select(parsed.alias("row"), "value", "path")
+            parsed = F.from_csv(text, F.lit(_ddl_of(row_type)), options)
+        result = rows.select(parsed.alias("row"), "value", "path")
         bad = F.col("row").getField(_BAD).isNotNull()
         if mode == "DROPMALFORMED":
-            found = found.where(~bad)
+            result = result.where(~bad)
         elif mode != "PERMISSIVE":
             error = _bad_line(f"{self._format} with spark.schema", F.col("path"))
-            found = found.where(F.when(bad, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003
-        return found.select(*[F.col("row").getField(f.name).alias(f.name) for f in declared.fields])
+            result = result.where(F.when(bad, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003
+        return result.select(*[F.col("row").getField(f.name).alias(f.name) for f in declared.fields])
 
     def _read_in_order(
         self, spark: SparkSession, pieces: Sequence[Piece], declared: T.StructType | None
@@ -275,26 +279,26 @@ def _stored(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str, tu
 def _stat_file(path: str) -> tuple[str, os.stat_result] | None:
     """Return path and stat of a non-empty file; None for anything else, and for a file removed in the meantime."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path costs more than the call
+        status = os.stat(path)  # noqa: PTH116 - a Path costs more than the call
     except FileNotFoundError:
         return None
-    return (path, found) if stat.S_ISREG(found.st_mode) and found.st_size else None
+    return (path, status) if stat.S_ISREG(status.st_mode) and status.st_size else None
 
 
-def _cut(path: str, start: int, wanted: int, size: int) -> int:
-    """Return the end of the range that starts at `start`, near `wanted`: a position after a line end."""
-    if wanted >= size:
+def _cut(path: str, start: int, target: int, size: int) -> int:
+    """Return the end of the range that starts at `start`, near `target`: a position after a line end."""
+    if target >= size:
         return size
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return lines.last_end(fd, start, wanted) or lines.first_end(fd, wanted - 1, size) or size
+        return lines.last_end(fd, start, target) or lines.first_end(fd, target - 1, size) or size
     finally:
         os.close(fd)
 
 
 def _bad_line(what: str, path: Column) -> Column:
-    shown = F.substring("value", 1, 200)
-    return F.raise_error(F.concat(F.lit("a line of "), path, F.lit(f" cannot be read as {what}: "), shown))
+    excerpt = F.substring("value", 1, 200)
+    return F.raise_error(F.concat(F.lit("a line of "), path, F.lit(f" cannot be read as {what}: "), excerpt))
 
 
 def _ddl_of(struct: T.StructType) -> str:
@@ -321,9 +325,13 @@ def read_pieces(
         try:
             skip = int(has_header and start == 0)
             for values in _lines(fd, path, start, end):
-                kept = values[skip:]
+                lines_read = values[skip:]
                 skip = 0
-                columns = [kept] if len(spans) == 1 else [kept, pa.repeat(pa.scalar(path), len(kept))]
+                columns = (
+                    [lines_read]
+                    if len(spans) == 1
+                    else [lines_read, pa.repeat(pa.scalar(path), len(lines_read))]
+                )
                 yield pa.RecordBatch.from_arrays(columns, ["value", "path"][: len(columns)])
         finally:
             os.close(fd)

@@ -28,17 +28,17 @@ class StoredObject:
     modified_ms: int
 
 
-def listed(spark: SparkSession, address: str, wanted: Callable[[str], bool]) -> list[StoredObject]:
+def listed(spark: SparkSession, address: str, accept: Callable[[str], bool]) -> list[StoredObject]:
     """Return the non-empty objects directly below `address`, or those that match it if it is a pattern.
 
-    `wanted` filters by the full path. Raises Py4JJavaError with the store's own error.
+    `accept` filters by the full path. Raises Py4JJavaError with the store's own error.
     """
-    found = []
+    objects = []
     for status in _statuses(spark, address):
         path = str(status.getPath().toString())
-        if wanted(path) and status.isFile() and (size := int(status.getLen())):
-            found.append(StoredObject(path, size, int(status.getModificationTime())))
-    return found
+        if accept(path) and status.isFile() and (size := int(status.getLen())):
+            objects.append(StoredObject(path, size, int(status.getModificationTime())))
+    return objects
 
 
 class ObjectFolder:

@@ -39,14 +39,14 @@ def data_source_class(name: str) -> type[DataSource]:
     module, _, attribute = name.partition(":")
     try:
         with ONE_AT_A_TIME:
-            found = getattr(importlib.import_module(module), attribute)
+            cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as exc:
         raise ValueError(f"the Python Data Source {name} cannot be imported: {exc}") from exc
-    if not (isinstance(found, type) and issubclass(found, DataSource)):
+    if not (isinstance(cls, type) and issubclass(cls, DataSource)):
         raise ValueError(
             f"{name} is not a Python Data Source: it is not a subclass of pyspark.sql.datasource.DataSource"
         )
-    return found
+    return cls
 
 
 class PythonReader:
@@ -72,7 +72,7 @@ class PythonReader:
         self.found: Any = None
 
     def may_have_more(self) -> bool:
-        """Return True, since only the reader knows."""
+        """Return True, since only a read can tell."""
         return True
 
     def stored(self) -> None:
@@ -116,8 +116,8 @@ class PythonReader:
     def _open(self) -> None:
         from pyspark.errors import PySparkNotImplementedError  # noqa: PLC0415 - as above
 
-        wanted: Any = self._ddl or self._source.schema()
-        self._schema = struct_of(wanted) if isinstance(wanted, str) else wanted
+        schema: Any = self._ddl or self._source.schema()
+        self._schema = struct_of(schema) if isinstance(schema, str) else schema
         for make in (self._source.streamReader, self._source.simpleStreamReader):
             try:
                 self._reader = make(self._schema)
@@ -165,8 +165,8 @@ def _batches(rows: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]
         if isinstance(first, pa.RecordBatch):
             yield first.cast(schema)
             continue
-        taken = [first, *islice((row for row in source), _ROWS - 1)]
-        columns = [pa.array([_plain(row[at]) for row in taken], each.type) for at, each in enumerate(schema)]
+        chunk = [first, *islice((row for row in source), _ROWS - 1)]
+        columns = [pa.array([_plain(row[at]) for row in chunk], each.type) for at, each in enumerate(schema)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -149,19 +149,19 @@ class SparkSinkTask(SinkTask):
 
         assert self._staging is not None  # noqa: S101 - it comes with the folder
         conflicts = folder.conflicts(batch.ranges)
-        wanted = {place: missing(span, conflicts[place]) for place, span in batch.ranges.items()}
+        absent = {place: missing(span, conflicts[place]) for place, span in batch.ranges.items()}
         with self._staging.batch() as directory:
             staged: Mapping[TopicPartition, Staged] = {}
-            if any(wanted.values()):
-                frame, records = spark_rows.numbered(batch.frame, list(wanted)), batch.records
+            if any(absent.values()):
+                frame, records = spark_rows.numbered(batch.frame, list(absent)), batch.records
                 if any(conflicts.values()):
-                    frame, records = spark_rows.within(frame, list(wanted.values())), None
+                    frame, records = spark_rows.within(frame, list(absent.values())), None
                 rows, chosen = spark_rows.rows_of(frame, self._parsed), str(self._parsed["spark.format"])
                 plain = spark_rows.json_lines(rows, batch.values) if chosen == "json" else None
                 if plain is not None:
                     rows, chosen = plain, "text"
-                most = sum(span[1] - span[0] for span in wanted.values() if span is not None)
-                staged = self._stage(rows, chosen, directory, list(wanted), most, records)
+                most = sum(span[1] - span[0] for span in absent.values() if span is not None)
+                staged = self._stage(rows, chosen, directory, list(absent), most, records)
             folder.put(staged, batch.ranges, conflicts, batch.check_owned)
 
     def _stage(

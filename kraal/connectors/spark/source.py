@@ -93,8 +93,8 @@ class SparkSourceTask(SourceTask):
         self._interval_s = 0.0 if is_stream(chosen) else int(str(parsed[f"{kind}.poll.interval.ms"])) / 1000
         number, _, count = config.get(SHARE, "0/1").partition("/")
         share = (int(number), int(count))
-        made = _reader(chosen)(parsed, options_of(config), share, offsets)
-        self._reader, self._stream = made, made if is_stream(chosen) else None
+        reader = _reader(chosen)(parsed, options_of(config), share, offsets)
+        self._reader, self._stream = reader, reader if is_stream(chosen) else None
 
     @override
     def poll(self) -> SourceBatch | None:

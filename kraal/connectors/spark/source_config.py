@@ -44,11 +44,11 @@ def _schema(name: str, values: Mapping[str, object]) -> Recommendation:
 
 def _topic(name: str, values: Mapping[str, object]) -> Recommendation:
     del name  # three keys share the message
-    given = [key for key in ("topic", "topic.column", "topic.prefix") if values.get(key)]
-    if len(given) != 1:
-        found = f"found {' and '.join(given)}" if given else "found none"
+    keys = [key for key in ("topic", "topic.column", "topic.prefix") if values.get(key)]
+    if len(keys) != 1:
+        problem = f"found {' and '.join(keys)}" if keys else "found none"
         raise ValueError(
-            f"exactly one of topic, topic.column and topic.prefix (with jdbc) is needed; {found}"
+            f"exactly one of topic, topic.column and topic.prefix (with jdbc) is needed; {problem}"
         )
     return Recommendation()
 
@@ -62,10 +62,10 @@ def _columns(name: str, values: Mapping[str, object]) -> Recommendation:
 
 def _column_of_mode(name: str, values: Mapping[str, object]) -> Recommendation:
     kind = name.split(".")[1]
-    wanted = values.get("spark.format") == JDBC and kind in str(values.get("jdbc.mode")).split("+")
-    if wanted and not values.get(name):
+    needed = values.get("spark.format") == JDBC and kind in str(values.get("jdbc.mode")).split("+")
+    if needed and not values.get(name):
         raise ValueError(f"it is required with jdbc.mode={values.get('jdbc.mode')}")
-    return Recommendation(visible=wanted)
+    return Recommendation(visible=needed)
 
 
 _SOURCE: Final = in_group(

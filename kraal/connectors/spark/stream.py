@@ -22,7 +22,7 @@ from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOK_S: Final = 1.0
+_CHECK_INTERVAL_S: Final = 1.0
 """Interval for checking that a query without batches is still active."""
 _SETTINGS: Final = {
     # Avoids a `chmod` process for every file of a checkpoint.
@@ -72,7 +72,7 @@ class StreamReader:
         query = self._query
         if query is None:
             query = self._query = self._started(spark)
-        self._look_s = time.monotonic() + _LOOK_S
+        self._look_s = time.monotonic() + _CHECK_INTERVAL_S
         waiting = query.batch()
         if waiting is None:
             return None

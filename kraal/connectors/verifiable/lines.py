@@ -28,7 +28,7 @@ def source_lines(
 def flushed(lines: pa.Array) -> pa.Array:
     """Return a sink's lines, without ends, as it prints them again when they are written."""
     open_ended = pc.utf8_slice_codeunits(pc.cast(lines, pa.large_string()), 0, -1)
-    return pc.binary_join_element_wise(open_ended, pa.scalar(',"flushed":true}', pa.large_string()), _NOTHING)
+    return pc.binary_join_element_wise(open_ended, pa.scalar(',"flushed":true}', pa.large_string()), _EMPTY)
 
 
 def both(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -52,7 +52,7 @@ def show(*texts: pa.Buffer | bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-_NOTHING = pa.scalar("", pa.large_string())
+_EMPTY = pa.scalar("", pa.large_string())
 
 
 def _text(text: str) -> str:
@@ -62,7 +62,7 @@ def _text(text: str) -> str:
 def _glued(head: str, texts: pa.Array, tail: str) -> pa.Buffer:
     """Return a buffer of all texts, each between `head` and `tail`."""
     first, last = pa.scalar(head, pa.large_string()), pa.scalar(tail, pa.large_string())
-    glued = pc.binary_join_element_wise(first, texts, last, _NOTHING)
+    glued = pc.binary_join_element_wise(first, texts, last, _EMPTY)
     if not len(glued):
         return pa.py_buffer(b"")
     _, offsets, data = glued.buffers()

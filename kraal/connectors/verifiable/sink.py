@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ID: Final = "id"
 
-FEW_RECORDS: Final = 500
+MAX_WORKER_RECORDS: Final = 500
 """Maximum number of records to fetch at once."""
 
 
@@ -48,10 +48,10 @@ class VerifiableSinkTask(SinkTask):
     @override
     def write(self, batch: SinkBatch) -> None:
         lines = lines_of(batch.frame, self._name, self._task, time.time_ns() // 1_000_000)
-        if sum(end - start for start, end in batch.ranges.values()) <= FEW_RECORDS:
-            found = [chunk for chunk in lines.toArrow().column(0).chunks if len(chunk)]
+        if sum(end - start for start, end in batch.ranges.values()) <= MAX_WORKER_RECORDS:
+            chunks = [chunk for chunk in lines.toArrow().column(0).chunks if len(chunk)]
             batch.check_owned()
-            show(*map(ended, found), *(ended(flushed(chunk)) for chunk in found))
+            show(*map(ended, chunks), *(ended(flushed(chunk)) for chunk in chunks))
             return
         from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 

@@ -43,10 +43,10 @@ log = logging.getLogger(__name__)
 ID: Final = "id"
 SEQNO: Final = "seqno"
 
-FEW_RECORDS: Final = 2_000
+MAX_WORKER_RECORDS: Final = 2_000
 """Maximum number of records to create in the worker."""
 
-MOST_RECORDS: Final = 100_000
+MAX_RECORDS: Final = 100_000
 """Maximum number of records in a batch; twice 10 MB of lines."""
 
 INT32: Final = Schema(type=Type.INT32)
@@ -86,7 +86,7 @@ class VerifiableSourceTask(SourceTask):
         """The first number since this start, and the next one."""
         self._handed_over = range(0)
         """The records of the last poll; they are stored when the next poll comes."""
-        self._untold: tuple[range, range, int] | None = None
+        self._unprinted: tuple[range, range, int] | None = None
         """The output of the next job: the committed range, the created range, and the time of creation."""
 
     @override
@@ -116,19 +116,21 @@ class VerifiableSourceTask(SourceTask):
     @override
     def poll(self) -> SourceBatch | None:
         stored, self._handed_over = self._handed_over, range(0)
-        made = range(self._next, self._next + self._due())
+        sequence = range(self._next, self._next + self._due())
         time_ms = self._now_ms()
-        if len(made) <= FEW_RECORDS:
-            self._print_lines(stored, made, time_ms)
+        if len(sequence) <= MAX_WORKER_RECORDS:
+            self._print_lines(stored, sequence, time_ms)
         else:
-            self._untold = (stored, made, time_ms)
-        if not made:
+            self._unprinted = (stored, sequence, time_ms)
+        if not sequence:
             return None
-        self._handed_over, self._next = made, made.stop
+        self._handed_over, self._next = sequence, sequence.stop
         return SourceBatch(
-            offsets={SourcePartition.of({ID: self._task}): {SEQNO: made[-1]}},
-            table=self._table(made, time_ms) if len(made) <= FEW_RECORDS else None,
-            read=functools.partial(self._read, made, time_ms) if len(made) > FEW_RECORDS else None,
+            offsets={SourcePartition.of({ID: self._task}): {SEQNO: sequence[-1]}},
+            table=self._table(sequence, time_ms) if len(sequence) <= MAX_WORKER_RECORDS else None,
+            read=functools.partial(self._read, sequence, time_ms)
+            if len(sequence) > MAX_WORKER_RECORDS
+            else None,
             topic=self._topic,
             key_schema=INT32,
             value_schema=COMPLETE if self._complete else INT64,
@@ -138,26 +140,26 @@ class VerifiableSourceTask(SourceTask):
     def _due(self) -> int:
         """Return the number of records allowed now; the first is always allowed. Source: ThroughputThrottler."""
         if self._throughput < 0:
-            return MOST_RECORDS
+            return MAX_RECORDS
         so_far = 1 + int((self._clock() - self._began) * self._throughput)
-        return max(0, min(so_far - (self._next - self._first), MOST_RECORDS))
+        return max(0, min(so_far - (self._next - self._first), MAX_RECORDS))
 
-    def _print_lines(self, stored: range, made: range, time_ms: int) -> None:
+    def _print_lines(self, stored: range, sequence: range, time_ms: int) -> None:
         """Print the lines of committed and created records."""
         line = functools.partial(
             source_lines, name=self._name, task=self._task, topic=self._topic, time_ms=time_ms
         )
         texts = [
             line(numbers, committed=committed)
-            for numbers, committed in ((stored, True), (made, False))
+            for numbers, committed in ((stored, True), (sequence, False))
             if numbers
         ]
         if texts:
             show(*texts)
 
-    def _table(self, made: range, time_ms: int) -> pa.Table:
-        numbers = pa.array(made, pa.int64())
-        key = pa.repeat(pa.scalar(self._task, pa.int32()), len(made))
+    def _table(self, sequence: range, time_ms: int) -> pa.Table:
+        numbers = pa.array(sequence, pa.int64())
+        key = pa.repeat(pa.scalar(self._task, pa.int32()), len(sequence))
         if not self._complete:
             return pa.table({"key": key, "value": numbers})
         constants = (
@@ -166,13 +168,13 @@ class VerifiableSourceTask(SourceTask):
             pa.scalar(self._topic),
             pa.scalar(time_ms, pa.int64()),
         )
-        columns = [*(pa.repeat(constant, len(made)) for constant in constants), numbers]
+        columns = [*(pa.repeat(constant, len(sequence)) for constant in constants), numbers]
         value = pa.StructArray.from_arrays(columns, [field.name for field in COMPLETE.fields])
         return pa.table({"key": key, "value": value})
 
-    def _read(self, made: range, time_ms: int, spark: SparkSession) -> DataFrame:
+    def _read(self, sequence: range, time_ms: int, spark: SparkSession) -> DataFrame:
         """Print on the job thread, once even if the job is retried, and return the frame, in order."""
-        untold, self._untold = self._untold, None
+        untold, self._unprinted = self._unprinted, None
         if untold is not None:
             self._print_lines(*untold)
         task, number = F.lit(self._task).cast("int"), F.col("id")
@@ -181,7 +183,9 @@ class VerifiableSourceTask(SourceTask):
             constants = (F.lit(self._name), task, F.lit(self._topic), F.lit(time_ms).cast("long"), number)
             names = (field.name for field in COMPLETE.fields)
             value = F.struct(*(part.alias(name) for part, name in zip(constants, names, strict=True)))
-        return spark.range(made.start, made.stop, 1, 1).select(task.alias("key"), value.alias("value"))
+        return spark.range(sequence.start, sequence.stop, 1, 1).select(
+            task.alias("key"), value.alias("value")
+        )
 
 
 class VerifiableSourceConnector(KeptConfig):

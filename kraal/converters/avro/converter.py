@@ -113,11 +113,11 @@ def _bare(write: Any, value: Any) -> bytes:
 
 def _parsed(text: str, named: Mapping[str, SchemaText]) -> Node:
     """Parse a schema. Raises SerializationException if it is invalid."""
-    known: list[Node] = []
+    nodes: list[Node] = []
     try:
         for each in named.values():
-            known.append(parse_schema(each.text, known))
-        return parse_schema(text, known)
+            nodes.append(parse_schema(each.text, nodes))
+        return parse_schema(text, nodes)
     except SchemaInvalid as exc:
         raise SerializationException(f"Invalid Avro schema: {exc}") from exc
 

@@ -24,11 +24,11 @@ _LONG: Final = (-(1 << 63), (1 << 63) - 1)
 
 def put_long(value: int, out: bytearray) -> None:
     """Append an integer as a zigzag varint."""
-    rest = (value << 1) ^ (value >> 63)
-    while rest > 0x7F:  # noqa: PLR2004 - seven bits
-        out.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    out.append(rest)
+    zigzag = (value << 1) ^ (value >> 63)
+    while zigzag > 0x7F:  # noqa: PLR2004 - seven bits
+        out.append((zigzag & 0x7F) | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
 
 
 def put_bytes(value: bytes, out: bytearray) -> None:
@@ -87,18 +87,18 @@ def constant(field: AvroField) -> Write:
     """Return a function that writes the default of a field that records do not have."""
     if field.default is NO_DEFAULT:
         raise DataException(f"The Avro field {field.name} has no default, and the record has no such field")
-    made = bytearray()
+    buffer = bytearray()
     try:
-        _put_json(field.node, field.default, made)
+        _put_json(field.node, field.default, buffer)
     except (KeyError, TypeError, ValueError, AttributeError, struct.error) as exc:
         raise DataException(
             f"The default {field.default!r} of the Avro field {field.name} does not fit its type"
         ) from exc
-    known = bytes(made)
+    encoded = bytes(buffer)
 
     def write(value: Any, out: bytearray) -> None:
         del value
-        out += known
+        out += encoded
 
     return write
 

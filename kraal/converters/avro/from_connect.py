@@ -92,25 +92,25 @@ class _Making:
                 self._reference_or_translate(replace(each.schema, optional=False), bare=True)
                 for each in schema.fields
             ]
-            made = Node("union", branches=(*([NULL] if schema.optional else []), *members))
+            node = Node("union", branches=(*([NULL] if schema.optional else []), *members))
         elif schema.type is Type.STRUCT and schema.optional:
-            made = nullable(self._reference_or_translate(replace(schema, optional=False)))
+            node = nullable(self._reference_or_translate(replace(schema, optional=False)))
         else:
-            made = self._base(schema)
-            self._describe(made, schema)
+            node = self._base(schema)
+            self._describe(node, schema)
             if schema.optional and not bare:
                 has_default = schema.default is not None
-                made = Node("union", branches=(made, NULL)) if has_default else nullable(made)
+                node = Node("union", branches=(node, NULL)) if has_default else nullable(node)
         if not schema.optional:
-            self._made[key] = made
-        return made
+            self._made[key] = node
+        return node
 
     def _reference_or_translate(self, schema: Schema | None, *, bare: bool = False) -> Node:
         """Return the type of a part; a struct that was translated before is referenced by name."""
-        found = None if schema is None or schema.name is None else self._named.get(schema.name)
-        if found is None or schema is None:
+        node = None if schema is None or schema.name is None else self._named.get(schema.name)
+        if node is None or schema is None:
             return self.node(schema, bare=bare)
-        return nullable(found) if schema.optional and not bare else found
+        return nullable(node) if schema.optional and not bare else node
 
     def _base(self, schema: Schema) -> Node:
         match schema.type:
@@ -147,13 +147,13 @@ class _Making:
     def _bytes(self, schema: Schema) -> Node:
         if is_fixed(schema):
             size = _number(schema, FIXED_SIZE, schema.parameters[FIXED_SIZE])
-            made = Node("fixed", name=self._name(schema.name), size=size)
+            node = Node("fixed", name=self._name(schema.name), size=size)
         else:
-            made = Node("bytes")
+            node = Node("bytes")
         if schema.name == DECIMAL:
-            made.props["scale"] = scale_of(schema)
-            made.props["precision"] = _precision(schema)
-        return made
+            node.props["scale"] = scale_of(schema)
+            node.props["precision"] = _precision(schema)
+        return node
 
     def _map(self, schema: Schema) -> Node:
         if string_map(schema, self._options):
@@ -166,10 +166,10 @@ class _Making:
         return Node("array", items=entry)
 
     def _struct(self, schema: Schema) -> Node:
-        made = Node("record", name=self._name(schema.name), doc=schema.parameters.get(RECORD_DOC))
+        record = Node("record", name=self._name(schema.name), doc=schema.parameters.get(RECORD_DOC))
         if schema.name is not None:
-            self._named[schema.name] = made
-        made.fields = [
+            self._named[schema.name] = record
+        record.fields = [
             self._field(
                 checked(scrubbed(each.name, self._options)),
                 each.schema,
@@ -177,7 +177,7 @@ class _Making:
             )
             for each in schema.fields
         ]
-        return made
+        return record
 
     def _field(self, name: str, schema: Schema | None, doc: str | None) -> AvroField:
         if schema is None:

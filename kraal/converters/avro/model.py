@@ -77,8 +77,8 @@ class Node:
 
     def text_prop(self, name: str) -> str | None:
         """Return a property if it is a string, or None."""
-        found = self.props.get(name)
-        return found if isinstance(found, str) else None
+        value = self.props.get(name)
+        return value if isinstance(value, str) else None
 
     def field(self, name: str) -> AvroField | None:
         """Return a record's field by name, or None."""
@@ -136,31 +136,31 @@ class _Parser:
 
     def _named(self, name: str, space: str) -> Node:
         full = name if "." in name or not space else f"{space}.{name}"
-        found = self._names.get(full) or self._names.get(name)
-        if found is None:
+        node = self._names.get(full) or self._names.get(name)
+        if node is None:
             raise SchemaInvalid(
                 f"unknown type {full!r}; expected a primitive type or a name declared earlier"
             )
-        return found
+        return node
 
     def _new(self, kind: str, parsed: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
         name = _member(parsed, "name")
-        own = parsed.get("namespace", space)
-        full = name if "." in name or not own else f"{own}.{name}"
+        namespace = parsed.get("namespace", space)
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full in self._names:
             raise SchemaInvalid(f"the type {full} is declared twice")
         doc = parsed.get("doc")
-        found = Node("record" if kind == "error" else kind, name=full, doc=doc, props=props)
-        self._names[full] = found
+        node = Node("record" if kind == "error" else kind, name=full, doc=doc, props=props)
+        self._names[full] = node
         inside = full.rpartition(".")[0]
-        if found.kind == "record":
-            found.fields = [self._field(each, inside) for each in _member(parsed, "fields")]
+        if node.kind == "record":
+            node.fields = [self._field(each, inside) for each in _member(parsed, "fields")]
         elif kind == "enum":
-            found.symbols = tuple(_member(parsed, "symbols"))
-            found.default = props.pop("default", None)
+            node.symbols = tuple(_member(parsed, "symbols"))
+            node.default = props.pop("default", None)
         else:
-            found.size = int(_member(parsed, "size"))
-        return found
+            node.size = int(_member(parsed, "size"))
+        return node
 
     def _field(self, parsed: Mapping[str, Any], space: str) -> AvroField:
         return AvroField(
@@ -207,20 +207,20 @@ class _Writer:
 
     def _named(self, node: Node, space: str) -> Any:
         assert node.name is not None  # noqa: S101 - it is a named type
-        own, _, short = node.name.rpartition(".")
+        namespace, _, short = node.name.rpartition(".")
         seen = self._names.get(node.name)
         if seen is not None:
             if seen is not node and _alone(seen) != _alone(node):
                 raise SchemaInvalid(f"Two different Avro types have the name {node.name}")
-            return short if own in {"", space} else node.name
+            return short if namespace in {"", space} else node.name
         self._names[node.name] = node
         parsed: dict[str, Any] = {"type": node.kind, "name": short}
-        if own != space:
-            parsed["namespace"] = own
+        if namespace != space:
+            parsed["namespace"] = namespace
         if node.doc is not None:
             parsed["doc"] = node.doc
         if node.kind == "record":
-            parsed["fields"] = [self._field(each, own) for each in node.fields]
+            parsed["fields"] = [self._field(each, namespace) for each in node.fields]
         elif node.kind == "enum":
             parsed["symbols"] = list(node.symbols)
             if node.default is not None:
@@ -265,17 +265,17 @@ NAMESPACE: Final = "io.confluent.connect.avro"
 
 def _anything() -> Node:
     """Return the schema for schemaless values: a record with one field set, or none for null."""
-    found = Node("record", name=f"{NAMESPACE}.Anything")
+    record = Node("record", name=f"{NAMESPACE}.Anything")
     entry = Node(
         "record",
         name=f"{NAMESPACE}.MapEntry",
-        fields=[AvroField("key", found), AvroField("value", found)],
+        fields=[AvroField("key", record), AvroField("value", record)],
     )
     kinds = ("boolean", "bytes", "double", "float", "int", "long", "string")
     nodes = [(kind, Node(kind)) for kind in kinds]
-    nodes += [("array", Node("array", items=found)), ("map", Node("array", items=entry))]
-    found.fields = [AvroField(name, nullable(node), default=None) for name, node in nodes]
-    return found
+    nodes += [("array", Node("array", items=record)), ("map", Node("array", items=entry))]
+    record.fields = [AvroField(name, nullable(node), default=None) for name, node in nodes]
+    return record
 
 
 ANYTHING: Final = _anything()

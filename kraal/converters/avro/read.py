@@ -46,18 +46,18 @@ class Cursor:
         end = self.at + size
         if size < 0 or end > len(self.data):
             raise Malformed(f"truncated value: expected {size} more bytes, got {len(self.data) - self.at}")
-        found = self.data[self.at : end]
+        part = self.data[self.at : end]
         self.at = end
-        return found
+        return part
 
     def long(self) -> int:
         """Return the next zigzag varint. Raises Malformed."""
-        data, at, shift, found = self.data, self.at, 0, 0
+        data, at, shift, zigzag = self.data, self.at, 0, 0
         try:
             while True:
                 byte = data[at]
                 at += 1
-                found |= (byte & 0x7F) << shift
+                zigzag |= (byte & 0x7F) << shift
                 if byte < 0x80:  # noqa: PLR2004 - the last of them
                     break
                 shift += 7
@@ -66,7 +66,7 @@ class Cursor:
         if shift > 63:  # noqa: PLR2004 - bits of a long
             raise Malformed("a number has more than ten bytes")
         self.at = at
-        return wrapped((found >> 1) ^ -(found & 1), 64)
+        return wrapped((zigzag >> 1) ^ -(zigzag & 1), 64)
 
 
 Read = Callable[[Cursor], Any]
@@ -116,8 +116,8 @@ class AvroReader:
         return read
 
     def _record(self, node: Node, schema: Schema) -> Read:
-        own = {field.name: field.schema for field in schema.fields}
-        parts = [(field.name, self.reads(field.node, own[field.name])) for field in node.fields]
+        schemas = {field.name: field.schema for field in schema.fields}
+        parts = [(field.name, self.reads(field.node, schemas[field.name])) for field in node.fields]
 
         def read(cursor: Cursor) -> Struct:
             return Struct(schema, {name: each(cursor) for name, each in parts})
@@ -128,27 +128,30 @@ class AvroReader:
         item = self.reads(node.inner, schema.value)
 
         def read(cursor: Cursor) -> dict[Any, Any]:
-            found = {}
+            entries = {}
             while count := _count(cursor):
                 for _ in range(count):
                     name = _string(cursor)
-                    found[name] = item(cursor)
-            return found
+                    entries[name] = item(cursor)
+            return entries
 
         return read
 
     def _entries(self, node: Node, schema: Schema) -> Read:
         types = {field.name: field.node for field in node.inner.fields}
-        own = {"key": self.reads(types["key"], schema.key), "value": self.reads(types["value"], schema.value)}
-        order = [(field.name, own[field.name]) for field in node.inner.fields]
+        readers = {
+            "key": self.reads(types["key"], schema.key),
+            "value": self.reads(types["value"], schema.value),
+        }
+        order = [(field.name, readers[field.name]) for field in node.inner.fields]
 
         def read(cursor: Cursor) -> dict[Any, Any]:
-            found = {}
+            entries = {}
             while count := _count(cursor):
                 for _ in range(count):
                     entry = {name: each(cursor) for name, each in order}
-                    found[as_key(entry["key"])] = entry["value"]
-            return found
+                    entries[as_key(entry["key"])] = entry["value"]
+            return entries
 
         return read
 
@@ -184,10 +187,10 @@ def _count(cursor: Cursor) -> int:
 
 def _items(item: Read) -> Read:
     def read(cursor: Cursor) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         while count := _count(cursor):
-            found += [item(cursor) for _ in range(count)]
-        return found
+            items += [item(cursor) for _ in range(count)]
+        return items
 
     return read
 
@@ -255,8 +258,8 @@ def _float(cursor: Cursor) -> Float32:
 
 
 def _double(cursor: Cursor) -> float:
-    found: float = DOUBLE.unpack(cursor.take(8))[0]
-    return found
+    number: float = DOUBLE.unpack(cursor.take(8))[0]
+    return number
 
 
 def _bytes(cursor: Cursor) -> bytes:
@@ -280,21 +283,21 @@ _READS: Final[dict[str, Read]] = {
 
 def _anything(cursor: Cursor) -> Any:
     """Read a schemaless value: the one field that is set."""
-    found = None
+    result = None
     for field in ANYTHING.fields:
         if _chosen([_null, _PARTS[field.name]], cursor) is not _null:
             value = _PARTS[field.name](cursor)
-            found = value if found is None else found
-    return found
+            result = value if result is None else result
+    return result
 
 
 def _anything_map(cursor: Cursor) -> dict[Any, Any]:
-    found = {}
+    entries = {}
     while count := _count(cursor):
         for _ in range(count):
             key = _anything(cursor)
-            found[as_key(key)] = _anything(cursor)
-    return found
+            entries[as_key(key)] = _anything(cursor)
+    return entries
 
 
 _PARTS: Final[dict[str, Read]] = {

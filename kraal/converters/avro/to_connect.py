@@ -69,8 +69,8 @@ def only_branch(node: Node, options: AvroOptions) -> Node | None:
     """Return the only type of a union other than null; None if the union becomes a struct."""
     if len(node.branches) == 1 and options.flatten_singletons:
         return node.branches[0]
-    others = [each for each in node.branches if each.kind != "null"]
-    return others[0] if len(node.branches) == 2 and len(others) == 1 else None  # noqa: PLR2004 - null and one type
+    types = [each for each in node.branches if each.kind != "null"]
+    return types[0] if len(node.branches) == 2 and len(types) == 1 else None  # noqa: PLR2004 - null and one type
 
 
 class _Reading:
@@ -95,10 +95,10 @@ class _Reading:
             if only is not None:
                 single = len(node.branches) == 1
                 return self.schema(only, optional=not single)
-        made = self._built(node)
+        result = self._built(node)
         if optional:
-            made = replace(made, optional=True)
-        return self._described(made, node, default, version)
+            result = replace(result, optional=True)
+        return self._described(result, node, default, version)
 
     def _built(self, node: Node) -> Schema:
         match node.kind:
@@ -148,13 +148,13 @@ class _Reading:
         return Schema(type=Type.STRUCT, fields=fields, parameters=parameters)
 
     def _field(self, each: AvroField) -> Schema:
-        found = self.schema(each.node, default=each.default)
+        schema = self.schema(each.node, default=each.default)
         declared = each.props.get(PROP_PARAMETERS)
         if self._options.meta_data and isinstance(declared, dict):
-            found = replace(
-                found, parameters={**found.parameters, **{k: str(v) for k, v in declared.items()}}
+            schema = replace(
+                schema, parameters={**schema.parameters, **{k: str(v) for k, v in declared.items()}}
             )
-        return found
+        return schema
 
     def _enum(self, node: Node) -> Schema:
         name = (node.name or "").rpartition(".")[2]
@@ -183,24 +183,24 @@ class _Reading:
         optional = any(each.kind == "null" for each in node.branches)
         return Schema(type=Type.STRUCT, name=UNION, fields=tuple(fields.values()), optional=optional)
 
-    def _described(self, made: Schema, node: Node, default: Any, version: int | None) -> Schema:
+    def _described(self, schema: Schema, node: Node, default: Any, version: int | None) -> Schema:
         """Add metadata: parameters, version, doc, default and name."""
-        made = replace(made, parameters={**made.parameters, **self._parameters(node)})
-        made = _versioned(made, node, version)
+        schema = replace(schema, parameters={**schema.parameters, **self._parameters(node)})
+        schema = _versioned(schema, node, version)
         doc = node.text_prop(PROP_DOC)
         if self._options.meta_data and doc is not None:
-            made = replace(made, doc=doc)
-        own = node.props.get(PROP_DEFAULT, NO_DEFAULT)
-        if default is not NO_DEFAULT and own in (NO_DEFAULT, None) and self._options.meta_data:
-            made = replace(made, parameters={**made.parameters, FIELD_DEFAULT: "true"})
-        value = own if default is NO_DEFAULT else default
+            schema = replace(schema, doc=doc)
+        own_default = node.props.get(PROP_DEFAULT, NO_DEFAULT)
+        if default is not NO_DEFAULT and own_default in (NO_DEFAULT, None) and self._options.meta_data:
+            schema = replace(schema, parameters={**schema.parameters, FIELD_DEFAULT: "true"})
+        value = own_default if default is NO_DEFAULT else default
         if value is not NO_DEFAULT and value is not None:
-            made = self._with_default(made, node, value)
-        return _named(made, node)
+            schema = self._with_default(schema, node, value)
+        return _named(schema, node)
 
     def _parameters(self, node: Node) -> dict[str, str]:
         declared = node.props.get(PROP_PARAMETERS)
-        found: dict[str, str] = {}
+        parameters: dict[str, str] = {}
         if self._options.meta_data and declared is not None:
             if not isinstance(declared, dict):
                 raise DataException(f"Invalid {PROP_PARAMETERS} {declared!r}; expected a JSON object")
@@ -209,24 +209,24 @@ class _Reading:
                     raise DataException(
                         f"Invalid value {value!r} of {name!r} in {PROP_PARAMETERS}; expected a string"
                     )
-                found[name] = value
-        return found | {key: str(value) for key, value in node.props.items() if key.startswith("avro")}
+                parameters[name] = value
+        return parameters | {key: str(value) for key, value in node.props.items() if key.startswith("avro")}
 
-    def _with_default(self, made: Schema, node: Node, value: Any) -> Schema:
+    def _with_default(self, schema: Schema, node: Node, value: Any) -> Schema:
         try:
-            value = self._value(made, node, value)
+            value = self._value(schema, node, value)
             if not isinstance(value, Struct):
-                validate(made, value)
+                validate(schema, value)
         except (DataException, ValueError, TypeError, AttributeError, OverflowError) as exc:
             log.warning(
                 "Dropped the default of the Avro type %s, which does not fit the type: %s",
                 node.branch_name,
                 exc,
             )
-            return made
+            return schema
         if isinstance(value, Struct):
-            value = Struct(_named(made, node), value.values)
-        return replace(made, default=value)
+            value = Struct(_named(schema, node), value.values)
+        return replace(schema, default=value)
 
     def _value(self, schema: Schema | None, node: Node, value: Any) -> Any:
         """Return a default as a Connect value."""
@@ -244,10 +244,10 @@ class _Reading:
                 values = {}
                 for field in schema.fields:
                     part = node.field(field.name)
-                    given = value.get(field.name)
+                    member = value.get(field.name)
                     values[field.name] = field.schema.default
-                    if part is not None and given is not None:
-                        values[field.name] = self._value(field.schema, part.node, given)
+                    if part is not None and member is not None:
+                        values[field.name] = self._value(field.schema, part.node, member)
                 return Struct(schema, values)
             case _:
                 return _plain_value(schema, value)
@@ -309,33 +309,34 @@ def _integer_schema(node: Node) -> Schema:
     return Schema(type=_PLAIN[node.kind])
 
 
-def _versioned(made: Schema, node: Node, version: int | None) -> Schema:
+def _versioned(schema: Schema, node: Node, version: int | None) -> Schema:
     declared = node.props.get(PROP_VERSION, version)
     if declared is None:
-        return made
+        return schema
     if type(declared) is not int:
         raise DataException(f"Invalid {PROP_VERSION} {declared!r}; expected an integer")
-    if declared < 0 or declared == made.version:
-        return made
-    if made.version is not None:
+    if declared < 0 or declared == schema.version:
+        return schema
+    if schema.version is not None:
         raise DataException(
-            f"Conflicting versions of the schema {made.name}: its type has {made.version}, the Avro schema {declared}"
+            f"Conflicting versions of the schema {schema.name}: its type has {schema.version}, the Avro schema "
+            f"{declared}"
         )
-    return replace(made, version=declared)
+    return replace(schema, version=declared)
 
 
-def _named(made: Schema, node: Node) -> Schema:
+def _named(schema: Schema, node: Node) -> Schema:
     declared = node.props.get(PROP_NAME)
     if declared is not None and not isinstance(declared, str):
         raise DataException(f"Invalid {PROP_NAME} {declared!r}; expected a string")
     name = declared
-    is_decimal = node.kind == "fixed" and made.name == DECIMAL
+    is_decimal = node.kind == "fixed" and schema.name == DECIMAL
     if name is None and node.name is not None and not is_decimal:
         name = node.name
-    if name is None or name.startswith(DEFAULT_FULL_NAME) or name == made.name:
-        return made
-    if made.name is not None:
+    if name is None or name.startswith(DEFAULT_FULL_NAME) or name == schema.name:
+        return schema
+    if schema.name is not None:
         raise DataException(
-            f"Conflicting names of a schema: its type is called {made.name}, the Avro schema {name}"
+            f"Conflicting names of a schema: its type is called {schema.name}, the Avro schema {name}"
         )
-    return replace(made, name=name)
+    return replace(schema, name=name)

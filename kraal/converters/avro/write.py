@@ -79,9 +79,9 @@ class AvroWriter:
     def _branch(self, schema: Schema, node: Node) -> int:
         """Return the index of the union's type for a schema: by name, by type, or the first that fits."""
         name = None if schema.name is None else scrubbed_full(schema.name, self._options)
-        wanted = schema.parameters.get(ENUM, name) if is_enum(schema) else name
+        branch_name = schema.parameters.get(ENUM, name) if is_enum(schema) else name
         fitting = [at for at, each in enumerate(node.branches) if self._fits(schema, each)]
-        exact = [at for at in fitting if node.branches[at].name == wanted and wanted is not None]
+        exact = [at for at in fitting if node.branches[at].name == branch_name and branch_name is not None]
         if not fitting:
             raise DataException(
                 f"No type of the Avro union holds {schema.type.name} {schema.name or ''}".rstrip()
@@ -100,8 +100,8 @@ class AvroWriter:
             case "record":
                 return schema.type is Type.STRUCT
             case _:
-                own = AVRO_OF[schema.type]
-                return node.kind in _WIDER.get(own, (own,))
+                kind = AVRO_OF[schema.type]
+                return node.kind in _WIDER.get(kind, (kind,))
 
     def _member(self, schema: Schema, node: Node) -> Write:
         """Return a function that encodes the one set field of a struct as the matching member of a union."""
@@ -147,16 +147,16 @@ class AvroWriter:
                 return _plain(schema, node)
 
     def _struct(self, schema: Schema, node: Node) -> Write:
-        known = {scrubbed(each.name, self._options): each for each in schema.fields}
+        fields = {scrubbed(each.name, self._options): each for each in schema.fields}
         ignore = self._options.ignore_defaults
         parts: list[tuple[str | None, Any, Write]] = []
         for field in node.fields:
-            own = known.get(field.name)
-            if own is None:
+            member = fields.get(field.name)
+            if member is None:
                 parts.append((None, None, constant(field)))
             else:
-                default = None if ignore else own.schema.default
-                parts.append((own.name, default, self.writes(own.schema, field.node)))
+                default = None if ignore else member.schema.default
+                parts.append((member.name, default, self.writes(member.schema, field.node)))
 
         def write(value: Any, out: bytearray) -> None:
             if not isinstance(value, Struct):

@@ -116,11 +116,11 @@ def decimal_text(value: Column, scale: int) -> Column:
         return text
     digits = F.regexp_replace(F.replace(text, F.lit("."), F.lit("")), "^-?0+(?=.)|^-", "")
     power = F.length(digits) - F.lit(1 + scale)
-    rest = F.substring(digits, F.lit(2), F.length(digits))
+    fraction = F.substring(digits, F.lit(2), F.length(digits))
     parts = (
         F.when(text.startswith("-"), F.lit("-")).otherwise(F.lit("")),
         F.substring(digits, 1, 1),
-        F.when(F.length(digits) > F.lit(1), F.concat(F.lit("."), rest)).otherwise(F.lit("")),
+        F.when(F.length(digits) > F.lit(1), F.concat(F.lit("."), fraction)).otherwise(F.lit("")),
         F.lit("E"),
         power.cast("string"),
     )
@@ -131,12 +131,12 @@ def decimal_bytes(value: Column, scale: int) -> Column:
     """Return a column of decimals as the minimal big-endian bytes of their unscaled values."""
     # The text without its point, whose position is the same in every row, is the unscaled value.
     number = F.replace(value.cast(f"decimal(38, {scale})").cast("string"), F.lit("."), F.lit(""))
-    rest = number.cast("decimal(38, 0)")
+    remaining = number.cast("decimal(38, 0)")
     digits = F.lit("")
     for _ in range(4):
-        low = F.pmod(rest, F.lit(_LIMB))
+        low = F.pmod(remaining, F.lit(_LIMB))
         digits = F.concat(F.lpad(F.hex(low.cast("bigint")), 8, "0"), digits)
-        rest = ((rest - low) / F.lit(_LIMB)).cast("decimal(38, 0)")
+        remaining = ((remaining - low) / F.lit(_LIMB)).cast("decimal(38, 0)")
     return F.unhex(F.regexp_replace(digits, _SIGN_ONLY, ""))
 
 

@@ -80,7 +80,7 @@ def _with_error(value: Column, parts: Column, *, replace_null: bool) -> Column:
     has_default = default.isNotNull() & ~F.is_variant_null(default) if replace_null else F.lit(False)  # noqa: FBT003
     is_null = has_schema & F.is_variant_null(payload)
 
-    known = [kind.value for kind in Type]
+    type_names = [kind.value for kind in Type]
     upper = _named(type_name, {kind.value: kind.name for kind in Type})
     refused = F.concat(F.lit("Invalid null value for required "), upper, F.lit(" field"))
     no_object = F.concat(
@@ -94,7 +94,7 @@ def _with_error(value: Column, parts: Column, *, replace_null: bool) -> Column:
         .when(~F.coalesce(is_envelope, F.lit(False)), F.lit(NO_ENVELOPE))  # noqa: FBT003 - Spark's literal
         .when(~has_schema, F.lit(None))
         .when(~has_type, F.lit(NO_TYPE))
-        .when(~type_name.isin(known), F.concat(F.lit("Unknown schema type: "), type_name))
+        .when(~type_name.isin(type_names), F.concat(F.lit("Unknown schema type: "), type_name))
         .when(is_null & ~has_default & ~may_be_null, refused)
         .when(~is_null & (type_name == F.lit("struct")) & ~_is(payload, "OBJECT"), no_object)
     )

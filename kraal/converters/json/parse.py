@@ -86,8 +86,8 @@ def parse(text: str, decoder: json.JSONDecoder) -> Any:
 
 def after_space(text: str, start: int) -> int:
     """Return the index of the first character that is not whitespace."""
-    found = _SPACE.match(text, start)
-    return start if found is None else found.end()
+    match = _SPACE.match(text, start)
+    return start if match is None else match.end()
 
 
 def _parse_first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
@@ -100,9 +100,9 @@ def _parse_first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
     return node
 
 
-def _without_zeros(found: re.Match[str]) -> str:
+def _without_zeros(match: re.Match[str]) -> str:
     """Return blanks in place of leading zeros, so that positions in the text stay."""
-    return found[0] if found[0].startswith('"') else " " * len(found[2]) + found[1]
+    return match[0] if match[0].startswith('"') else " " * len(match[2]) + match[1]
 
 
 def _placed(error: Exception, text: str) -> Exception:

@@ -20,4 +20,4 @@ _CLASS: Final = "kraal.JsonQuote"
 
 def quoted(value: Column) -> Column:
     """Return a column of strings as JSON strings; null stays null. Job thread."""
-    return called(_CLASS, lambda made: made.function(), value)
+    return called(_CLASS, lambda quoter: quoter.function(), value)

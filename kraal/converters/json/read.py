@@ -76,8 +76,8 @@ def plain(node: Any) -> Any:
 def double_of(node: Any) -> float:
     """Return a node as a double, or 0 if it is not a number."""
     if isinstance(node, Fraction):
-        found = float(node)
-        return abs(found) if found == 0 and not Decimal(node) else found  # a BigDecimal has no -0
+        number = float(node)
+        return abs(number) if number == 0 and not Decimal(node) else number  # a BigDecimal has no -0
     if type(node) is not int:
         return 0.0
     try:
@@ -88,8 +88,8 @@ def double_of(node: Any) -> float:
 
 def exact_of(node: Fraction | int) -> Decimal:
     """Return a number with all its digits."""
-    found = Decimal(node)
-    return found or found.copy_abs()
+    number = Decimal(node)
+    return number or number.copy_abs()
 
 
 def _read_integer(node: Any, bits: int) -> int:
@@ -117,11 +117,11 @@ def base64_of(text: str) -> bytes:
     try:
         return a2b_base64(text, strict_mode=True)
     except ValueError:
-        found, rest = b"", text.strip("".join(map(chr, range(33))))
-        while rest:
-            found += a2b_base64(rest[:4], strict_mode=True)
-            rest = rest[4:].lstrip("".join(map(chr, range(33))))
-        return found
+        data, remaining = b"", text.strip("".join(map(chr, range(33))))
+        while remaining:
+            data += a2b_base64(remaining[:4], strict_mode=True)
+            remaining = remaining[4:].lstrip("".join(map(chr, range(33))))
+        return data
 
 
 def _bytes(node: Any) -> bytes | None:
@@ -256,14 +256,14 @@ class JsonReader:
                     "Maps with non-string fields should be encoded as JSON array of tuples, but found "
                     + node_type(node)
                 )
-            found = {}
+            entries = {}
             for entry in node:
                 if not isinstance(entry, list):
                     raise DataException(f"Found invalid map entry instead of array tuple: {node_type(entry)}")
                 if len(entry) != 2:  # noqa: PLR2004 - key and value
                     raise DataException(f"Found invalid map entry, expected length 2 but found :{len(entry)}")
-                found[as_key(name(entry[0]))] = item(entry[1])
-            return found
+                entries[as_key(name(entry[0]))] = item(entry[1])
+            return entries
 
         return read
 

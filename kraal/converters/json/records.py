@@ -113,15 +113,15 @@ class JsonRecords:
     def _reading(self, node: Any) -> tuple[Schema, Read]:
         """Return the schema that a node describes, and a function that reads its values; cached."""
         key = repr(node)
-        found = self._known.get(key)
-        if found is None:
+        reading = self._known.get(key)
+        if reading is None:
             schema = self._schema_of(node)
             if schema is None:  # pragma: no cover - null is handled above
                 raise DataException("Schema must contain 'type' field")
             if len(self._known) >= self._size:
                 self._known.clear()
-            found = self._known[key] = (schema, self._reader.reads(schema))
-        return found
+            reading = self._known[key] = (schema, self._reader.reads(schema))
+        return reading
 
     def _schema_of(self, node: Any) -> Schema | None:
         return schema_of(node, lambda schema, default: self._reader.reads(schema)(default))

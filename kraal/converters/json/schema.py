@@ -27,7 +27,7 @@ def schema_of(node: Any, value_of: ValueOf) -> Schema | None:
         raise DataException("Schema must contain 'type' field")
     if kind not in _TYPES:
         raise DataException(f"Unknown schema type: {kind}")
-    found = replace(
+    schema = replace(
         _built(_TYPES[kind], node, value_of),
         optional=node.get("optional") is True,
         name=_text(node.get("name")),
@@ -36,15 +36,15 @@ def schema_of(node: Any, value_of: ValueOf) -> Schema | None:
         parameters=_parameters(node.get("parameters")),
     )
     if "default" not in node:
-        return found
-    default = value_of(found, node["default"])
+        return schema
+    default = value_of(schema, node["default"])
     try:
         if isinstance(default, Struct):  # its schema does not have the default yet
             raise DataException("Struct schemas do not match.")
-        validate(found, default)
+        validate(schema, default)
     except DataException as exc:
         raise DataException("Invalid default value") from exc
-    return replace(found, default=default)
+    return replace(schema, default=default)
 
 
 def _built(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:

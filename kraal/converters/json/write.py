@@ -44,8 +44,8 @@ def quote(text: str) -> str:
     plain = _dumps(text)
     if "\\u" in plain:
         # Match every escape, so that the backslash of one is not taken for the start of another.
-        plain = _ESCAPE.sub(lambda found: _upper(found[0]), plain)
-    return plain if plain.isascii() else _ASTRAL.sub(lambda found: _pair(found[0]), plain)
+        plain = _ESCAPE.sub(lambda match: _upper(match[0]), plain)
+    return plain if plain.isascii() else _ASTRAL.sub(lambda match: _pair(match[0]), plain)
 
 
 def _upper(escape: str) -> str:
@@ -117,8 +117,8 @@ def plain(value: Any) -> str:
         case Struct():
             raise DataException("Mismatching schema.")
         case _:
-            found = java_class(value, None)
-            raise DataException(f"Java class class {found} does not have corresponding schema type.")
+            class_name = java_class(value, None)
+            raise DataException(f"Java class class {class_name} does not have corresponding schema type.")
 
 
 class JsonWriter:
@@ -139,23 +139,23 @@ class JsonWriter:
         """Return the JSON text of a value. Raises DataException."""
         if schema is None:
             return plain(value)
-        found = self._writes.get(id(schema))
-        if found is None:
+        cached = self._writes.get(id(schema))
+        if cached is None:
             if len(self._writes) >= self._size:
                 self._writes.clear()
-            found = self._writes[id(schema)] = (schema, self._writer(schema))
-        return found[1](value)
+            cached = self._writes[id(schema)] = (schema, self._writer(schema))
+        return cached[1](value)
 
     def described(self, schema: Schema | None) -> str:
         """Return the JSON text of a schema, cached. Raises DataException for an invalid default."""
         if schema is None:
             return "null"
-        found = self._texts.get(id(schema))
-        if found is None:
+        cached = self._texts.get(id(schema))
+        if cached is None:
             if len(self._texts) >= self._size:
                 self._texts.clear()
-            found = self._texts[id(schema)] = (schema, self.schema_text(schema))
-        return found[1]
+            cached = self._texts[id(schema)] = (schema, self.schema_text(schema))
+        return cached[1]
 
     def _writer(self, schema: Schema | None) -> Write:
         """Return a function that writes a schema's values, including null."""

@@ -25,7 +25,7 @@ from kraal.config.patterns import Pattern, compiled
 from kraal.converters.json.parse import QUICK, parse
 from kraal.converters.json_schema.loaded import References, SchemaUnfit
 
-_LONGEST: Final = 300
+_MAX_MESSAGE: Final = 300
 """Maximum length of a reported reason, which contains a part of the value."""
 
 _VALUES: Final = frozenset({"const", "default", "enum", "examples"})
@@ -52,16 +52,16 @@ def mismatch_finder(parsed: Any, named: Mapping[str, Any]) -> Callable[[str], st
     try:
         kind.check_schema(parsed)
     except SchemaError as exc:
-        raise SchemaUnfit(f"{exc.json_path}: {exc.message[:_LONGEST]}") from exc
+        raise SchemaUnfit(f"{exc.json_path}: {exc.message[:_MAX_MESSAGE]}") from exc
     limited = extend(kind, {"pattern": _pattern, "patternProperties": _refuse, **_guarded(kind)})
     validator = limited(_in_one_dialect(parsed), registry=Registry(retrieve=retrieve))
 
     def mismatch(text: str) -> str | None:
         try:
-            found = best_match(validator.iter_errors(parse(text, QUICK)))
+            error = best_match(validator.iter_errors(parse(text, QUICK)))
         except Unresolvable as exc:
             raise SchemaUnfit(f"unresolved reference {exc.ref}") from exc
-        return None if found is None else f"{found.json_path}: {found.message[:_LONGEST]}"
+        return None if error is None else f"{error.json_path}: {error.message[:_MAX_MESSAGE]}"
 
     return mismatch
 
@@ -91,7 +91,7 @@ def _compiled(pattern: str) -> Pattern:
     try:
         return compiled(pattern, pattern)
     except ValueError as exc:
-        raise SchemaUnfit(f"pattern {pattern[:_LONGEST]!r}: {exc}") from exc
+        raise SchemaUnfit(f"pattern {pattern[:_MAX_MESSAGE]!r}: {exc}") from exc
 
 
 def _refuse(*_: Any) -> Iterator[ValidationError]:

@@ -71,10 +71,10 @@ class JsonSchemaFormat:
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
         """Return a function that decodes schema and value."""
-        parsed, others = _parsed(written.text), _all_parsed(named)
+        parsed, references = _parsed(written.text), _all_parsed(named)
         version = None if plain_version(parsed) else version_of(_title(parsed))
         with _schema_errors():
-            schema = connect_schema(parsed, others, self.options, version)
+            schema = connect_schema(parsed, references, self.options, version)
         check = self._checker(written, named)
         read = read_root(schema)
 
@@ -100,9 +100,9 @@ class JsonSchemaFormat:
 
         def check(text: str) -> None:
             with _schema_errors():
-                found = mismatch(text)
-            if found is not None:
-                raise SerializationException(f"the value does not match its JSON Schema at {found}")
+                error = mismatch(text)
+            if error is not None:
+                raise SerializationException(f"the value does not match its JSON Schema at {error}")
 
         return check
 
@@ -123,8 +123,8 @@ def _all_parsed(named: Mapping[str, SchemaText]) -> dict[str, Any]:
 
 
 def _title(parsed: Any) -> str | None:
-    found = parsed.get("title") if isinstance(parsed, dict) else None
-    return None if found is None else str(found)
+    title = parsed.get("title") if isinstance(parsed, dict) else None
+    return None if title is None else str(title)
 
 
 def _parsed(text: str) -> Any:

@@ -31,7 +31,7 @@ from kraal.converters.json_schema.write import JsonSchemaWriter
 from kraal.plugins.model.records import DECIMAL, DataException
 from kraal.plugins.model.schema import Schema, Type
 
-_WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
+_INTEGERS: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
 _NULL: Final = {"type": "null"}
 
@@ -77,9 +77,11 @@ class _Making:
             facts[CONNECT_TYPE] = MAP
         if schema.version is not None:
             facts[CONNECT_VERSION] = schema.version
-        own = {key: text for key, text in schema.parameters.items() if not key.startswith(NAMESPACE)}
-        if own:
-            facts[CONNECT_PARAMETERS] = {key: own[key] for key in hash_ordered(own, len(own))}
+        parameters = {key: text for key, text in schema.parameters.items() if not key.startswith(NAMESPACE)}
+        if parameters:
+            facts[CONNECT_PARAMETERS] = {
+                key: parameters[key] for key in hash_ordered(parameters, len(parameters))
+            }
         before, after = self._parts(schema)
         common: Said = {}
         if schema.name is not None:
@@ -93,7 +95,7 @@ class _Making:
 
     def _parts(self, schema: Schema) -> tuple[Said, Said]:
         match schema.type:
-            case kind if kind in _WHOLE:
+            case kind if kind in _INTEGERS:
                 return {"type": "integer"}, {}
             case kind if kind in _FLOATS:
                 return {"type": "number"}, {}
@@ -130,8 +132,8 @@ class _Making:
 
 def _number(text: str) -> float | int:
     """Return a number as Java's library prints it: an integer if it has no fraction."""
-    found = float(text)
-    return int(found) if found.is_integer() and "E" not in text else found
+    number = float(text)
+    return int(number) if number.is_integer() and "E" not in text else number
 
 
 def _enum(schema: Schema) -> Said:

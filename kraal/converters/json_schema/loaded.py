@@ -65,54 +65,54 @@ def loaded(parsed: Any, document: Any) -> Node:
         raise SchemaUnfit(f"expected an object as schema, got {json.dumps(parsed)[:100]}")
     if "$ref" in parsed:
         return Node("ref", parsed, document, parsed)
-    rest = dict(parsed)
-    found = [*_by_word(rest, document), *_by_type(rest, document), *_by_sniffing(rest, document)]
-    if len(found) == 1:
-        found[0].facts = rest
-        return found[0]
-    return Node("allOf" if found else "empty", parsed, document, rest, tuple(found))
+    facts = dict(parsed)
+    nodes = [*_by_word(facts, document), *_by_type(facts, document), *_by_sniffing(facts, document)]
+    if len(nodes) == 1:
+        nodes[0].facts = facts
+        return nodes[0]
+    return Node("allOf" if nodes else "empty", parsed, document, facts, tuple(nodes))
 
 
-def _by_word(rest: dict[str, Any], document: Any) -> list[Node]:
-    found = []
-    if "enum" in rest:
-        found.append(Node("enum", {"enum": _list(rest.pop("enum"), "enum")}, document))
+def _by_word(facts: dict[str, Any], document: Any) -> list[Node]:
+    nodes = []
+    if "enum" in facts:
+        nodes.append(Node("enum", {"enum": _list(facts.pop("enum"), "enum")}, document))
     for word in _COMBINED:
-        if word in rest:
-            parts = tuple(loaded(each, document) for each in _list(rest.pop(word), word))
-            found.append(Node(word, {}, document, {}, parts))
-    own = [Node(word, {word: rest.pop(word)}, document) for word in ("not", "const") if word in rest]
-    return [*found, *own]
+        if word in facts:
+            parts = tuple(loaded(each, document) for each in _list(facts.pop(word), word))
+            nodes.append(Node(word, {}, document, {}, parts))
+    single = [Node(word, {word: facts.pop(word)}, document) for word in ("not", "const") if word in facts]
+    return [*nodes, *single]
 
 
-def _by_type(rest: dict[str, Any], document: Any) -> list[Node]:
-    if "type" not in rest:
+def _by_type(facts: dict[str, Any], document: Any) -> list[Node]:
+    if "type" not in facts:
         return []
-    kinds = rest.pop("type")
+    kinds = facts.pop("type")
     several = isinstance(kinds, list)
     parts = []
     for kind in kinds if several else [kinds]:
         if not isinstance(kind, str) or kind not in _WORDS:
             raise SchemaUnfit(f"unknown type {kind!r}; expected one of {', '.join(_WORDS)}")
-        own = {word: rest[word] for word in _WORDS[kind] if word in rest}
-        parts.append(Node(kind, own, document))
+        words = {word: facts[word] for word in _WORDS[kind] if word in facts}
+        parts.append(Node(kind, words, document))
     for part in parts:
         for word in part.parsed:
-            rest.pop(word, None)
+            facts.pop(word, None)
     return [Node("anyOf", {}, document, {}, tuple(parts))] if several else parts
 
 
-def _by_sniffing(rest: dict[str, Any], document: Any) -> list[Node]:
+def _by_sniffing(facts: dict[str, Any], document: Any) -> list[Node]:
     """Return the types of a schema by keywords that only one type has."""
-    found = []
+    nodes = []
     for kind in ("array", "object", "number", "string"):
-        own = {word: rest.pop(word) for word in _WORDS[kind] if word in rest}
-        if own:
-            found.append(Node(kind, own, document))
-    own = {word: rest.pop(word) for word in ("if", "then", "else") if word in rest}
-    if own:
-        found.append(Node("if", own, document))
-    return found
+        words = {word: facts.pop(word) for word in _WORDS[kind] if word in facts}
+        if words:
+            nodes.append(Node(kind, words, document))
+    words = {word: facts.pop(word) for word in ("if", "then", "else") if word in facts}
+    if words:
+        nodes.append(Node("if", words, document))
+    return nodes
 
 
 def _list(parsed: Any, word: str) -> list[Any]:
@@ -127,7 +127,7 @@ class References:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
 
-    def found(self, node: Node) -> Node:
+    def resolve(self, node: Node) -> Node:
         """Return the schema that a `$ref` points to. Raises SchemaUnfit."""
         reference = node.parsed["$ref"]
         if not isinstance(reference, str):
@@ -180,7 +180,7 @@ def _anchored(parsed: Any, anchor: str) -> Any:
         parsed = list(parsed.values())
     if isinstance(parsed, list):
         for each in parsed:
-            found = _anchored(each, anchor)
-            if found is not None:
-                return found
+            target = _anchored(each, anchor)
+            if target is not None:
+                return target
     return None

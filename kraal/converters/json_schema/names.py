@@ -62,17 +62,17 @@ def hash_ordered(names: Iterable[str], table: int = 16) -> list[str]:
     Registered schemas have their properties in this order, and the registry compares schemas as text.
     Source: java.util.HashMap, String.hashCode.
     """
-    known = list(dict.fromkeys(names))
+    unique = list(dict.fromkeys(names))
     size = _power(table)
-    while len(known) > size * _FULL:
+    while len(unique) > size * _FULL:
         size *= 2
-    return sorted(known, key=lambda name: _spread(name) & (size - 1))
+    return sorted(unique, key=lambda name: _spread(name) & (size - 1))
 
 
 def hash_copied(names: Iterable[str]) -> list[str]:
     """Return names in the iteration order of a HashMap that was copied from another map."""
-    known = list(dict.fromkeys(names))
-    return hash_ordered(known, int(len(known) / _FULL + 1))
+    unique = list(dict.fromkeys(names))
+    return hash_ordered(unique, int(len(unique) / _FULL + 1))
 
 
 def _power(least: int) -> int:
@@ -83,7 +83,7 @@ def _power(least: int) -> int:
 
 
 def _spread(name: str) -> int:
-    data, found = name.encode("utf-16-be", "surrogatepass"), 0
+    data, code = name.encode("utf-16-be", "surrogatepass"), 0
     for at in range(0, len(data), 2):
-        found = (31 * found + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
-    return found ^ (found >> 16)
+        code = (31 * code + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    return code ^ (code >> 16)

@@ -21,7 +21,7 @@ from kraal.plugins.values.map_keys import as_key
 Read = Callable[[Any], Any]
 """Returns a node's value; a node can be MISSING. Raises DataException."""
 
-_WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
+_INTEGERS: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
 
 
@@ -49,9 +49,9 @@ def read_root(schema: Schema) -> Read:
 
 def read_default(schema: Schema, default: Any) -> Any:
     """Return a default, given in its JSON form, as a Connect value. Raises DataException."""
-    found = _present(schema)(EXACT.decode(json.dumps(default)))
-    validate(schema, found)
-    return found
+    value = _present(schema)(EXACT.decode(json.dumps(default)))
+    validate(schema, value)
+    return value
 
 
 def _present(schema: Schema) -> Read:
@@ -98,7 +98,7 @@ def _pairs(schema: Schema) -> Read:
             raise DataException(
                 f"Expected a JSON array of objects for a map with keys other than strings, got {node_type(node)}"
             )
-        found = {}
+        entries = {}
         for each in node:
             if not isinstance(each, dict):
                 raise DataException(
@@ -106,8 +106,8 @@ def _pairs(schema: Schema) -> Read:
                 )
             if len(each) != 2:  # noqa: PLR2004 - key and value
                 raise DataException(f"Found invalid map entry, expected length 2 but found :{len(each)}")
-            found[as_key(key(each.get("key", MISSING)))] = item(each.get("value", MISSING))
-        return found
+            entries[as_key(key(each.get("key", MISSING)))] = item(each.get("value", MISSING))
+        return entries
 
     return read
 
@@ -128,16 +128,16 @@ def _union(schema: Schema) -> Read:
     members = [(each.name, each.schema, reads(each.schema)) for each in schema.fields]
 
     def read(node: Any) -> Struct:
-        most, found = 0, None
+        best_count, best = 0, None
         for name, member, of in members:
             if _is_one(member, node):
                 return Struct(schema, {name: of(node)})
             matching = _matching(member, node)
-            if matching > most:
-                most, found = matching, (name, of)
-        if found is None:
+            if matching > best_count:
+                best_count, best = matching, (name, of)
+        if best is None:
             raise DataException(f"No schema of the oneOf matches the value of type {node_type(node)}")
-        name, of = found
+        name, of = best
         return Struct(schema, {name: of(node)})
 
     return read
@@ -146,7 +146,7 @@ def _union(schema: Schema) -> Read:
 def _is_one(schema: Schema, node: Any) -> bool:
     """Return whether a node has the type of a schema other than a struct."""
     match schema.type:
-        case kind if kind in _WHOLE:
+        case kind if kind in _INTEGERS:
             return type(node) is int
         case kind if kind in _FLOATS:
             return type(node) is int or isinstance(node, Fraction)

@@ -72,42 +72,42 @@ class _Making:
                 f"The JSON Schema at {node.parsed['$ref']} contains itself or nests more than {_LEVELS} references; "
                 "recursive schemas are not supported"
             )
-        found = self.schema(self._references.found(node), version, optional=optional)
+        schema = self.schema(self._references.resolve(node), version, optional=optional)
         self._level -= 1
-        return found
+        return schema
 
     def _choice(self, node: Node, version: int | None, *, optional: bool) -> Schema:
         if len(node.parts) == 1 and self._options.flatten_singletons:
             return self.schema(node.parts[0])
-        others = [each for each in node.parts if each.kind != "null"]
-        has_null = len(others) < len(node.parts)
+        choices = [each for each in node.parts if each.kind != "null"]
+        has_null = len(choices) < len(node.parts)
         if has_null and len(node.parts) == 2:  # noqa: PLR2004 - null and one more
-            if not others:
+            if not choices:
                 raise SchemaUnfit("a choice needs a schema other than null")
-            return self.schema(others[0], version, optional=True)
+            return self.schema(choices[0], version, optional=True)
         fields = tuple(
             Field(name=f"{ONE_OF}.field.{at}", schema=self.schema(each, optional=True))
-            for at, each in enumerate(others)
+            for at, each in enumerate(choices)
         )
-        made = Schema(type=Type.STRUCT, name=ONE_OF, optional=has_null, fields=fields)
-        return self._finished(node, made, version, optional=optional)
+        union = Schema(type=Type.STRUCT, name=ONE_OF, optional=has_null, fields=fields)
+        return self._finished(node, union, version, optional=optional)
 
-    def _finished(self, node: Node, made: Schema, version: int | None, *, optional: bool) -> Schema:
+    def _finished(self, node: Node, schema: Schema, version: int | None, *, optional: bool) -> Schema:
         facts = node.facts
         title, doc = facts.get("title"), facts.get("description")
-        own = facts.get(CONNECT_VERSION)
+        declared = facts.get(CONNECT_VERSION)
         params = facts.get(CONNECT_PARAMETERS)
         more = {key: str(text) for key, text in params.items()} if isinstance(params, dict) else {}
-        made = replace(
-            made,
-            name=made.name if made.name is not None or title is None else str(title),
-            version=own if isinstance(own, int) else version,
+        schema = replace(
+            schema,
+            name=schema.name if schema.name is not None or title is None else str(title),
+            version=declared if isinstance(declared, int) else version,
             doc=None if doc is None else str(doc),
-            parameters={**made.parameters, **more},
+            parameters={**schema.parameters, **more},
         )
         if facts.get("default") is not None:
-            made = replace(made, default=read_default(made, facts["default"]))
-        return replace(made, optional=made.optional or optional)
+            schema = replace(schema, default=read_default(schema, facts["default"]))
+        return replace(schema, optional=schema.optional or optional)
 
     def _plain(self, node: Node) -> Schema:
         connect = node.facts.get(CONNECT_TYPE)
@@ -156,15 +156,15 @@ class _Making:
             return Schema(type=Type.MAP, key=STRING, value=self.schema(loaded(values, node.document)))
         return self._struct(self._properties(node, {}), ordered=True)
 
-    def _properties(self, node: Node, found: dict[str, tuple[Node, bool]]) -> dict[str, tuple[Node, bool]]:
+    def _properties(self, node: Node, nodes: dict[str, tuple[Node, bool]]) -> dict[str, tuple[Node, bool]]:
         """Add an object's properties and whether they are required, in the order of Java's maps."""
         properties = node.parsed.get("properties", {})
         if not isinstance(properties, dict):
             raise SchemaUnfit("expected an object as properties")
         required = node.parsed.get("required", [])
         for name in hash_ordered(properties):
-            found[name] = loaded(properties[name], node.document), name in required
-        return found
+            nodes[name] = loaded(properties[name], node.document), name in required
+        return nodes
 
     def _struct(self, properties: Mapping[str, tuple[Node, bool]], *, ordered: bool) -> Schema:
         def place(entry: tuple[int, Node]) -> int:
@@ -216,7 +216,7 @@ class _Making:
         elif node.kind == "object":
             self._properties(node, properties)
         elif node.kind == "ref":
-            self._gather(self._references.found(node), properties, level + 1)
+            self._gather(self._references.resolve(node), properties, level + 1)
 
 
 def _kind(node: Node) -> str:
@@ -227,8 +227,8 @@ def _kind(node: Node) -> str:
 
 def _symbols(values: list[Any]) -> Schema:
     """Return an enum's schema: a string with the symbols as parameters."""
-    shown = [
+    texts = [
         NULL_MARKER if each is None else each if isinstance(each, str) else json.dumps(each)
         for each in values
     ]
-    return Schema(type=Type.STRING, parameters={ENUM: "", **{f"{ENUM}.{each}": each for each in shown}})
+    return Schema(type=Type.STRING, parameters={ENUM: "", **{f"{ENUM}.{each}": each for each in texts}})

@@ -43,8 +43,8 @@ class BooleanConverter(Converter):
         if value is None:
             return None
         if not isinstance(value, bool):
-            found = java_class(value, schema)
-            raise DataException(f"BooleanConverter is not compatible with objects of type class {found}")
+            class_name = java_class(value, schema)
+            raise DataException(f"BooleanConverter is not compatible with objects of type class {class_name}")
         return b"\x01" if value else b"\x00"
 
     @override

@@ -46,8 +46,8 @@ class ByteArrayConverter(Converter):
             raise DataException(REFUSED + schema.type.name)
         if value is None or isinstance(value, bytes):
             return value
-        found = java_class(value, schema)
-        raise DataException(f"ByteArrayConverter is not compatible with objects of type class {found}")
+        class_name = java_class(value, schema)
+        raise DataException(f"ByteArrayConverter is not compatible with objects of type class {class_name}")
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:

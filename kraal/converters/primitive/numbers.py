@@ -49,9 +49,9 @@ class NumberConverter(Converter):
         del topic
         if value is None:
             return None
-        found = java_class(value, schema)
-        if found != self.java_name:
-            raise DataException(f"Failed to serialize to {self.type_name} (was class {found}): ")
+        class_name = java_class(value, schema)
+        if class_name != self.java_name:
+            raise DataException(f"Failed to serialize to {self.type_name} (was class {class_name}): ")
         try:
             return self.layout.pack(value)
         except (struct.error, OverflowError) as exc:
@@ -136,8 +136,8 @@ class _FractionConverter(NumberConverter):
 
     @override
     def _packed(self, number: Column) -> Column:
-        known = F.coalesce(number, F.lit(0).cast(self.sql_type))
-        bits = F.reflect(F.lit(self.java_name), F.lit(self.bits_of), known)
+        not_null = F.coalesce(number, F.lit(0).cast(self.sql_type))
+        bits = F.reflect(F.lit(self.java_name), F.lit(self.bits_of), not_null)
         return super()._packed(F.when(number.isNotNull(), bits))
 
     @override

@@ -76,20 +76,20 @@ class ProtobufFormat:
         return encode
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
-        """Return a function that decodes schema and value; the bytes tell the message."""
+        """Return a function that decodes schema and value; the bytes identify the message."""
         linked = _linked(written, named)
-        reader, known = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Shape]]()
+        reader, shapes = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Shape]]()
 
         def made(path: tuple[int, ...]) -> tuple[Any, Schema, Shape]:
             message = linked.message_at(path)
             schema = connect_schema(message, self.options, version_of(message.full_name))
-            known[path] = message, schema, ProtobufReader(self.options).root(message, schema)
-            return known[path]
+            shapes[path] = message, schema, ProtobufReader(self.options).root(message, schema)
+            return shapes[path]
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
                 path, at = read_indexes(data, HEAD)
-                message, schema, shape = known.get(path) or made(path)
+                message, schema, shape = shapes.get(path) or made(path)
                 return schema, shape(reader.read(message, data, at, len(data), {}))
             except (Malformed, ProtoInvalid, RecursionError) as exc:
                 raise unreadable(self.title, data, exc) from exc

@@ -97,13 +97,13 @@ class _Making:
         self.nameless = 0
 
     def message(self, name: str, schema: Schema) -> ProtoMessage:
-        made = ProtoMessage(checked(name))
+        message = ProtoMessage(checked(name))
         index = 1
         for each in schema.fields:
             tag = each.schema.parameters.get(TAG)
             number, index = (index, index + 1) if tag is None else (int(tag), index)
-            self._add(made, each.schema, scrubbed(each.name, self._options), number)
-        return made
+            self._add(message, each.schema, scrubbed(each.name, self._options), number)
+        return message
 
     def _add(
         self, owner: ProtoMessage, schema: Schema, name: str, number: int, oneof: int | None = None
@@ -143,11 +143,11 @@ class _Making:
         return "optional" if self._options.optional_for_nullables and schema.optional else ""
 
     def _declare(self, owner: ProtoMessage, schema: Schema, kind: str) -> None:
-        known = {each.name for each in owner.messages} | {owner.name}
+        names = {each.name for each in owner.messages} | {owner.name}
         if schema.type is Type.STRUCT:
-            if kind not in known:
-                made = self.message(kind, schema)
-                owner.messages.append(made)
+            if kind not in names:
+                message = self.message(kind, schema)
+                owner.messages.append(message)
         elif schema.type is Type.MAP and schema.key is not None and schema.value is not None:
             entry = ProtoMessage(kind)
             self._add(entry, schema.key, "key", 1)

@@ -22,7 +22,7 @@ from kraal.plugins.model.records import Float32
 from kraal.plugins.values.java_values import float32
 
 _UNPACKED: Final = frozenset({"string", "bytes", "message"})
-_NOTHING: Final = {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": Float32(0.0)}
+_DEFAULTS: Final = {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": Float32(0.0)}
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +45,7 @@ class EnumType:
 
     def symbol(self, number: int) -> str | None:
         """Return the first name of a number, or None."""
-        return next((name for name, known in self.values if known == number), None)
+        return next((name for name, value in self.values if value == number), None)
 
 
 @dataclass(slots=True, eq=False)
@@ -130,15 +130,15 @@ class Linked:
         package = self.file.package
         if package and not full_name.startswith(f"{package}."):
             return None
-        among, found = self.file.messages, []
+        among, path = self.file.messages, []
         for part in full_name.removeprefix(f"{package}." if package else "").split("."):
             written = _own(among)
             at = next((at for at, each in enumerate(written) if each.name == part), None)
             if at is None:
                 return None
-            found.append(at)
+            path.append(at)
             among = written[at].messages
-        return found
+        return path
 
 
 def _own(messages: list[ProtoMessage]) -> list[ProtoMessage]:
@@ -148,17 +148,17 @@ def _own(messages: list[ProtoMessage]) -> list[ProtoMessage]:
 
 def link(file: ProtoFile, named: Mapping[str, ProtoFile]) -> Linked:
     """Link a file; `named` are the files that it imports, by name. Raises ProtoInvalid."""
-    known = {**known_files(), **named}
+    files = {**known_files(), **named}
     linker = _Linker()
     for each in (*known_files().values(), *named.values(), file):
         linker.declare(each)
     linker.fill()
-    return Linked(_effective(file, known), linker.messages)
+    return Linked(_effective(file, files), linker.messages)
 
 
-def _effective(file: ProtoFile, known: Mapping[str, ProtoFile]) -> ProtoFile:
+def _effective(file: ProtoFile, files: Mapping[str, ProtoFile]) -> ProtoFile:
     if not file.messages and not file.enums and len(file.imports) == 1 and file.imports == file.public:
-        leaf = known.get(file.imports[0])
+        leaf = files.get(file.imports[0])
         if leaf is not None and (leaf.messages or leaf.enums):
             return leaf
     return file
@@ -179,26 +179,28 @@ class _Linker:
             self._enums[name] = EnumType(name, enum.values, syntax == "proto2")
         for each in messages:
             name = f"{space}.{each.name}" if space else each.name
-            made = MessageType(name, oneofs=each.oneofs)
-            self.messages[name] = made
-            self._open.append((made, each, syntax))
+            message = MessageType(name, oneofs=each.oneofs)
+            self.messages[name] = message
+            self._open.append((message, each, syntax))
             self._declare(name, each.messages, each.enums, syntax)
 
     def fill(self) -> None:
-        for made, written, syntax in self._open:
-            made.fields = [self._field(made, each, syntax) for each in written.fields]
-            numbers = [each.number for each in made.fields]
-            if len(set(numbers)) != len(numbers) or len({each.name for each in made.fields}) != len(numbers):
-                raise ProtoInvalid(f"two fields of {made.full_name} have the same number or name")
+        for message, written, syntax in self._open:
+            message.fields = [self._field(message, each, syntax) for each in written.fields]
+            numbers = [each.number for each in message.fields]
+            if len(set(numbers)) != len(numbers) or len({each.name for each in message.fields}) != len(
+                numbers
+            ):
+                raise ProtoInvalid(f"two fields of {message.full_name} have the same number or name")
 
     def _field(self, owner: MessageType, written: ProtoField, syntax: str) -> FieldType:
         kind, message, enum = written.type, None, None
         if kind not in SCALARS:
-            found = self._found(written.type, owner.full_name)
-            if isinstance(found, MessageType):
-                kind, message = "message", found
+            declared = self._resolve(written.type, owner.full_name)
+            if isinstance(declared, MessageType):
+                kind, message = "message", declared
             else:
-                kind, enum = "enum", found
+                kind, enum = "enum", declared
         repeated = written.label == "repeated"
         optional = written.label == "optional"
         single = not repeated
@@ -222,20 +224,20 @@ class _Linker:
             enum=enum,
         )
 
-    def _found(self, name: str, scope: str) -> MessageType | EnumType:
+    def _resolve(self, name: str, scope: str) -> MessageType | EnumType:
         """Resolve a type name from the innermost scope outwards."""
         if name.startswith("."):
-            found = self._at(name[1:])
+            declared = self._at(name[1:])
         else:
-            found = None
-            while found is None:
-                found = self._at(f"{scope}.{name}" if scope else name)
+            declared = None
+            while declared is None:
+                declared = self._at(f"{scope}.{name}" if scope else name)
                 if not scope:
                     break
                 scope = scope.rpartition(".")[0]
-        if found is None:
+        if declared is None:
             raise ProtoInvalid(f"unknown type {name!r}")
-        return found
+        return declared
 
     def _at(self, full_name: str) -> MessageType | EnumType | None:
         return self.messages.get(full_name) or self._enums.get(full_name)
@@ -249,7 +251,7 @@ def _default(kind: str, enum: EnumType | None, literal: Any) -> Any:
         number = None if literal is None else enum.number(str(literal))
         return enum.values[0][1] if number is None else number
     if literal is None:
-        return _NOTHING.get(kind, 0)
+        return _DEFAULTS.get(kind, 0)
     try:
         match kind:
             case "string":

@@ -52,8 +52,8 @@ class ProtoField:
     @property
     def meta(self) -> dict[str, str]:
         """Parameters of the option `confluent.field_meta`."""
-        found = self.options.get(FIELD_META)
-        params = found.get("params", []) if isinstance(found, dict) else []
+        meta = self.options.get(FIELD_META)
+        params = meta.get("params", []) if isinstance(meta, dict) else []
         pairs = params if isinstance(params, list) else [params]
         more = self.options.get(f"{FIELD_META}.params")
         pairs = [*pairs, *(more if isinstance(more, list) else [more])]

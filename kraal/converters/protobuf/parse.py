@@ -21,7 +21,7 @@ from kraal.converters.protobuf.model import (
 from kraal.converters.protobuf.tokens import Tokens
 
 _LABELS: Final = frozenset({"optional", "required", "repeated"})
-_MOST: Final = (1 << 29) - 1
+_MAX_NUMBER: Final = (1 << 29) - 1
 _KEYS: Final = SCALARS - {"double", "float", "bytes"}
 _LEVELS: Final = 100
 
@@ -37,52 +37,52 @@ class _Parser:
         self._level = 0
 
     def file(self) -> ProtoFile:
-        tokens, found = self._tokens, ProtoFile()
+        tokens, file = self._tokens, ProtoFile()
         if tokens.next == "syntax":
             tokens.take()
             tokens.need("=")
-            found.syntax = tokens.text()
+            file.syntax = tokens.text()
             tokens.need(";")
-        if found.syntax not in {"proto2", "proto3"} or tokens.next == "edition":
+        if file.syntax not in {"proto2", "proto3"} or tokens.next == "edition":
             raise ProtoInvalid("unsupported syntax; expected proto2 or proto3")
         while tokens.kind:
             if tokens.skip(";"):
                 continue
             match tokens.name():
                 case "package":
-                    found.package = tokens.full_name()
+                    file.package = tokens.full_name()
                     tokens.need(";")
                 case "import":
-                    self._import(found)
+                    self._import(file)
                 case "option":
                     self._option({}, ";")
                 case "message":
-                    found.messages.append(self._message())
+                    file.messages.append(self._message())
                 case "enum":
-                    found.enums.append(self._enum())
+                    file.enums.append(self._enum())
                 case "service" | "extend":
                     tokens.full_name()
                     self._skip_block()
                 case other:
                     raise ProtoInvalid(f"unexpected token {other!r}")
-        return found
+        return file
 
-    def _import(self, found: ProtoFile) -> None:
+    def _import(self, file: ProtoFile) -> None:
         public = self._tokens.skip("public")
         if not public:
             self._tokens.skip("weak")
         name = self._tokens.text()
-        found.imports.append(name)
+        file.imports.append(name)
         if public:
-            found.public.append(name)
+            file.public.append(name)
         self._tokens.need(";")
 
     def _message(self) -> ProtoMessage:
-        found = ProtoMessage(self._tokens.name())
-        self._body(found)
-        return found
+        message = ProtoMessage(self._tokens.name())
+        self._body(message)
+        return message
 
-    def _body(self, found: ProtoMessage) -> None:
+    def _body(self, message: ProtoMessage) -> None:
         tokens = self._tokens
         self._level += 1
         if self._level > _LEVELS:
@@ -94,32 +94,32 @@ class _Parser:
             # A field's type can have the name of a keyword; the next token decides.
             begins = tokens.next if tokens.peek(1) not in {".", "="} else ""
             if begins in {"message", "enum", "oneof"} and tokens.peek(2) == "{":
-                self._inner(found, tokens.take())
+                self._inner(message, tokens.take())
             elif begins == "extend":
                 tokens.take()
                 tokens.full_name()
                 self._skip_block()
             elif begins == "option":
                 tokens.take()
-                self._option(found.options, ";")
+                self._option(message.options, ";")
             elif begins in {"reserved", "extensions"} and tokens.peek(2) != "=":
                 self._skip_to(";")
             else:
-                self._field(found, None)
+                self._field(message, None)
         self._level -= 1
 
-    def _inner(self, found: ProtoMessage, begins: str) -> None:
+    def _inner(self, message: ProtoMessage, begins: str) -> None:
         if begins == "message":
-            found.messages.append(self._message())
+            message.messages.append(self._message())
         elif begins == "enum":
-            found.enums.append(self._enum())
+            message.enums.append(self._enum())
         else:
-            self._oneof(found)
+            self._oneof(message)
 
-    def _oneof(self, found: ProtoMessage) -> None:
+    def _oneof(self, message: ProtoMessage) -> None:
         tokens = self._tokens
-        found.oneofs.append(tokens.name())
-        at = len(found.oneofs) - 1
+        message.oneofs.append(tokens.name())
+        at = len(message.oneofs) - 1
         tokens.need("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
@@ -128,9 +128,9 @@ class _Parser:
                 tokens.take()
                 self._option({}, ";")
             else:
-                self._field(found, at)
+                self._field(message, at)
 
-    def _field(self, found: ProtoMessage, oneof: int | None) -> None:
+    def _field(self, message: ProtoMessage, oneof: int | None) -> None:
         tokens, label = self._tokens, ""
         if tokens.next in _LABELS and oneof is None:
             label = tokens.take()
@@ -138,22 +138,22 @@ class _Parser:
             self._skip_group()
             return
         if tokens.next == "map" and tokens.peek(1) == "<":
-            made = self._map(found)
+            field = self._map(message)
         else:
             kind = tokens.full_name()
             name = tokens.name()
             tokens.need("=")
-            made = ProtoField(name, self._number(), kind, label, oneof)
+            field = ProtoField(name, self._number(), kind, label, oneof)
         if tokens.skip("["):
             while True:
-                self._option(made.options, "")
+                self._option(field.options, "")
                 if not tokens.skip(","):
                     break
             tokens.need("]")
         tokens.need(";")
-        found.fields.append(made)
+        message.fields.append(field)
 
-    def _map(self, found: ProtoMessage) -> ProtoField:
+    def _map(self, message: ProtoMessage) -> ProtoField:
         tokens = self._tokens
         tokens.take()
         tokens.need("<")
@@ -168,18 +168,18 @@ class _Parser:
         number = self._number()
         entry = ProtoMessage(map_entry_name(name), synthetic=True)
         entry.fields = [ProtoField("key", 1, key), ProtoField("value", 2, value)]
-        found.messages.append(entry)
+        message.messages.append(entry)
         return ProtoField(name, number, entry.name, "repeated")
 
     def _number(self) -> int:
         number = self._tokens.integer()
-        if not 0 < number <= _MOST:
-            raise ProtoInvalid(f"invalid field number {number}; expected 1 to {_MOST}")
+        if not 0 < number <= _MAX_NUMBER:
+            raise ProtoInvalid(f"invalid field number {number}; expected 1 to {_MAX_NUMBER}")
         return number
 
     def _enum(self) -> ProtoEnum:
         tokens = self._tokens
-        found = ProtoEnum(tokens.name())
+        enum = ProtoEnum(tokens.name())
         tokens.need("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
@@ -192,13 +192,13 @@ class _Parser:
             else:
                 name = tokens.name()
                 tokens.need("=")
-                found.values.append((name, tokens.integer()))
+                enum.values.append((name, tokens.integer()))
                 if tokens.skip("["):
                     self._skip_to("]")
                 tokens.need(";")
-        if not found.values:
-            raise ProtoInvalid(f"the enum {found.name} has no values")
-        return found
+        if not enum.values:
+            raise ProtoInvalid(f"the enum {enum.name} has no values")
+        return enum
 
     # --- options ------------------------------------------------------------------------------------------------
 
@@ -236,11 +236,11 @@ class _Parser:
         if tokens.skip("<"):
             return self._object(">")
         if tokens.skip("["):
-            found = []
+            values = []
             while not tokens.skip("]"):
-                found.append(self._value())
+                values.append(self._value())
                 tokens.skip(",")
-            return found
+            return values
         sign = "-" if tokens.skip("-") else ""
         tokens.skip("+")
         if tokens.kind == "number":
@@ -250,7 +250,7 @@ class _Parser:
 
     def _object(self, end: str) -> dict[str, Any]:
         tokens = self._tokens
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         self._level += 1
         if self._level > _LEVELS:
             raise ProtoInvalid(f"option values are nested more than {_LEVELS} levels deep")
@@ -264,14 +264,14 @@ class _Parser:
                 name = tokens.name()
             tokens.skip(":")
             value = self._value()
-            if name in found:
-                before = found[name]
+            if name in entries:
+                before = entries[name]
                 value = [*(before if isinstance(before, list) else [before]), value]
-            found[name] = value
+            entries[name] = value
             if not tokens.skip(","):
                 tokens.skip(";")
         self._level -= 1
-        return found
+        return entries
 
     # --- skipped statements --------------------------------------------------------------------------------------
 

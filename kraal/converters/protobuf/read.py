@@ -44,7 +44,7 @@ class ProtobufReader:
         return self._unwrapped(message, schema)
 
     def _struct(self, message: MessageType, schema: Schema) -> Shape:
-        own = {each.name: each.schema for each in schema.fields}
+        schemas = {each.name: each.schema for each in schema.fields}
         required = [each.name for each in message.fields if each.required]
         fields: list[tuple[str, str, Shape, Any, bool]] = []
         unions: list[tuple[str, Schema, list[tuple[str, Shape]]]] = []
@@ -52,31 +52,35 @@ class ProtobufReader:
             members = [each for each in message.fields if each.oneof == oneof]
             if members and not self._options.flatten_unions:
                 name = union_field(message, oneof, self._options)
-                known = {each.name: each.schema for each in own[name].fields}
+                member_schemas = {each.name: each.schema for each in schemas[name].fields}
                 unions.append(
-                    (name, own[name], [(each.name, self._field(each, known[each.name])) for each in members])
+                    (
+                        name,
+                        schemas[name],
+                        [(each.name, self._field(each, member_schemas[each.name])) for each in members],
+                    )
                 )
         for each in message.fields:
             if each.oneof is None or self._options.flatten_unions:
                 default, is_null = self._absent(each)
-                fields.append((each.name, each.name, self._field(each, own[each.name]), default, is_null))
+                fields.append((each.name, each.name, self._field(each, schemas[each.name]), default, is_null))
 
         def shape(raw: Raw) -> Struct:
             for name in required:
                 if name not in raw:
                     raise Malformed(f"the required field {name} is missing")
-            found: dict[str, Any] = {}
+            values: dict[str, Any] = {}
             for name, union, parts in unions:
                 for member, of in parts:
                     if member in raw:
-                        found[name] = Struct(union, {member: of(raw[member])})
+                        values[name] = Struct(union, {member: of(raw[member])})
             for name, at, of, default, is_null in fields:
                 value = raw.get(at)
                 if value is not None:
-                    found[name] = of(value)
+                    values[name] = of(value)
                 elif not is_null:
-                    found[name] = of(default)
-            return Struct(schema, found)
+                    values[name] = of(default)
+            return Struct(schema, values)
 
         return shape
 
@@ -146,13 +150,13 @@ def _same(value: Any) -> Any:
 
 def _decimal(raw: Raw) -> Decimal:
     try:
-        found = unscaled_decimal(raw.get("value", b""), int(raw.get("scale", 0)))
+        number = unscaled_decimal(raw.get("value", b""), int(raw.get("scale", 0)))
     except ValueError as exc:
         raise DataException(f"Invalid bytes for Decimal field: {exc}") from exc
     precision = raw.get("precision", 0)
-    if not 0 < precision < len(found.as_tuple().digits):
-        return found
-    return Context(prec=precision, rounding=ROUND_HALF_UP, Emin=-(10**12), Emax=10**12).plus(found)
+    if not 0 < precision < len(number.as_tuple().digits):
+        return number
+    return Context(prec=precision, rounding=ROUND_HALF_UP, Emin=-(10**12), Emax=10**12).plus(number)
 
 
 def _date(raw: Raw) -> Instant:

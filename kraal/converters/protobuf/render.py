@@ -53,8 +53,8 @@ def _message(message: ProtoMessage) -> str:
 
 
 def _section(parts: Iterable[str]) -> str:
-    made = "".join(map(_indented, parts))
-    return f"\n{made}" if made else ""
+    content = "".join(map(_indented, parts))
+    return f"\n{content}" if content else ""
 
 
 def _indented(text: str) -> str:

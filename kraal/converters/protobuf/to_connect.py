@@ -79,12 +79,16 @@ class _Making:
         fields = []
         for oneof in message.oneofs:
             members = [each for each in message.fields if each.oneof == oneof]
-            own = [Field(name=each.name, schema=self._field(each, is_member=True)) for each in members]
+            member_fields = [
+                Field(name=each.name, schema=self._field(each, is_member=True)) for each in members
+            ]
             if self._options.flatten_unions:
-                fields += own
-            elif own:
+                fields += member_fields
+            elif member_fields:
                 name = f"{message.full_name}.{oneof}" if self._options.enhanced else oneof
-                union = Schema(type=Type.STRUCT, name=f"{UNION}.{name}", optional=True, fields=tuple(own))
+                union = Schema(
+                    type=Type.STRUCT, name=f"{UNION}.{name}", optional=True, fields=tuple(member_fields)
+                )
                 fields.append(Field(name=union_field(message, oneof, self._options), schema=union))
         fields += [
             Field(name=each.name, schema=self._field(each, is_member=False))
@@ -92,20 +96,20 @@ class _Making:
             if each.oneof is None
         ]
         self._inside.pop()
-        made = Schema(type=Type.STRUCT, name=self._name(message.full_name), fields=tuple(fields))
-        self._made[message] = made
-        return made
+        struct = Schema(type=Type.STRUCT, name=self._name(message.full_name), fields=tuple(fields))
+        self._made[message] = struct
+        return struct
 
     def _name(self, full_name: str) -> str:
         return full_name if self._options.enhanced else full_name.rpartition(".")[2]
 
     def _field(self, field: FieldType, *, is_member: bool) -> Schema:
         options = self._options
-        made = self._value(field)
-        if field.repeated and made.type is not Type.MAP:
-            made = Schema(type=Type.ARRAY, optional=True, value=replace(made, optional=True))
+        schema = self._value(field)
+        if field.repeated and schema.type is not Type.MAP:
+            schema = Schema(type=Type.ARRAY, optional=True, value=replace(schema, optional=True))
         params = {}
-        optional = made.optional or is_member
+        optional = schema.optional or is_member
         if is_member:
             if options.wrapper_for_nullables and field.message and field.message.full_name in WRAPPERS:
                 params[WRAPPER] = "true"
@@ -114,7 +118,7 @@ class _Making:
         elif not options.wrapper_for_nullables:
             optional = True
         params[TAG] = str(field.number)
-        return replace(made, optional=optional, parameters={**made.parameters, **params})
+        return replace(schema, optional=optional, parameters={**schema.parameters, **params})
 
     def _value(self, field: FieldType) -> Schema:
         """Return the schema of one of a field's values."""

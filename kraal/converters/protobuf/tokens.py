@@ -103,10 +103,10 @@ class Tokens:
         """Consume adjacent string literals and return them joined. Raises ProtoInvalid."""
         if self.kind != "text":
             raise self.wrong("a string")
-        found = ""
+        text = ""
         while self.kind == "text":
-            found += _ESCAPE.sub(_unescaped, self.take()[1:-1])
-        return found
+            text += _ESCAPE.sub(_unescaped, self.take()[1:-1])
+        return text
 
     def integer(self) -> int:
         """Consume and return an integer. Raises ProtoInvalid."""
@@ -116,11 +116,11 @@ class Tokens:
         text = self.next
         try:
             octal = len(text) > 1 and text[0] == "0" and text[1] not in "xX"
-            found = int(text, 8 if octal else 0)
+            number = int(text, 8 if octal else 0)
         except ValueError:
             raise self.wrong("an integer") from None
         self.take()
-        return -found if negative else found
+        return -number if negative else number
 
 
 def _unescaped(match: re.Match[str]) -> str:

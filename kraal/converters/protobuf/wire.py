@@ -54,13 +54,13 @@ def put_varint(value: int, out: bytearray) -> None:
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Read a varint at a position; return it and the position after it. Raises Malformed."""
-    found = shift = 0
+    number = shift = 0
     while at < end:
         byte = data[at]
         at += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004 - the last of them
-            return found & _MASK, at
+            return number & _MASK, at
         shift += 7
         if shift > 63:  # noqa: PLR2004 - ten bytes
             raise Malformed("a number has more than ten bytes")
@@ -126,31 +126,31 @@ class MessageReader:
         return into
 
     def _table(self, message: MessageType) -> dict[int, _Step]:
-        found: dict[int, _Step] = {}
+        steps: dict[int, _Step] = {}
         for each in message.fields:
-            others = tuple(
+            siblings = tuple(
                 other.name
                 for other in message.fields
                 if other is not each and other.oneof == each.oneof and each.oneof is not None
             )
             wire = wire_type(each.kind)
-            found[each.number << 3 | wire] = partial(self._step(each), each, others)
+            steps[each.number << 3 | wire] = partial(self._step(each), each, siblings)
             if each.repeated and wire != BYTES:
-                found[each.number << 3 | BYTES] = partial(_packed, each, ())
-        return found
+                steps[each.number << 3 | BYTES] = partial(_packed, each, ())
+        return steps
 
     def _step(self, field: FieldType) -> Callable[[FieldType, tuple[str, ...], bytes, int, int, Raw], int]:
         return self._message if field.kind == "message" else _scalar
 
     def _message(
-        self, field: FieldType, others: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
+        self, field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
     ) -> int:
         size, at = varint(data, at, end)
         stop = at + size
         if stop > end:
             raise Malformed(f"truncated message: expected {size} more bytes, got {end - at}")
-        for other in others:
-            into.pop(other, None)
+        for sibling in siblings:
+            into.pop(sibling, None)
         if field.repeated:
             into.setdefault(field.name, []).append(self.read(field.inner, data, at, stop, {}))
         else:
@@ -158,30 +158,30 @@ class MessageReader:
         return stop
 
 
-def _scalar(field: FieldType, others: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
-    found, at = _one(field, data, at, end)
-    if found is None:
+def _scalar(field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
+    value, at = _one(field, data, at, end)
+    if value is None:
         return at
-    for other in others:
-        into.pop(other, None)
+    for sibling in siblings:
+        into.pop(sibling, None)
     if field.repeated:
-        into.setdefault(field.name, []).append(found)
+        into.setdefault(field.name, []).append(value)
     else:
-        into[field.name] = found
+        into[field.name] = value
     return at
 
 
-def _packed(field: FieldType, others: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
-    del others
+def _packed(field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
+    del siblings
     size, at = varint(data, at, end)
     stop = at + size
     if stop > end:
         raise Malformed(f"truncated message: expected {size} more bytes, got {end - at}")
-    found = into.setdefault(field.name, [])
+    values = into.setdefault(field.name, [])
     while at < stop:
         each, at = _one(field, data, at, stop)
         if each is not None:
-            found.append(each)
+            values.append(each)
     return at
 
 
@@ -195,15 +195,15 @@ def _one(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
         return (Float32(number) if field.kind == "float" else number), at + fixed.size
     raw, at = varint(data, at, end)
     if field.kind not in _TEXTS:
-        return _WHOLE[field.kind](field, raw), at
+        return _INTEGERS[field.kind](field, raw), at
     stop = at + raw
     if stop > end:
         raise Malformed(f"truncated message: expected {raw} more bytes, got {end - at}")
-    found = data[at:stop]
+    part = data[at:stop]
     if field.kind == "bytes":
-        return found, stop
+        return part, stop
     try:
-        return found.decode("utf-8", "strict" if field.proto3 else "replace"), stop
+        return part.decode("utf-8", "strict" if field.proto3 else "replace"), stop
     except UnicodeDecodeError as exc:
         raise Malformed(f"the string field {field.name} is not valid UTF-8") from exc
 
@@ -213,11 +213,11 @@ _TEXTS: Final = frozenset({"string", "bytes"})
 
 def _enum(field: FieldType, raw: int) -> int | None:
     number = wrapped(raw, 32)
-    known = field.enum is None or not field.enum.closed or field.enum.symbol(number) is not None
-    return number if known else None
+    is_known = field.enum is None or not field.enum.closed or field.enum.symbol(number) is not None
+    return number if is_known else None
 
 
-_WHOLE: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
+_INTEGERS: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
     "int32": lambda _, raw: wrapped(raw, 32),
     "int64": lambda _, raw: wrapped(raw, 64),
     "uint32": lambda _, raw: raw & 0xFFFFFFFF,

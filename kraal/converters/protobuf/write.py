@@ -24,7 +24,7 @@ from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import has_class
 from kraal.plugins.values.java_values import java_class
 
-_WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
+_INTEGERS: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
 
 
@@ -73,10 +73,10 @@ class ProtobufWriter:
         self, union: Schema, get: Callable[[Struct], Any], message: MessageType
     ) -> list[tuple[int, Callable[[Struct], Any], Put]]:
         """Return number, getter and encoder of each member of a oneof; only the first set member is written."""
-        own = [
+        writers = [
             (each.name, getter(each, ignores_default=self._options.ignore_defaults)) for each in union.fields
         ]
-        found = []
+        members = []
 
         def chosen(value: Struct, name: str) -> Any:
             inner = get(value)
@@ -84,7 +84,7 @@ class ProtobufWriter:
                 return None
             if not isinstance(inner, Struct):
                 raise _wrong(union, inner)
-            for member, of in own:
+            for member, of in writers:
                 item = of(inner)
                 if item is not None:
                     return item if member == name else None
@@ -95,8 +95,8 @@ class ProtobufWriter:
             if field is not None:
                 name = each.name
                 put = self._field(each.schema, field)
-                found.append((field.number, lambda value, name=name: chosen(value, name), put))
-        return found  # type: ignore[return-value]
+                members.append((field.number, lambda value, name=name: chosen(value, name), put))
+        return members  # type: ignore[return-value]
 
     def _field(self, schema: Schema, field: FieldType) -> Put:
         """Return a function that encodes a field's values other than null, with the tag."""
@@ -144,7 +144,7 @@ class ProtobufWriter:
             "bool": schema.type is Type.BOOLEAN,
             "string": schema.type is Type.STRING,
             "bytes": schema.type is Type.BYTES,
-        }.get(field.kind, schema.type in _WHOLE)
+        }.get(field.kind, schema.type in _INTEGERS)
         if not fits or schema.name in LOGICAL:
             raise _unfit(schema, field)
         put = PUTS.get(field.kind) or integer_encoder(field)
@@ -261,7 +261,7 @@ def _enum(schema: Schema, field: FieldType) -> Put:
     enum = field.enum
     assert enum is not None  # noqa: S101 - asked of enums only
     numbers = {key: number for key, number in schema.parameters.items() if key.startswith(f"{ENUM}.")}
-    if schema.type is not Type.STRING and schema.type not in _WHOLE:
+    if schema.type is not Type.STRING and schema.type not in _INTEGERS:
         raise _unfit(schema, field)
 
     def write(value: Any, out: bytearray) -> None:

@@ -71,10 +71,10 @@ class Settings:
     def of(parsed: Mapping[str, Any]) -> Settings:
         """Read a converter's parsed config and register its secrets for redaction. Raises ValueError."""
         urls, in_url = _without_users(parsed[keys.URL])
-        own, token = _text(parsed[keys.USER_INFO]), _text(parsed[keys.TOKEN])
-        user_info = own if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else in_url
-        secrets.add(own, token, user_info)
-        if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" and ":" not in own:
+        configured, token = _text(parsed[keys.USER_INFO]), _text(parsed[keys.TOKEN])
+        user_info = configured if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else in_url
+        secrets.add(configured, token, user_info)
+        if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" and ":" not in configured:
             raise ValueError(f"{keys.USER_INFO} must be given as user:password")
         if parsed[keys.TOKEN_SOURCE] and not token:
             raise ValueError(f"{keys.TOKEN} must be given where {keys.TOKEN_SOURCE} is STATIC_TOKEN")
@@ -87,7 +87,7 @@ class Settings:
             timeout_s=parsed[keys.TIMEOUT] / 1000,
             retries=parsed[keys.RETRIES],
             retry_wait_ms=parsed[keys.RETRY_WAIT],
-            retry_most_ms=parsed[keys.RETRY_MOST],
+            retry_most_ms=parsed[keys.RETRY_MAX_WAIT],
             capacity=parsed[keys.CACHE],
             latest_ttl_s=parsed[keys.LATEST_TTL],
         )
@@ -152,50 +152,56 @@ class SchemaRegistry:
 
     def schema(self, schema_id: int, subject: str | None, doing: str) -> SchemaText:
         """Return the schema with an ID. Raises SerializationException, RegistryRefuses, RetriableError."""
-        return self._asked(doing, lambda client: _from_registry_schema(client.get_schema(schema_id, subject)))
+        return self._request(
+            doing, lambda client: _from_registry_schema(client.get_schema(schema_id, subject))
+        )
 
     def version(self, schema_id: int, subject: str, doing: str) -> int | None:
         """Return the version of a subject that has an ID, or None. Raises the same errors as `schema`."""
-        found = self._asked(doing, lambda client: client.get_schema_versions(schema_id, subject_name=subject))
-        return next((each.version for each in found if each.subject == subject), None)
+        versions = self._request(
+            doing, lambda client: client.get_schema_versions(schema_id, subject_name=subject)
+        )
+        return next((each.version for each in versions if each.subject == subject), None)
 
     def register(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
         """Register a schema under a subject and return its ID. Raises the same errors as `schema`."""
         theirs = _to_registry_schema(schema)
-        return self._asked(doing, lambda client: client.register_schema(subject, theirs, normalize))
+        return self._request(doing, lambda client: client.register_schema(subject, theirs, normalize))
 
     def id_of(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
         """Return the ID of a schema that is registered under a subject. Raises the same errors as `schema`."""
         theirs = _to_registry_schema(schema)
-        found = self._asked(doing, lambda client: client.lookup_schema(subject, theirs, normalize).schema_id)
-        return int(found or 0)
+        schema_id = self._request(
+            doing, lambda client: client.lookup_schema(subject, theirs, normalize).schema_id
+        )
+        return int(schema_id or 0)
 
     def latest(self, subject: str, doing: str) -> tuple[int, SchemaText]:
         """Return ID and schema of a subject's latest version. Raises the same errors as `schema`."""
-        found = self._asked(doing, lambda client: client.get_latest_version(subject))
-        return int(found.schema_id or 0), _from_registry_schema(found.schema)
+        version = self._request(doing, lambda client: client.get_latest_version(subject))
+        return int(version.schema_id or 0), _from_registry_schema(version.schema)
 
     def named_by(self, schema: SchemaText, doing: str) -> dict[str, SchemaText]:
         """Return all schemas that a schema references, directly or not, by name. Raises the same errors as `schema`."""
-        found: dict[str, SchemaText] = {}
-        self._gather(schema, doing, found, 0)
-        return found
+        schemas: dict[str, SchemaText] = {}
+        self._gather(schema, doing, schemas, 0)
+        return schemas
 
-    def _gather(self, schema: SchemaText, doing: str, found: dict[str, SchemaText], level: int) -> None:
+    def _gather(self, schema: SchemaText, doing: str, schemas: dict[str, SchemaText], level: int) -> None:
         for each in schema.references:
-            if each.name in found or level > _LEVELS:
+            if each.name in schemas or level > _LEVELS:
                 continue
             subject, version = each.subject, each.version
-            part = self._asked(
+            part = self._request(
                 doing,
                 lambda client, subject=subject, version=version: _from_registry_schema(  # type: ignore[misc]
                     client.get_version(subject, version, deleted=True).schema
                 ),
             )
-            self._gather(part, doing, found, level + 1)
-            found[each.name] = part
+            self._gather(part, doing, schemas, level + 1)
+            schemas[each.name] = part
 
-    def _asked(self, doing: str, ask: Callable[[SchemaRegistryClient], T]) -> T:
+    def _request(self, doing: str, ask: Callable[[SchemaRegistryClient], T]) -> T:
         import httpx2  # noqa: PLC0415 - heavy; loaded with the client
         from confluent_kafka.schema_registry import SchemaRegistryError  # noqa: PLC0415 - the same
 

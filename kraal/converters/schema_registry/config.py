@@ -26,7 +26,7 @@ CACHE: Final = "schemas.cache.config"
 TIMEOUT: Final = "http.read.timeout.ms"
 RETRIES: Final = "max.retries"
 RETRY_WAIT: Final = "retries.wait.ms"
-RETRY_MOST: Final = "retries.max.wait.ms"
+RETRY_MAX_WAIT: Final = "retries.max.wait.ms"
 IGNORE_DEFAULTS: Final = "ignore.default.for.nullables"
 
 _STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
@@ -43,8 +43,10 @@ def _addresses(name: str, value: object) -> str | None:
     for url in urls:
         parts = urlsplit(str(url))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            shown = str(url).rpartition("@")[2]  # the part before the @ may contain a password
-            return f"Invalid value {shown} for configuration {name}: it must begin with http:// or https://"
+            redacted = str(url).rpartition("@")[2]  # the part before the @ may contain a password
+            return (
+                f"Invalid value {redacted} for configuration {name}: it must begin with http:// or https://"
+            )
     return None
 
 
@@ -171,7 +173,7 @@ REGISTRY_KEYS: Final = (
     ),
     _number(RETRIES, 3, 0, "Maximum number of retries of a failed request.", f"{_SERDE}MAX_RETRIES"),
     _number(RETRY_WAIT, 1000, 0, "Milliseconds before the first retry.", f"{_SERDE}RETRIES_WAIT_MS"),
-    _number(RETRY_MOST, 20_000, 0, "Maximum milliseconds between two retries.", f"{_SERDE}RETRIES_MAX_WAIT_MS"),
+    _number(RETRY_MAX_WAIT, 20_000, 0, "Maximum milliseconds between two retries.", f"{_SERDE}RETRIES_MAX_WAIT_MS"),
     flag(
         IGNORE_DEFAULTS,
         "Whether to write null instead of a field's default.",

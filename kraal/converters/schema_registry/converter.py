@@ -139,10 +139,10 @@ class RegistryConverter(Converter):
         try:
             if self._ages and time.monotonic() - self._since_s >= self._ttl_s:
                 self._encoders, self._same = {}, {}
-            known = self._encoders.get((topic, id(schema)))
-            if known is None or known[0] is not schema:
-                known = self._known(topic, schema)
-            return known[1] + known[2](value)
+            encoder = self._encoders.get((topic, id(schema)))
+            if encoder is None or encoder[0] is not schema:
+                encoder = self._find_encoder(topic, schema)
+            return encoder[1] + encoder[2](value)
         except SerializationException as exc:
             raise DataException(f"{doing}: {exc}") from exc
         except RetriableError as exc:
@@ -161,10 +161,10 @@ class RegistryConverter(Converter):
                     f"truncated header: expected {HEAD} bytes (magic byte and schema ID), got {len(data)}"
                 )
             schema_id = int.from_bytes(data[1:HEAD], "big", signed=True)
-            known = self._decoders.get((topic, schema_id))
-            if known is None:
-                known = self._cache(self._decoders, (topic, schema_id), self._decoder(topic, schema_id))
-            return known(data)
+            decoder = self._decoders.get((topic, schema_id))
+            if decoder is None:
+                decoder = self._cache(self._decoders, (topic, schema_id), self._decoder(topic, schema_id))
+            return decoder(data)
         except SerializationException as exc:
             raise DataException(f"{doing}: {exc}") from exc
         except RetriableError as exc:
@@ -180,23 +180,23 @@ class RegistryConverter(Converter):
         """Raise ByRecords, as `from_connect` does."""
         raise ByRecords
 
-    def _known(self, topic: str, schema: Schema | None) -> tuple[Schema | None, bytes, Encode]:
+    def _find_encoder(self, topic: str, schema: Schema | None) -> tuple[Schema | None, bytes, Encode]:
         """Return schema, header and encoder of a schema; cached by the schema's identity and by its content."""
         cache_key = (topic, repr(schema))
-        found = self._same.get(cache_key)
-        if found is None:
+        encoding = self._same.get(cache_key)
+        if encoding is None:
             if not self._same:
                 self._since_s = time.monotonic()
-            found = self._cache(self._same, cache_key, self._encoder(topic, schema))
-        made = (schema, *found)
-        self._cache(self._encoders, (topic, id(schema)), made)
-        return made
+            encoding = self._cache(self._same, cache_key, self._encoder(topic, schema))
+        encoder = (schema, *encoding)
+        self._cache(self._encoders, (topic, id(schema)), encoder)
+        return encoder
 
-    def _cache(self, among: dict[Any, Any], key: Any, made: Any) -> Any:
+    def _cache(self, among: dict[Any, Any], key: Any, value: Any) -> Any:
         if len(among) >= self._size:
             among.clear()
-        among[key] = made
-        return made
+        among[key] = value
+        return value
 
     def _encoder(self, topic: str, schema: Schema | None) -> tuple[bytes, Encode]:
         title, registry = self._format.title, self._registry
@@ -224,9 +224,11 @@ class RegistryConverter(Converter):
         named = registry.named_by(written, doing)
 
         def version_of(name: str | None) -> int | None:
-            own = subject or self._subject(topic, name)
+            version_subject = subject or self._subject(topic, name)
             return registry.version(
-                schema_id, own, f"cannot get the version of {title} schema {schema_id} in subject {own}"
+                schema_id,
+                version_subject,
+                f"cannot get the version of {title} schema {schema_id} in subject {version_subject}",
             )
 
         return self._format.decoder(written, named, version_of)

@@ -8,7 +8,7 @@ _KAFKA = "org.apache.kafka.common.errors"
 
 
 class SerializationException(Exception):
-    """Invalid bytes or schema, or a schema that the registry does not know or accept; a retry does not help."""
+    """Invalid bytes or schema, or a schema that is unknown to the registry or rejected by it; a retry does not help."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.SerializationException"
 

@@ -12,4 +12,4 @@ from kraal.plugins.model.schema import Field
 def getter(field: Field, *, ignores_default: bool) -> Callable[[Struct], Any]:
     """Return a function that reads a field's value, or its default if the value is null."""
     name, default = field.name, None if ignores_default else field.schema.default
-    return lambda value: default if (found := value.values.get(name)) is None else found
+    return lambda value: default if (member := value.values.get(name)) is None else member

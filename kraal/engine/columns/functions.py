@@ -14,8 +14,8 @@ else:
         def __getattr__(self, name: str) -> Any:
             from pyspark.sql import functions  # noqa: PLC0415 - see above
 
-            found = getattr(functions, name)
-            setattr(self, name, found)  # the next use finds it at once
-            return found
+            function = getattr(functions, name)
+            setattr(self, name, function)  # later uses do not call __getattr__
+            return function
 
     F = _Functions()

@@ -39,7 +39,7 @@ def column_of(part: Part) -> Column:
 
 def is_null(part: Part) -> Expression:
     """Return the expression for whether a part is null."""
-    whole = part.expression
-    if part.fields is not None or whole is None:
+    expression = part.expression
+    if part.fields is not None or expression is None:
         raise ByRecords
-    return lambda: whole().isNull()
+    return lambda: expression().isNull()

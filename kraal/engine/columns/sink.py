@@ -3,18 +3,18 @@
 A sink's schema comes with each record, so the schema of a topic is guessed from a sample record, and every other record
 is compared with it. JSON in Connect's envelope counts as read only if writing the value gives the same text again,
 byte for byte, and if the text before the payload equals the sample's: then Spark and Jackson cannot read the same text
-differently. A Java function reads most such texts and no others (`json_scan`); only the rest is read, and written
-again, by Spark. Text and bytes always have the same schema. JSON without schemas is assumed to have the sample's form,
-by the same comparison; a field that is null in the sample is assumed to be text.
+differently. A Java function reads most such texts and no others (`json_scan`); Spark reads, and writes
+again, only the others. Text and bytes always have the same schema. JSON without schemas is assumed to have the sample's
+form, by the same comparison; a field that is null in the sample is assumed to be text.
 
 A row that does not fit is in doubt, like one that a transform may refuse (`kraal.plugins.model.columns`): such a batch
 is repeated record by record. So the column path needs no handling of `errors.*`: a batch without doubts has no errors,
 and one with doubts goes where errors are handled. The next batches then take the record path directly, twice as many
 each time, so that a topic of mixed records loses little.
 
-A sink must not see rows of an abandoned batch. A sink that leaves nothing behind when its frame cannot be computed
-(`SinkTask.all_or_nothing`) gets the frame directly; for any other the rows are computed and kept (`persist`) before it
-is called.
+A sink must not see rows of an abandoned batch. A sink that writes no output when its frame cannot be computed
+(`SinkTask.all_or_nothing`) gets the frame directly; for any other the rows are computed and persisted before it is
+called.
 
 Rejected: VARIANT and a check of every field's type: twice the work, and numbers get other types. Both paths in
 one plan, by row: transforms that route would have to agree on topics, and the order of records would be lost.
@@ -55,8 +55,8 @@ _LOGICAL: Final = "org.apache.kafka.connect.data."
 _JSON: Final = frozenset({ColumnFormat.JSON, ColumnFormat.JSON_ENVELOPE})
 _SCHEMA: Final = '{"schema":'
 _PAYLOAD: Final = ',"payload":'
-_FRAME: Final = ("topic", "partition", "offset", "timestamp", "headers")
-_MOST_PASSED_OVER: Final = 64
+_FRAME_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "headers")
+_MAX_SKIPPED: Final = 64
 _SPARK: Final[Mapping[Type, str]] = {**SPARK_TYPES, Type.BYTES: "binary"}
 
 
@@ -76,7 +76,7 @@ class SinkColumns:
     shown: SinkValues
     _samples: dict[str, Sample] = field(default_factory=dict)
     """Sample records by topic."""
-    _passed_over: int = 0
+    _skipped: int = 0
     """Number of following batches that take the record path."""
     _next: int = 1
 
@@ -87,24 +87,24 @@ class SinkColumns:
         any_header = headers.reads_any_header and declares(
             headers, "reads_any_header", "decode_header", "decode"
         )
-        known = any_header and None not in _formats(steps)
-        return SinkColumns(steps, shown) if known else None
+        is_known = any_header and None not in _formats(steps)
+        return SinkColumns(steps, shown) if is_known else None
 
     def write(self, raw: Callable[[], Mapping[str, DataFrame]], put: Put, *, all_or_nothing: bool) -> bool:
-        """Have a batch written, which `raw` returns by topic; False: it needs the record path, and the sink saw no row.
+        """Have a batch written, which `raw` returns by topic; False: it needs the record path, and the sink got no row.
 
         Raises the sink's errors.
         """
-        if self._passed_over:
-            self._passed_over -= 1
+        if self._skipped:
+            self._skipped -= 1
             return False
         frame = self._frame(raw())
         wrote = frame is not None and _write_rows(frame, put, all_or_nothing=all_or_nothing)
         if wrote:
             self._next = 1
         else:
-            self._samples, self._passed_over = {}, self._next
-            self._next = min(self._next * 2, _MOST_PASSED_OVER)
+            self._samples, self._skipped = {}, self._next
+            self._next = min(self._next * 2, _MAX_SKIPPED)
         return wrote
 
     def _frame(self, raw: Mapping[str, DataFrame]) -> DataFrame | None:
@@ -138,17 +138,17 @@ class SinkColumns:
         try:
             key = _part("key", steps.key, sample.key)
             value = _part("value", steps.value, sample.value)
-            given = Columns(
+            columns = Columns(
                 topic=topic,
                 key=key.part,
                 value=value.part,
-                has=frozenset(_FRAME),
+                has=frozenset(_FRAME_COLUMNS),
                 doubts=(*key.doubts, *value.doubts),
             )
-            out = steps.chain.columns(given)
+            out = steps.chain.columns(columns)
             if out is None or out.headers or out.dropped:
                 return None
-            return self._applied(raw, (key, value), out)
+            return self._apply(raw, (key, value), out)
         except (ByRecords, ValueError):
             return None
         except Exception as exc:
@@ -156,10 +156,10 @@ class SinkColumns:
                 raise
             return None
 
-    def _applied(self, raw: DataFrame, parts: Iterable[_Read], out: Columns) -> DataFrame:
-        known = F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("timestamp")
+    def _apply(self, raw: DataFrame, parts: Iterable[_Read], out: Columns) -> DataFrame:
+        timestamp = F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("timestamp")
         headers = F.when(F.size("headers") > 0, F.col("headers")).alias("headers")
-        columns = [*map(F.col, _FRAME[:3]), known, headers]
+        columns = [*map(F.col, _FRAME_COLUMNS[:3]), timestamp, headers]
         columns += [F.col("key"), F.col("value"), *(c for each in parts for c in each.columns())]
         raw = raw.select("*", *(scan for each in parts for scan in each.scans()))
         # A non-deterministic column stops the optimizer from reading the JSON again for the filter and later steps.
@@ -170,7 +170,7 @@ class SinkColumns:
         sure = _sure(read, doubt)
         return sure.select(
             F.lit(out.topic).alias("topic"),
-            *_FRAME[1:],
+            *_FRAME_COLUMNS[1:],
             shown_column(out.key, self.shown).alias("key"),
             shown_column(out.value, self.shown).alias("value"),
         )
@@ -180,13 +180,13 @@ def _write_rows(frame: DataFrame, put: Put, *, all_or_nothing: bool) -> bool:
     """Have the sink write the rows; False if one is in doubt. Raises the errors of the sink and of Spark."""
     if all_or_nothing:
         return _unless_doubtful(lambda: put(frame))
-    kept = frame.persist()
+    rows = frame.persist()
     try:
-        if not _unless_doubtful(kept.count):
+        if not _unless_doubtful(rows.count):
             return False
-        put(kept)
+        put(rows)
     finally:
-        kept.unpersist()
+        rows.unpersist()
     return True
 
 
@@ -232,16 +232,16 @@ def _part(name: str, converter: Converter, sample: bytes | None) -> _Read:
     def raw() -> Column:
         return F.col(name)
 
-    of = format_of(converter)
-    if of is ColumnFormat.TEXT:
+    column_format = format_of(converter)
+    if column_format is ColumnFormat.TEXT:
         return _Read(Part(schema=OPTIONAL_STRING, expression=lambda: raw().cast("string"), as_read=True))
-    if of is ColumnFormat.BYTES:
+    if column_format is ColumnFormat.BYTES:
         return _Read(Part(schema=OPTIONAL_BYTES, expression=raw))
-    if of is None:
+    if column_format is None:
         raise ByRecords
     if sample is None:
         return _Read(NOTHING, (lambda: raw().isNotNull(),))
-    return _json_part(name, converter, sample, raw, schemaless=of is ColumnFormat.JSON)
+    return _json_part(name, converter, sample, raw, schemaless=column_format is ColumnFormat.JSON)
 
 
 def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, *, schemaless: bool) -> _Read:
@@ -274,15 +274,15 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
         return [*([F.col(scan)] if scans else []), whole.alias(text), F.when(unread(), read).alias(parsed)]
 
     def payload() -> Column:
-        found = F.col(parsed).getField("payload")
-        return F.coalesce(F.col(scan), found) if scans else found
+        value = F.col(parsed).getField("payload")
+        return F.coalesce(F.col(scan), value) if scans else value
 
     def doubt() -> Column:
-        again = F.to_json(F.col(parsed), {"ignoreNullFields": "false"})
-        found = unread() & ~F.coalesce(again == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
-        for each in _refused(payload(), schema):
-            found = found | each
-        return found
+        rewritten = F.to_json(F.col(parsed), {"ignoreNullFields": "false"})
+        condition = unread() & ~F.coalesce(rewritten == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
+        for each in _doubt_conditions(payload(), schema):
+            condition = condition | each
+        return condition
 
     sure = schema.default is not None or not schema.optional
     part = Part(schema=schema, expression=payload, sure=sure, schemaless=schemaless)
@@ -337,19 +337,22 @@ def _kind(schema: Schema) -> str:
     return _SPARK[schema.type]
 
 
-def _refused(value: Column, schema: Schema) -> list[Column]:
+def _doubt_conditions(value: Column, schema: Schema) -> list[Column]:
     """Return conditions under which a value that is written back identically may differ in Connect."""
-    found = []
+    conditions = []
     if schema.default is not None or not schema.optional:
-        found.append(value.isNull())
+        conditions.append(value.isNull())
     if schema.type in {Type.FLOAT32, Type.FLOAT64}:
         # `"NaN"` in quotes is text, so it becomes 0; and Java never reads -0.
         negative_zero = (value == F.lit(0)) & (value.cast("string") == "-0.0")
         strange = F.isnan(value) | (F.abs(value) == F.lit(float("inf"))) | negative_zero
-        found.append(strange)
+        conditions.append(strange)
     if schema.type is Type.STRUCT:
         for each in schema.fields:
-            found += [value.isNotNull() & doubt for doubt in _refused(value.getField(each.name), each.schema)]
+            conditions += [
+                value.isNotNull() & doubt
+                for doubt in _doubt_conditions(value.getField(each.name), each.schema)
+            ]
     if schema.type is Type.ARRAY and schema.value is not None:
         element = schema.value
         if (
@@ -360,9 +363,9 @@ def _refused(value: Column, schema: Schema) -> list[Column]:
 
             def is_refused(item: Column) -> Column:
                 whole = F.lit(False)  # noqa: FBT003 - Spark's literal
-                for doubt in _refused(item, element):
+                for doubt in _doubt_conditions(item, element):
                     whole = whole | doubt
                 return whole
 
-            found.append(F.exists(value, is_refused))
-    return found
+            conditions.append(F.exists(value, is_refused))
+    return conditions

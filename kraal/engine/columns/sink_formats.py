@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraal.plugins.api import SinkValues
 
 _MILLIS: Final = Schema(type=Type.INT64, optional=True)
-_WHOLE: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
+_INTEGRAL: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
 _DIGITS: Final[Mapping[Type, int]] = {Type.FLOAT64: 15, Type.FLOAT32: 6}
 """Maximum digits for which no two texts are the same float, so that such a text is the shortest."""
 
@@ -62,10 +62,10 @@ def shown_column(part: Part, shown: SinkValues) -> Column:
 
 def _json(part: Part, schema: Schema) -> Column:
     """Return the column form of `json_text`. Raises ByRecords."""
-    if any(_is(schema, kind) for kind in (*_WHOLE, Type.FLOAT64)):
+    if any(_is(schema, kind) for kind in (*_INTEGRAL, Type.FLOAT64)):
         return column_of(part).cast("string")
     if schema.type is Type.STRUCT:
-        return F.to_json(column_of(_written(part)), {"ignoreNullFields": "false"})
+        return F.to_json(column_of(_with_millis(part)), {"ignoreNullFields": "false"})
     if not _is(schema, Type.STRING):
         raise ByRecords
     listed = F.to_json(F.array(column_of(part)))
@@ -76,10 +76,10 @@ def _is(schema: Schema, kind: Type) -> bool:
     return schema.type is kind and schema.name is None
 
 
-def _written(part: Part) -> Part:
+def _with_millis(part: Part) -> Part:
     """Return a part with times as milliseconds. Raises ByRecords for values that Spark writes unlike `json_text`."""
     if part.fields is not None:
-        return replace(part, fields={name: _written(each) for name, each in part.fields.items()})
+        return replace(part, fields={name: _with_millis(each) for name, each in part.fields.items()})
     if part.schema is not None and part.schema.name == TIMESTAMP:
         return Part(schema=_MILLIS, expression=partial(_millis, part))
     _check_json(part)
@@ -99,9 +99,9 @@ def _check_json(part: Part) -> None:
         for each in schema.fields:
             _check_json(part.field(each))
     elif schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
-        if not any(_is(schema.value, kind) for kind in (*_WHOLE, Type.STRING, Type.BYTES)):
+        if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING, Type.BYTES)):
             raise ByRecords
-    elif schema.name is not None or schema.type not in (*_WHOLE, Type.FLOAT64, Type.STRING, Type.BYTES):
+    elif schema.name is not None or schema.type not in (*_INTEGRAL, Type.FLOAT64, Type.STRING, Type.BYTES):
         raise ByRecords
 
 
@@ -122,10 +122,10 @@ def _text(part: Part) -> Column:
         whole = F.concat(F.lit(start), F.concat_ws(between, *shown), F.lit("}"))
         return whole if part.fields is not None else F.when(column_of(part).isNotNull(), whole)
     if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
-        if not any(_is(schema.value, kind) for kind in (*_WHOLE, Type.STRING)):
+        if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING)):
             raise ByRecords
         items = F.transform(column_of(part), lambda each: F.coalesce(each.cast("string"), F.lit("null")))
         return F.concat(F.lit("["), F.array_join(items, ", "), F.lit("]"))
-    if schema.name is None and schema.type in (*_WHOLE, *_DIGITS, Type.STRING):
+    if schema.name is None and schema.type in (*_INTEGRAL, *_DIGITS, Type.STRING):
         return column_of(part).cast("string")
     raise ByRecords

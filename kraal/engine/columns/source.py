@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 DOUBT: Final = "Kraal: only record by record can this batch be transformed"
 _RAISED: Final = "USER_RAISED_EXCEPTION"
-_OTHERS: Final = frozenset({"topic", "partition", "timestamp", "headers"})
-_KEPT: Final = ("topic", "partition", "timestamp")
+_EXTRA_COLUMNS: Final = frozenset({"topic", "partition", "timestamp", "headers"})
+_UNCHANGED: Final = ("topic", "partition", "timestamp")
 """No transform with a column form changes these for single records."""
 
 
@@ -53,7 +53,7 @@ _KEPT: Final = ("topic", "partition", "timestamp")
 class ColumnPlan:
     """The column plan of a batch's transform chain."""
 
-    given: Columns
+    input_columns: Columns
     """The batch as read."""
     out: Columns
     headers: Pairs
@@ -63,7 +63,7 @@ class ColumnPlan:
 
     def applied(self, frame: DataFrame) -> DataFrame:
         """Return the frame after the transforms, lazily. Raises ByRecords if columns do not match their schemas."""
-        check_types(frame.schema, self.given)
+        check_types(frame.schema, self.input_columns)
         out = self.out
         if out.doubts:
             doubt = out.doubts[0]()
@@ -71,7 +71,7 @@ class ColumnPlan:
                 doubt = doubt | each()
             error = F.raise_error(F.lit(DOUBT)).cast("boolean")
             frame = frame.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
-        columns: list[Column] = [F.col(name) for name in _KEPT if name in frame.columns]
+        columns: list[Column] = [F.col(name) for name in _UNCHANGED if name in frame.columns]
         parts = (("key", out.key), ("value", out.value))
         columns += [column_of(part).alias(name) for name, part in parts if not part.is_nothing]
         headers = self._headers()
@@ -88,11 +88,13 @@ class ColumnPlan:
         )
         if "headers" not in self.out.has:
             return added if self.headers else None
-        own = F.col("headers")
+        headers = F.col("headers")
         if self.out.dropped:
             names = sorted(self.out.dropped)
-            own = F.filter(own, lambda header: ~header.getField("key").isin(*names))
-        return F.when(own.isNull(), added).otherwise(F.concat(own, added)) if self.headers else own
+            headers = F.filter(headers, lambda header: ~header.getField("key").isin(*names))
+        return (
+            F.when(headers.isNull(), added).otherwise(F.concat(headers, added)) if self.headers else headers
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +108,19 @@ class SourceColumns:
 
     @staticmethod
     def of(steps: Steps, converters: Converters, config: Mapping[str, str]) -> SourceColumns:
-        """Make the column path for a resolved connector config."""
+        """Create the column path for a resolved connector config."""
         prefixes = (TRANSFORMS, PREDICATES, "header.converter")
-        own = tuple(sorted((name, text) for name, text in config.items() if name.startswith(prefixes)))
-        return SourceColumns(steps, converters, own)
+        identity = tuple(sorted((name, text) for name, text in config.items() if name.startswith(prefixes)))
+        return SourceColumns(steps, converters, identity)
 
     def plan(self, batch: SourceBatch, names: frozenset[str]) -> tuple[WritePlan, str | None] | None:
         """Return the plan for a batch with these columns, and the topic of all records; None: record by record.
 
         The plan lacks its options. Any thread.
         """
-        given = given_by(batch, names)
-        out = None if given is None else self.steps.chain.columns(given)
-        if given is None or out is None:
+        input_columns = given_by(batch, names)
+        out = None if input_columns is None else self.steps.chain.columns(input_columns)
+        if input_columns is None or out is None:
             return None
         steps = self.steps
         if not (_exact(steps.key, out.key.schema) and _exact(steps.value, out.value.schema)):
@@ -131,9 +133,13 @@ class SourceColumns:
         except Exception:  # noqa: BLE001 - the record path reports the error
             return None
         fixed = tuple(sorted(map(repr, out.fixed)))
-        read = (repr(given.key.schema), repr(given.value.schema), tuple(sorted(given.has)))
+        read = (
+            repr(input_columns.key.schema),
+            repr(input_columns.value.schema),
+            tuple(sorted(input_columns.has)),
+        )
         transforms = ColumnPlan(
-            given=given, out=out, headers=headers, identity=(*self.identity, fixed, *read)
+            input_columns=input_columns, out=out, headers=headers, identity=(*self.identity, fixed, *read)
         )
         plan = WritePlan(
             converters=self.converters,
@@ -158,7 +164,7 @@ def given_by(batch: SourceBatch, names: frozenset[str]) -> Columns | None:
         topic=batch.topic,
         key=parts["key"],
         value=parts["value"],
-        has=names & _OTHERS,
+        has=names & _EXTRA_COLUMNS,
         timestamp_ms=batch.timestamp_ms,
     )
 
@@ -169,12 +175,12 @@ def _as_read(name: str, schema: Schema) -> Part:
 
 def passes_alike(converters: Converters, batch: SourceBatch, table: pa.Table) -> bool:
     """Whether the records of a batch's table become the same bytes one by one as by columns, without transforms."""
-    given = frozenset(table.column_names)
+    names = frozenset(table.column_names)
     parts = (("key", converters.key, batch.key_schema), ("value", converters.value, batch.value_schema))
-    return "timestamp" not in given and all(
-        name not in given
+    return "timestamp" not in names and all(
+        name not in names
         if schema is None
-        else name in given and _exact(converter, schema) and arrow_fits(table.schema.field(name).type, schema)
+        else name in names and _exact(converter, schema) and arrow_fits(table.schema.field(name).type, schema)
         for name, converter, schema in parts
     )
 

@@ -37,51 +37,51 @@ _ARROW: Final[Mapping[Type, str]] = {
 }
 _CONNECT: Final = "org.apache.kafka.connect.data."
 _LOGICAL: Final[Mapping[str, str]] = {DATE: "DateType", TIMESTAMP: "TimestampType"}
-_OTHERS: Final[Mapping[str, str]] = {
+_EXTRA_TYPES: Final[Mapping[str, str]] = {
     "topic": "StringType",
     "partition": "IntegerType",
     "timestamp": "TimestampType",
 }
 
 
-def check_types(found: T.StructType, given: Columns) -> None:
+def check_types(frame_type: T.StructType, columns: Columns) -> None:
     """Raise ByRecords if the type of a column does not match its schema."""
-    kinds = {field.name: field.dataType for field in found.fields}
-    parts = {"key": given.key.schema, "value": given.value.schema}
+    kinds = {field.name: field.dataType for field in frame_type.fields}
+    parts = {"key": columns.key.schema, "value": columns.value.schema}
     for name, schema in parts.items():
         if schema is not None and not (name in kinds and fits(kinds[name], schema)):
             raise ByRecords
-    for name, wanted in _OTHERS.items():
-        if name in given.has and _name(kinds[name]) != wanted:
+    for name, expected in _EXTRA_TYPES.items():
+        if name in columns.has and _name(kinds[name]) != expected:
             raise ByRecords
 
 
 def fits(kind: T.DataType, schema: Schema) -> bool:
     """Whether values of a Spark type match a schema."""
-    found, of = _name(kind), vars(kind)
+    type_name, properties = _name(kind), vars(kind)
     if schema.name == DECIMAL:
-        return found == "DecimalType" and str(of["scale"]) == schema.parameters.get("scale")
+        return type_name == "DecimalType" and str(properties["scale"]) == schema.parameters.get("scale")
     if schema.name is not None and schema.name in _LOGICAL:
-        return found == _LOGICAL[schema.name]
+        return type_name == _LOGICAL[schema.name]
     match schema.type:
-        case Type.STRUCT if found == "StructType":
-            inner = {field.name: field.dataType for field in of["fields"]}
+        case Type.STRUCT if type_name == "StructType":
+            inner = {field.name: field.dataType for field in properties["fields"]}
             lower = {name.lower() for name in inner}
             # Spark looks up fields case-insensitively.
             return len(lower) == len(inner) and all(
                 field.name in inner and fits(inner[field.name], field.schema) for field in schema.fields
             )
-        case Type.ARRAY if found == "ArrayType":
-            return schema.value is not None and fits(of["elementType"], schema.value)
-        case Type.MAP if found == "MapType":
+        case Type.ARRAY if type_name == "ArrayType":
+            return schema.value is not None and fits(properties["elementType"], schema.value)
+        case Type.MAP if type_name == "MapType":
             return (
                 schema.key is not None
                 and schema.value is not None
-                and fits(of["keyType"], schema.key)
-                and fits(of["valueType"], schema.value)
+                and fits(properties["keyType"], schema.key)
+                and fits(properties["valueType"], schema.value)
             )
         case _:
-            return found in _NAMES.get(schema.type, frozenset())
+            return type_name in _NAMES.get(schema.type, frozenset())
 
 
 def arrow_fits(kind: pa.DataType, schema: Schema) -> bool:

@@ -2,9 +2,9 @@
 
 A job costs about 30 ms regardless of its size, so a hundred tasks with ten lines per second each would overload the
 machine. Batches that are already Arrow tables and share a plan (`WritePlan.identity` and columns) wait in a queue; a
-pool thread takes all that wait, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has one
-running job, so an idle task's batch is written alone and at once, and the busier the tasks, the more batches share a
-job. A second job starts while one is late, for example when a topic has no leader. If a shared job fails, each batch
+pool thread takes all waiting batches, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has
+one running job, so an idle task's batch is written alone and at once, and the busier the tasks, the more batches share
+a job. A second job starts while one is late, for example when a topic has no leader. If a shared job fails, each batch
 runs again alone, so only the bad one fails; the others may then be written twice, as after any failure.
 
 Order: a task has at most one batch in flight, and a job has one Spark partition, so each topic partition
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 MAX_ROWS = 50_000
 LATE_S = 0.5
 """A job that runs for longer does not delay the next one."""
-AT_ONCE = 2
+MAX_JOBS = 2
 """Maximum number of concurrent jobs of one plan; all but the last are late."""
 
 
@@ -63,7 +63,7 @@ class PendingBatch:
     """The configs of a lane's producer, with Kafka's names; None: only a job may write the batch."""
     given_up: bool = False
     job: _Job | None = None
-    """The job that writes it, once that runs."""
+    """The job that writes it, once the job runs."""
     group: str = ""
     began: float = field(default_factory=time.monotonic)
 
@@ -82,16 +82,16 @@ class PendingBatch:
                 table = table.drop_columns(["topic"])
             column = pa.repeat(pa.scalar(self.topic, pa.string()), table.num_rows)
             return table.add_column(0, pa.field("topic", pa.string()), column)
-        rest = [name for name in table.column_names if name != "topic"]
-        return table.select(["topic", *rest])
+        other_names = [name for name in table.column_names if name != "topic"]
+        return table.select(["topic", *other_names])
 
     def result(self) -> BatchDone:
         """Return the report once the table is in Kafka."""
-        named = {self.topic} if self.topic is not None else set(self.table["topic"].to_pylist())
+        topics = {self.topic} if self.topic is not None else set(self.table["topic"].to_pylist())
         return BatchDone(
             offsets=self.offsets,
             records=self.table.num_rows,
-            topics=frozenset(TopicName(name) for name in named) if self.table.num_rows else frozenset(),
+            topics=frozenset(TopicName(name) for name in topics) if self.table.num_rows else frozenset(),
             duration_s=time.monotonic() - self.began,
             poll_s=self.poll_s,
         )
@@ -123,7 +123,7 @@ class _Queue:
 
     def next_job(self) -> _Job | None:
         """Return a job for the queued batches, added to `jobs`; None if it must wait or the queue is empty."""
-        if not self.parts or len(self.jobs) >= AT_ONCE or not all(job.late for job in self.jobs):
+        if not self.parts or len(self.jobs) >= MAX_JOBS or not all(job.late for job in self.jobs):
             return None
         job = _Job()
         self.jobs.append(job)
@@ -161,7 +161,7 @@ class Coalescer:
         self._start(identity, job)
 
     def give_up(self, part: PendingBatch) -> bool:
-        """Do not run `part`; cancel a running job, and return True, if none of its batches is wanted any more."""
+        """Do not run `part`; cancel a running job, and return True, if all its batches are cancelled."""
         with self._lock:
             part.given_up = True
             job = part.job
@@ -181,10 +181,10 @@ class Coalescer:
         parts = self._take(identity, job)
         if parts:
             self._run(parts)
-        self._ended(identity, job)
+        self._finish(identity, job)
 
-    def _ended(self, identity: tuple[object, ...], job: _Job) -> None:
-        """Start the next job in place of this one, unless that has happened already."""
+    def _finish(self, identity: tuple[object, ...], job: _Job) -> None:
+        """Start the next job in place of this one, unless it was started already."""
         with self._lock:
             queue = self._queues.get(identity)
             if queue is None or job not in queue.jobs:
@@ -210,21 +210,21 @@ class Coalescer:
         self._pool.abandon(job)
         self._canceller.abandon(job)
         for identity in list(self._queues):
-            self._ended(identity, job)
+            self._finish(identity, job)
 
     def _take(self, identity: tuple[object, ...], job: _Job) -> list[PendingBatch]:
-        taken: list[PendingBatch] = []
+        parts: list[PendingBatch] = []
         rows = 0
         with self._lock:
             waiting = self._queues[identity].parts
-            while waiting and (not taken or rows + waiting[0].table.num_rows <= MAX_ROWS):
+            while waiting and (not parts or rows + waiting[0].table.num_rows <= MAX_ROWS):
                 part = waiting.popleft()
-                taken.append(part)
+                parts.append(part)
                 rows += part.table.num_rows
-            job.parts = taken
-            for part in taken:
+            job.parts = parts
+            for part in parts:
                 part.job = job
-        return taken
+        return parts
 
     def _run(self, parts: Sequence[PendingBatch]) -> None:
         live: list[PendingBatch] = []

@@ -1,7 +1,7 @@
 """A task's dead letter topic: created if missing, and written to for sinks.
 
 It has its own client instead of Spark's writer, because a dead letter keeps its timestamp. A source's dead letters are
-written with its batch (`kraal.engine.records.source_pass`), so it only needs the topic.
+written with its batch (`kraal.engine.records.source_pass`), so they need only the topic.
 Source: DeadLetterQueueReporter, Worker.sinkTaskReporters (Kafka 4.3.0); KIP-298.
 """
 
@@ -38,14 +38,14 @@ from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 20.0
-_WRITE_S: Final = 60.0
-_TRY_MS: Final = "30000"
+_ADMIN_TIMEOUT_S: Final = 20.0
+_WRITE_TIMEOUT_S: Final = 60.0
+_DELIVERY_TIMEOUT_MS: Final = "30000"
 _BATCH_BYTES: Final = 16_384
-"""Java's default of `batch.size`: the size of batches for a topic whose limit is not known."""
+"""Java's default of `batch.size`: the size of batches for a topic with an unknown limit."""
 _RECORD_BYTES: Final = 100
-"""Upper bound of what Kafka's format adds to a record and its batch."""
-_PASSES = (
+"""Upper bound of the overhead of Kafka's format for a record and its batch."""
+_RETRIABLE = (
     RETRIABLE
     | UNKNOWN_TOPIC  # just created, and not known to all brokers yet
     | {
@@ -90,9 +90,9 @@ class DeadLetter:
 
     @property
     def size(self) -> int:
-        """The size in bytes, without what Kafka's format adds."""
-        of_headers = sum(len(name) + len(text or b"") + 10 for name, text in self.headers)
-        return len(self.key or b"") + len(self.value or b"") + of_headers
+        """The size in bytes, without the overhead of Kafka's format."""
+        headers_size = sum(len(name) + len(text or b"") + 10 for name, text in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers_size
 
 
 def read_dead_letter_topic(config: Mapping[str, str]) -> DeadLetterTopic | None:
@@ -132,10 +132,12 @@ class DeadLetters:
         settings = self._settings("admin", self._admin_id)
         try:
             admin: Any = AdminClient(settings)
-            if name not in admin.list_topics(timeout=_LOOK_S).topics:
+            if name not in admin.list_topics(timeout=_ADMIN_TIMEOUT_S).topics:
                 log.info("%s: Creating the dead letter queue topic %s", self._task, name)
-                made = NewTopic(name, 1, self.topic.replication_factor)
-                admin.create_topics([made], request_timeout=_LOOK_S)[name].result(_LOOK_S + 5)
+                topic = NewTopic(name, 1, self.topic.replication_factor)
+                admin.create_topics([topic], request_timeout=_ADMIN_TIMEOUT_S)[name].result(
+                    _ADMIN_TIMEOUT_S + 5
+                )
         except ck.KafkaException as exc:
             error = exc.args[0]
             if error.code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
@@ -158,15 +160,15 @@ class DeadLetters:
             if error is not None:
                 failures.append(error)
 
-        until_s = time.monotonic() + _WRITE_S
-        queued, fitting = 0, _BATCH_BYTES if self._limit is None else self._limit
+        deadline_s = time.monotonic() + _WRITE_TIMEOUT_S
+        queued, max_bytes = 0, _BATCH_BYTES if self._limit is None else self._limit
         for letter in letters:
             queued += letter.size + _RECORD_BYTES
-            if queued > fitting:  # librdkafka splits no batch that is larger than the topic accepts
-                self._flush(failures, until_s)
+            if queued > max_bytes:  # librdkafka splits no batch that is larger than the topic accepts
+                self._flush(failures, deadline_s)
                 queued = letter.size + _RECORD_BYTES
-            self._produce(letter, delivered, until_s)
-        self._flush(failures, until_s)
+            self._produce(letter, delivered, deadline_s)
+        self._flush(failures, deadline_s)
         if failures:
             self._producer.purge()
             self._producer.flush(1)
@@ -190,12 +192,12 @@ class DeadLetters:
             producer.purge()
             producer.flush(0.1)
 
-    def _flush(self, failures: Sequence[Any], until_s: float) -> None:
+    def _flush(self, failures: Sequence[Any], deadline_s: float) -> None:
         """Wait until all queued letters are in Kafka, or one is refused. Raises RetriableError."""
         while len(self._producer) and not failures:
-            self._serve(until_s)
+            self._serve(deadline_s)
 
-    def _produce(self, letter: DeadLetter, delivered: Any, until_s: float) -> None:
+    def _produce(self, letter: DeadLetter, delivered: Any, deadline_s: float) -> None:
         stamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
         while True:
             try:
@@ -208,7 +210,7 @@ class DeadLetters:
                     **stamp,
                 )
             except BufferError:
-                self._serve(until_s)
+                self._serve(deadline_s)
             except ck.KafkaException as exc:
                 reason = exc.args[0].str()
                 if exc.args[0].code() == ck.KafkaError.MSG_SIZE_TOO_LARGE:
@@ -220,15 +222,17 @@ class DeadLetters:
                 self._producer.poll(0)
                 return
 
-    def _serve(self, until_s: float) -> None:
+    def _serve(self, deadline_s: float) -> None:
         self._producer.poll(0.1)
-        if self._cancelled.is_set() or time.monotonic() > until_s:
+        if self._cancelled.is_set() or time.monotonic() > deadline_s:
             self._producer.purge()
             self._producer.flush(1)
-            raise RetriableError(f"failed to write dead letters to {self.topic.name} within {_WRITE_S:.0f} s")
+            raise RetriableError(
+                f"failed to write dead letters to {self.topic.name} within {_WRITE_TIMEOUT_S:.0f} s"
+            )
 
     def _settings(self, client: Client, client_id: str) -> dict[str, Any]:
-        own = layered(self._worker, self._connector, client)
+        overrides = layered(self._worker, self._connector, client)
 
         def named(key: str) -> str:
             written = (f"{client}.override.{key}", f"{client}.{key}")
@@ -236,9 +240,9 @@ class DeadLetters:
 
         defaults = {"client.id": client_id}
         if client == "producer":
-            defaults |= {"acks": "all", "delivery.timeout.ms": _TRY_MS, "linger.ms": "5"}
+            defaults |= {"acks": "all", "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS, "linger.ms": "5"}
             defaults[MAX_REQUEST_SIZE] = DEFAULT_BYTES
-        settings: dict[str, Any] = dict(librdkafka_options(defaults | own, named))
+        settings: dict[str, Any] = dict(librdkafka_options(defaults | overrides, named))
         settings["bootstrap.servers"] = bootstrap(self._worker, self._connector, client)
         if client == "producer":
             settings["partitioner"] = "murmur2_random"  # as in Java
@@ -248,6 +252,6 @@ class DeadLetters:
 
 def _as_error(error: Any, text: str) -> Exception:
     """Return the exception for a client's error."""
-    if error.code() in _PASSES or error.retriable():
+    if error.code() in _RETRIABLE or error.retriable():
         return RetriableError(text)
     return DeadLettersFailed(text)

@@ -1,7 +1,7 @@
 """The largest record batch that each topic accepts, `max.message.bytes`, and producers' batches that fit.
 
 Brokers refuse a larger batch with MESSAGE_TOO_LARGE. Kafka's producer splits it into batches of `batch.size`, and up to
-version 4.1 no further: if `batch.size` is larger than the limit, it sends the same batch for ever (KAFKA-8350). So
+version 4.1 no further: if `batch.size` is larger than the limit, it sends the same batch forever (KAFKA-8350). So
 `batch.size` is at most the smallest limit of the topics that a run writes to, rounded down to a power of two, because
 batches of several tasks share a producer only if its settings are equal.
 Source: RecordAccumulator.splitAndReenqueue, Sender.completeBatch (Kafka 3.9 and 4.3).
@@ -28,17 +28,17 @@ log = logging.getLogger(__name__)
 
 BATCH_SIZE: Final = "batch.size"
 _TIMEOUT_S: Final = 10.0
-_INTERVAL_S: Final = 0.2
-_UNKNOWN: Final = 1 << 18
+_POLL_INTERVAL_S: Final = 0.2
+_ASSUMED_LIMIT: Final = 1 << 18
 """The limit that is assumed for a topic whose limit is not known when it refuses a batch."""
-_PROPAGATION_S: Final = 2.0
+_PROPAGATION_TIMEOUT_S: Final = 2.0
 """How long a broker may not know a topic that was just created."""
-_LOOKUPS: Final = 2
-"""How often a topic is looked up that is missing, or if no broker answers. The first write may create it."""
+_MAX_LOOKUPS: Final = 2
+"""Maximum number of lookups of a topic that is missing or not described. The first write may create it."""
 
 Lookup = Callable[[Collection[str]], Mapping[str, int | None]]
 """Returns the limits of topics; None: the client may not read it. Topics whose lookup failed, for instance because they
-are missing, are left out. Blocks; raises nothing.
+are missing, are omitted. Blocks; does not raise.
 """
 
 
@@ -53,37 +53,37 @@ class MessageLimits:
     _lowered: dict[str, int] = field(default_factory=dict)
     """Limits of topics that refused batches although their limit is not known, or allows them."""
     _disproved: dict[str, int | None] = field(default_factory=dict)
-    """What was known of these topics' limits."""
+    """The limits of these topics as looked up before."""
 
     def unseen(self, names: Iterable[str | None]) -> list[str]:
         """Return the topics whose limit has not been looked up yet, sorted."""
         return [] if self.lookup is None else sorted({name for name in names if name} - self._limits.keys())
 
     def ensure(self, names: Iterable[str | None], *, exist: bool = False) -> None:
-        """Look up the limits of topics that were not seen yet. Blocks for new topics; raises nothing.
+        """Look up the limits of topics that were not seen yet. Blocks for new topics; does not raise.
 
         `exist`: the topics exist, although a broker may not know a new one yet.
         """
         unseen = self.unseen(names)
-        until_s = time.monotonic() + (_PROPAGATION_S if exist else 0.0)
+        deadline_s = time.monotonic() + (_PROPAGATION_TIMEOUT_S if exist else 0.0)
         while unseen and self.lookup is not None:
             for name, limit in self.lookup(unseen).items():
                 self._limits[name] = limit
                 if limit != self._disproved.get(name, limit):  # it was changed
                     self._lowered.pop(name, None)
             unseen = self.unseen(unseen)
-            if not unseen or time.monotonic() >= until_s:
+            if not unseen or time.monotonic() >= deadline_s:
                 break
-            time.sleep(_INTERVAL_S)
+            time.sleep(_POLL_INTERVAL_S)
         for name in unseen:
             self._lookups[name] = self._lookups.get(name, 0) + 1
-            if self._lookups[name] >= _LOOKUPS:
+            if self._lookups[name] >= _MAX_LOOKUPS:
                 self._limits[name] = None
 
     def lower(self, topic: str) -> int:
-        """Return a lower limit for a topic that refuses batches, which holds unless another one is looked up now."""
-        present = (self._smallest, self._limits.get(topic), self._lowered.get(topic), _UNKNOWN)
-        limit = self._lowered[topic] = max(min(each for each in present if each is not None) // 4, 1)
+        """Return a lower limit for a topic that refuses batches, valid unless the next lookup returns another one."""
+        limits = (self._smallest, self._limits.get(topic), self._lowered.get(topic), _ASSUMED_LIMIT)
+        limit = self._lowered[topic] = max(min(each for each in limits if each is not None) // 4, 1)
         self._disproved[topic] = self._limits.pop(topic, None)
         return limit
 
@@ -125,21 +125,21 @@ def reader_of(settings: Mapping[str, Any], cancelled: threading.Event | None = N
 def read_limits(
     settings: Mapping[str, Any], names: Collection[str], cancelled: threading.Event | None = None
 ) -> Mapping[str, int | None]:
-    """Ask the brokers for the limits of topics. See `Lookup`."""
+    """Request the limits of topics from the brokers. See `Lookup`."""
     limits: dict[str, int | None] = {}
-    until_s = time.monotonic() + _TIMEOUT_S
+    deadline_s = time.monotonic() + _TIMEOUT_S
     try:
         admin: Any = AdminClient(dict(settings))
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        answers = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+        futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
     except (ck.KafkaException, ValueError) as exc:
         log.info("Failed to read %s of %s: %s", TOPIC_LIMIT, ", ".join(names), exc)
         return limits
-    for resource, answer in answers.items():
-        while not answer.done() and time.monotonic() < until_s and not (cancelled and cancelled.is_set()):
-            wait([answer], _INTERVAL_S)
+    for resource, future in futures.items():
+        while not future.done() and time.monotonic() < deadline_s and not (cancelled and cancelled.is_set()):
+            wait([future], _POLL_INTERVAL_S)
         try:
-            limits[resource.name] = int(answer.result(0)[TOPIC_LIMIT].value)
+            limits[resource.name] = int(future.result(0)[TOPIC_LIMIT].value)
         except (ck.KafkaException, TimeoutError, KeyError, ValueError) as exc:
             if isinstance(exc, ck.KafkaException) and exc.args[0].code() in NOT_AUTHORIZED:
                 limits[resource.name] = None

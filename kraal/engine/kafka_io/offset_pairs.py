@@ -1,6 +1,6 @@
 """Pairs of a record's offsets in the source and in the target, for sources that request them (`OffsetTracking`).
 
-Spark's Kafka writer does not say where its records went. So each record carries its source offset, beside its
+Spark's Kafka writer does not return the offsets of its records. So each record carries its source offset, beside its
 timestamp, in its last header; an interceptor of Kafka's producer removes that header and keeps the offset until the
 record is acknowledged. It reduces the pairs in the JVM: Python receives a few for each batch and partition.
 
@@ -31,7 +31,7 @@ _IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
 
 
 class PairTracker:
-    """Collects the pairs of one task's batches. Job threads; each call asks the JVM, which takes a millisecond."""
+    """Collects the pairs of one task's batches. Job threads; each call to the JVM takes a millisecond."""
 
     def __init__(self, spark: SparkSession, task: str, step: int) -> None:
         """Load the class into the JVM, if it is not there yet."""
@@ -44,10 +44,10 @@ class PairTracker:
         return {**intercepted(given, _CLASS), _RUN: self._task, _STEP: str(self._step)}
 
     def discard(self) -> None:
-        """Drop the pairs of an earlier run, perhaps of another source. Raises nothing."""
+        """Drop the pairs of an earlier run, perhaps of another source. Does not raise."""
         try:
             self.take()
-        except Exception as exc:  # noqa: BLE001 - whatever the JVM has, the next job tells
+        except Exception as exc:  # noqa: BLE001 - the next job reports a broken JVM
             log.warning("Failed to drop the offsets of an earlier run: %s", exc)
 
     def take(self) -> dict[TopicPartition, list[OffsetPair]]:
@@ -57,7 +57,7 @@ class PairTracker:
 
 
 def why_unknown(options: Mapping[str, str], *, is_local: bool) -> str | None:
-    """Return why the offsets of records written with these options cannot be known; None: they can."""
+    """Return why the offsets of records written with these options are not available; None: they are."""
     if not is_local:
         return "Spark does not run on the worker's machine"
     if options.get(_IDEMPOTENCE, "false").lower() != "true" and options.get(_IN_FLIGHT) != "1":
@@ -66,17 +66,17 @@ def why_unknown(options: Mapping[str, str], *, is_local: bool) -> str | None:
 
 
 def report_written(tracking: OffsetTracking, tracker: PairTracker) -> None:
-    """Report the pairs of a written batch. Raises nothing: the batch is written in any case."""
+    """Report the pairs of a written batch. Does not raise: the batch is written in any case."""
     try:
         pairs = tracker.take()
-    except Exception as exc:  # noqa: BLE001 - whatever the JVM has, the next job tells
+    except Exception as exc:  # noqa: BLE001 - the next job reports a broken JVM
         log.warning("Failed to get the offsets of written records: %s", exc)
     else:
         report(tracking, pairs)
 
 
 def report(tracking: OffsetTracking, pairs: Mapping[TopicPartition, Sequence[OffsetPair]]) -> None:
-    """Pass pairs to a plugin. Raises nothing: the records are written in any case."""
+    """Pass pairs to a plugin. Does not raise: the records are written in any case."""
     try:
         tracking.found(pairs)
     except Exception:
@@ -84,7 +84,7 @@ def report(tracking: OffsetTracking, pairs: Mapping[TopicPartition, Sequence[Off
 
 
 def report_unknown(tracking: OffsetTracking, reason: str) -> None:
-    """Tell a plugin why the offsets of a batch cannot be known. Raises nothing: the batch is written in any case."""
+    """Report to a plugin why the offsets of a batch are unknown. Does not raise: the batch is written in any case."""
     try:
         tracking.unknown(reason)
     except Exception:
@@ -93,12 +93,12 @@ def report_unknown(tracking: OffsetTracking, reason: str) -> None:
 
 def pairs_of(text: str) -> dict[TopicPartition, list[OffsetPair]]:
     """Parse lines of a topic, a partition, and pairs of offsets, all separated by blanks."""
-    found: dict[TopicPartition, list[OffsetPair]] = {}
+    pairs: dict[TopicPartition, list[OffsetPair]] = {}
     for line in text.splitlines():
         topic, partition, *numbers = line.split(" ")
-        found[TopicPartition(topic, int(partition))] = _paired(list(map(int, numbers)))
-    return found
+        pairs[TopicPartition(topic, int(partition))] = _to_pairs(list(map(int, numbers)))
+    return pairs
 
 
-def _paired(numbers: Sequence[int]) -> list[OffsetPair]:
+def _to_pairs(numbers: Sequence[int]) -> list[OffsetPair]:
     return [OffsetPair(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]

@@ -1,7 +1,7 @@
-"""Closes Spark's Kafka producers together with the records that they hold.
+"""Closes Spark's Kafka producers and drops their unsent records.
 
 Spark caches producers in the JVM and does not purge them: records that a cancelled job has sent wait there, forever
-with Connect's `delivery.timeout.ms`, and are written when the brokers are back. If the task runs elsewhere by then, its
+with Connect's `delivery.timeout.ms`, and are written when the brokers return. If the task runs elsewhere by then, its
 old records follow its new ones. So a producer ends with a cancelled job, and all producers end with the lease.
 
 A shorter `delivery.timeout.ms` does not help: the sender drains batches before it checks their age; and records may be
@@ -37,27 +37,27 @@ class Producers:
     """Closes the producers of the driver's JVM, and those of executors in other processes."""
 
     def __init__(self, session: Session, pool: Pool, *, in_executors: bool) -> None:
-        """Create it with the `pool` whose thread asks the JVM; `in_executors`: the master is a cluster."""
+        """Create it with the `pool` whose thread calls the JVM; `in_executors`: the master is a cluster."""
         self._session = session
         self._pool = pool
         self._in_executors = in_executors
         self._lock = threading.Lock()
-        self._asked: set[str | None] = set()
+        self._pending: set[str | None] = set()
 
     def end(self, client: str | None) -> None:
-        """Close the producers with this client id (None: all), and drop the records that they hold. Returns at once.
+        """Close the producers with this client id (None: all), and drop their unsent records. Returns at once.
 
         A job that uses one of them fails with an error that `kraal.engine.failure_trace.brokers_away` recognizes. Later
         jobs get new ones.
         """
         with self._lock:
-            if client in self._asked:
+            if client in self._pending:
                 return
-            self._asked.add(client)
+            self._pending.add(client)
         self._pool.submit(lambda: self._end(client))
 
     def refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
-        """Pass on what brokers refused in the last seconds, on the pool's thread. Returns at once.
+        """Report the brokers' refusals of the last seconds, on the pool's thread. Returns at once.
 
         Not for executors, whose producers are in other processes.
         """
@@ -77,7 +77,7 @@ class Producers:
 
     def _end(self, client: str | None) -> None:
         with self._lock:
-            self._asked.discard(client)
+            self._pending.discard(client)
         spark = self._session.current
         if spark is None:
             return

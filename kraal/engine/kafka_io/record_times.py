@@ -24,7 +24,7 @@ _CLASS: Final = "kraal.RecordTimes"
 
 
 def with_time(headers: Column | None, timestamp: Column, offset: Column | None = None) -> Column:
-    """Return a record's headers followed by its timestamp, which `carried` removes again.
+    """Return a record's headers followed by its timestamp, which `with_record_times` removes again.
 
     `offset`: the source offset, which `PairTracker.options` removes together with the timestamp.
     """
@@ -48,14 +48,14 @@ def with_last(headers: Column | None, name: str, text: Column) -> Column:
     return functions.when(headers.isNull(), added).otherwise(functions.concat(headers, added))
 
 
-def intercepted(options: Mapping[str, str], of_class: str) -> dict[str, str]:
+def intercepted(options: Mapping[str, str], class_name: str) -> dict[str, str]:
     """Return a Kafka writer's options with Kraal's interceptor first, then the user's own."""
-    own = options.get(INTERCEPTORS)
-    return {**options, INTERCEPTORS: f"{of_class},{own}" if own else of_class}
+    user_classes = options.get(INTERCEPTORS)
+    return {**options, INTERCEPTORS: f"{class_name},{user_classes}" if user_classes else class_name}
 
 
-def carried(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return Kafka writer options for a frame whose column `timestamp`, if present, holds the records' timestamps.
+def with_record_times(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return Kafka writer options for a frame whose column `timestamp`, if present, contains the records' timestamps.
 
     Job thread. The user's own interceptors run after Kraal's.
     """

@@ -1,6 +1,6 @@
-"""What brokers refuse again and again: the errors that Kafka's producers repeat a request for, and otherwise hide.
+"""Repeated refusals by brokers: the errors for which Kafka's producers silently retry a request.
 
-With Connect's settings a producer repeats a request for ever after a retriable error, for example while a partition has
+With Connect's settings a producer repeats a request forever after a retriable error, for example while a partition has
 too few replicas in sync, or while a topic does not exist. It only logs a warning, which `java/Refusals.java` collects.
 Source: Sender.completeBatch, NetworkClient.DefaultMetadataUpdater.handleSuccessfulResponse (Kafka 3.9).
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kraal.engine.session.session import Spark
 
 _CLASS: Final = "kraal.Refusals"
-_AGE_MS: Final = 20_000
+_MAX_AGE_MS: Final = 20_000
 _RETRIED: Final = re.compile(
     r"(?P<count>\d+) \[Producer clientId=(?P<client>[^],]*).*?\] Got error produce response (?:in|with) "
     r"correlation id on topic-partition (?P<topic>\S+)-(?P<partition>\d+), (?:splitting and )?"
@@ -49,7 +49,7 @@ class Refusal:
     topic: str
     error: str
     count: int
-    """How often it was refused since the JVM collects refusals."""
+    """Number of refusals since the collector was started."""
 
     @override
     def __str__(self) -> str:
@@ -65,13 +65,13 @@ class Refusal:
 
 
 def read_refusals(spark: Spark) -> list[Refusal]:
-    """Return what was refused in the last seconds, since the first call. Job thread; asks the JVM."""
+    """Return the refusals of the last seconds, since the first call. Job thread; calls the JVM."""
     collector = loaded(spark.session.sparkContext, _CLASS).getMethod("get", None).invoke(None, None)
-    return parsed(str(collector.since(_AGE_MS)))
+    return parsed(str(collector.since(_MAX_AGE_MS)))
 
 
 def parsed(text: str) -> list[Refusal]:
-    """Parse the collector's lines; other warnings are left out."""
+    """Parse the collector's lines; other warnings are ignored."""
     refusals: list[Refusal] = []
     for line in text.splitlines():
         if (retried := _RETRIED.match(line)) is not None:

@@ -15,7 +15,7 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 def why_not_written(settings: Mapping[str, Any], topic: str) -> str:
     """Return the state of a topic that accepts no records, or an empty text if it seems to accept them.
 
-    `settings`: librdkafka's. Blocks; raises nothing.
+    `settings`: librdkafka's. Blocks; does not raise.
     """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kraal.core.ids import TopicName
 from kraal.engine.kafka_io.offset_pairs import PairTracker
-from kraal.engine.kafka_io.record_times import carried, with_time
+from kraal.engine.kafka_io.record_times import with_record_times, with_time
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Schema
 
@@ -42,16 +42,16 @@ class WritePlan:
     key_schema: Schema | None
     value_schema: Schema | None
     transforms: Transforms | None = None
-    """None: the frame holds what is written. Else it holds the data as read; the schemas are those after transforms."""
+    """None: the frame contains the output. Else it contains the data as read; the schemas are those of the output."""
     tracker: PairTracker | None = None
     """Collects the offsets of the records, which the frame has in its column `offset`."""
 
     def identity(self) -> tuple[object, ...]:
         """Return the key that must be equal for two batches to share a job."""
         schemas = (repr(self.key_schema), repr(self.value_schema))
-        made = None if self.converters is None else self.converters.identity
-        changed = None if self.transforms is None else self.transforms.identity
-        return (made, schemas, tuple(sorted(self.options.items())), changed)
+        converters = None if self.converters is None else self.converters.identity
+        transforms = None if self.transforms is None else self.transforms.identity
+        return (converters, schemas, tuple(sorted(self.options.items())), transforms)
 
 
 def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, frozenset[TopicName]]:
@@ -67,9 +67,11 @@ def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, fr
     if topic is not None:
         writer = writer.option("topic", topic)
     writer.save()
-    seen = observation.get
-    topics = [topic] if topic is not None else seen["topics"]
-    return int(seen["records"]), frozenset(TopicName(t) for t in topics) if seen["records"] else frozenset()
+    metrics = observation.get
+    topics = [topic] if topic is not None else metrics["topics"]
+    return int(metrics["records"]), frozenset(TopicName(t) for t in topics) if metrics[
+        "records"
+    ] else frozenset()
 
 
 def write_noted(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
@@ -77,19 +79,19 @@ def write_noted(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - as above
 
     observation = Observation()
-    noted = frame.observe(observation, functions.collect_list("note").alias("notes"))
-    rows = noted.where("topic is not null").drop("note")
+    observed = frame.observe(observation, functions.collect_list("note").alias("notes"))
+    rows = observed.where("topic is not null").drop("note")
     rows.write.format("kafka").options(**options).mode("append").save()
     return list(observation.get["notes"])
 
 
 def kafka_frame(
-    frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spark: bool = True, more: Sequence[str] = ()
+    frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spark: bool = True, extra: Sequence[str] = ()
 ) -> DataFrame:
     """Return the frame with the columns that Spark's Kafka writer expects.
 
-    If not `for_spark`: the columns for a producer in the worker, with timestamps in milliseconds. `more`: columns that
-    are kept as well.
+    If not `for_spark`: the columns for a producer in the worker, with timestamps in milliseconds. `extra`: more columns
+    of the frame to include.
     """
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
@@ -116,11 +118,13 @@ def kafka_frame(
         columns.append(headers.alias("headers"))
     if "partition" in has:
         columns.append(functions.col("partition"))
-    return frame.select(*columns, *more)
+    return frame.select(*columns, *extra)
 
 
 def options_for(frame: DataFrame, plan: WritePlan) -> Mapping[str, str]:
     """Return the writer options for the result of `kafka_frame` on the same frame. Job thread."""
     if plan.converters is None:
         return plan.options
-    return carried(frame, plan.options) if plan.tracker is None else plan.tracker.options(plan.options)
+    return (
+        with_record_times(frame, plan.options) if plan.tracker is None else plan.tracker.options(plan.options)
+    )

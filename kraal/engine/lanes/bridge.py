@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from kraal.engine.session.session import Spark
 
 _CLASS: Final = "kraal.Lane"
-_WAIT_MS: Final = 10_000
+_POLL_TIMEOUT_MS: Final = 10_000
 READY: Final = 0
-"""The number of the result that says that the Spark task has started."""
+"""The number of the result that reports the start of the Spark task."""
 ENDED: Final = -1
 """The number of the last result: the Spark task has ended."""
 _numbers = itertools.count(1)
@@ -24,35 +24,35 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """What became of a batch: `error` is None if Kafka has acknowledged all its records."""
+    """The result of a batch: `error` is None if Kafka has acknowledged all its records."""
 
     number: int
     error: str | None
 
 
 class LaneBridge:
-    """One running lane. The methods ask the JVM: threads that may wait for it."""
+    """One running lane. The methods call the JVM, so their threads must be able to wait."""
 
     def __init__(self, spark: Spark) -> None:
-        """Submit the Spark task; `results` says when it has started. Raises py4j's and Spark's errors."""
+        """Submit the Spark task; `results` reports its start. Raises py4j's and Spark's errors."""
         context: Any = spark.session.sparkContext
         self._jvm = context._jvm
         name = f"lane-{next(_numbers)}"
-        made = loaded(context, _CLASS).getConstructors()[0].newInstance(self._objects(context, name))
-        self._lane = made
+        lane = loaded(context, _CLASS).getConstructors()[0].newInstance(self._objects(context, name))
+        self._lane = lane
         self._defined: set[str] = set()
         with job_group(spark, pool="lane", group=name, what="a lane for small batches"):
-            one = self._jvm.java.util.ArrayList()
-            one.add(name)
-            self._job = context._jsc.parallelize(one, 1).foreachPartitionAsync(made)
+            names = self._jvm.java.util.ArrayList()
+            names.add(name)
+            self._job = context._jsc.parallelize(names, 1).foreachPartitionAsync(lane)
 
     def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
         """Hand rows to the Spark task; `producer` names the producer with these configs."""
         if producer not in self._defined:
-            given = self._jvm.java.util.HashMap()
+            properties = self._jvm.java.util.HashMap()
             for key, value in configs.items():
-                given.put(key, value)
-            self._lane.define(producer, given)
+                properties.put(key, value)
+            self._lane.define(producer, properties)
             self._defined.add(producer)
         self._lane.push(producer, bytearray(stream))
 
@@ -62,7 +62,7 @@ class LaneBridge:
         Raises RuntimeError if only the job has ended, which Spark cancels without waiting for the task.
         """
         while True:
-            text = str(self._lane.take(_WAIT_MS))
+            text = str(self._lane.take(_POLL_TIMEOUT_MS))
             if not text and self._job.isDone():
                 message = "its Spark job has ended, and its Spark task has not reported its end"
                 raise RuntimeError(message)
@@ -74,16 +74,16 @@ class LaneBridge:
                     return
 
     def discard(self, producer: str | None) -> None:
-        """Close a producer (None: all) and drop the records that it holds; their batches fail."""
+        """Close a producer (None: all) and drop its unsent records; their batches fail."""
         self._lane.discard(producer)
 
     def forget(self, producer: str) -> None:
-        """Close a producer that no task uses any more. Its name must not be used again."""
+        """Close a producer that no task uses any longer. Its name must not be used again."""
         self._defined.discard(producer)
         self._lane.forget(producer)
 
     def end(self) -> None:
-        """End the Spark task. Drops all records that its producers hold or were to be given."""
+        """End the Spark task. Drops all records that are queued for its producers or unsent in them."""
         self._lane.end()
         self._job.cancel(True)  # noqa: FBT003 - Java's flag: the task may be interrupted
 

@@ -2,16 +2,16 @@
 
 A job costs some ten milliseconds of two processors, whatever it writes. A lane has one Spark task that never ends:
 batches that are small and whose records are bytes already cross into the JVM together, and the task sends them with
-its own producers. Two threads serve it: one hands over what has arrived, one waits for results.
+its own producers. Two threads serve it: one passes batches to the task, one waits for results.
 
 The lane is used when its Spark task runs; until then, and whenever it cannot take a batch, a job writes it
 (`kraal.engine.kafka_io.coalescing`). A batch that fails in the lane is repeated by a job as well, once none of its
-records is on its way any more; so errors, retries and traces are those of jobs, and each topic partition gets a task's
+records is in flight any longer; so errors, retries and traces are those of jobs, and each topic partition gets a task's
 records in order, because a task has at most one batch in flight.
 
 A producer is shared by all runs with the same configs, and closed when the last of them has ended.
-A cancelled batch takes its producer with it, so that no record of it is sent later. The batches of other tasks that
-the producer holds are repeated by jobs.
+A cancelled batch takes its producer with it, so that no record of it is sent later. The batches of other tasks in that
+producer are repeated by jobs.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WAITING_BYTES: Final = 16 << 20
+MAX_WAITING_BYTES: Final = 16 << 20
 """Size of waiting batches from which on batches go by jobs, so that a slow Kafka does not fill the memory."""
 LINGER_S: Final = 0.01
-"""Minimum time between two hand-overs: a busy lane gets what has come in this time together, an idle one at once."""
-GATHER_S: Final = 0.003
-"""A busy lane also waits so long after the first batch, for those that follow it."""
+"""Minimum time between two hand-overs: a busy lane gets the batches of this time together, an idle one at once."""
+GATHER_DELAY_S: Final = 0.003
+"""A busy lane also waits this long after the first batch for more."""
 BUSY_S: Final = 0.1
 """A lane is busy for this time after a hand-over."""
-AGAIN_S: Final = 30.0
-"""After this time a lane that has ended is started again, in the same Spark session."""
+RESTART_DELAY_S: Final = 30.0
+"""Delay before an ended lane is started again in the same Spark session."""
 
 Configs = tuple[tuple[str, str], ...]
 """The configs of a producer: Kafka's names and values, sorted."""
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
+class _Lane:
     """A lane in one Spark session."""
 
     spark: Spark
@@ -81,7 +81,7 @@ class Lanes:
         self._canceller = canceller
         self._is_local = is_local
         self._lock = threading.Condition()
-        self._lane: _Open | None = None
+        self._lane: _Lane | None = None
         self._waiting: deque[PendingBatch] = deque()
         self._waiting_bytes = 0
         self._users: dict[Configs, set[object]] = {}
@@ -90,7 +90,7 @@ class Lanes:
         self._ended: tuple[Spark, float] | None = None
         """The Spark session in which the last lane ended, and when, in monotonic seconds."""
         self._down: DownPart | None = None
-        """Since when there has been no lane although one was wanted, and why; None: it is up."""
+        """Start and reason of the lane's absence while tasks need it; None: it is up."""
         self._closed = False
 
     def takes(self, rows: int, size: int) -> bool:
@@ -99,7 +99,7 @@ class Lanes:
         if not self._is_local or spark is None or not is_small(rows, size):
             return False
         with self._lock:
-            if self._closed or self._waiting_bytes > WAITING_BYTES:
+            if self._closed or self._waiting_bytes > MAX_WAITING_BYTES:
                 return False
             lane = self._lane
             if lane is not None and lane.spark is spark:
@@ -107,10 +107,10 @@ class Lanes:
             if (
                 self._ended is not None
                 and self._ended[0] is spark
-                and time.monotonic() < self._ended[1] + AGAIN_S
+                and time.monotonic() < self._ended[1] + RESTART_DELAY_S
             ):
                 return False
-            self._lane = lane = _Open(spark)
+            self._lane = lane = _Lane(spark)
             self._down = self._down or DownPart("lane", time.monotonic(), "its Spark task has not started")
         for name, function in (("kraal-lane-push", self._push), ("kraal-lane-results", self._receive)):
             threading.Thread(target=function, args=(lane,), name=name, daemon=True).start()
@@ -119,8 +119,8 @@ class Lanes:
     def put(self, batch: PendingBatch, run: object) -> None:
         """Send a plain batch of a run; `batch.done` receives its result on the lane's or a pool's thread.
 
-        `run`: any object that stands for it; `leave` follows. A batch without records is done at once, on this thread:
-        the lane reports batches by the records that it gets.
+        `run`: any object that identifies it; `leave` follows. A batch without records is done at once, on this thread:
+        the lane reports batches by their records.
         """
         if not batch.table.num_rows:
             batch.done(batch.result())
@@ -138,7 +138,7 @@ class Lanes:
             self._coalescer.put(batch)
 
     def give_up(self, batch: PendingBatch) -> bool:
-        """Do not send a batch; if it was sent, discard what its producer holds. Returns whether it was here."""
+        """Do not send a batch; if it was sent, discard its producer's records. Returns whether the lane had it."""
         with self._lock:
             lane = self._lane
             if batch in self._waiting:
@@ -167,7 +167,7 @@ class Lanes:
                 self._canceller.submit(partial(_forget, lane, name))
 
     def down(self) -> DownPart | None:
-        """Return why no lane takes batches in the present Spark session; None if one does, or none was wanted."""
+        """Return why no lane takes batches in the present Spark session; None if one does, or no task needs one."""
         with self._lock:
             spark = self._lane.spark if self._lane is not None else self._ended[0] if self._ended else None
             return None if spark is None or spark is not self._session.current else self._down
@@ -180,9 +180,9 @@ class Lanes:
 
     # --- the thread that hands over -------------------------------------------------------------------------
 
-    def _push(self, lane: _Open) -> None:
+    def _push(self, lane: _Lane) -> None:
         try:
-            while (batches := self._taken(lane)) is not None:
+            while (batches := self._take_batches(lane)) is not None:
                 for (name, configs), numbered in batches.items():
                     self._hand_over(lane, name, configs, numbered)
         except Exception:  # without this thread, batches would wait for ever
@@ -190,7 +190,9 @@ class Lanes:
             if lane.bridge is not None:
                 self._stop_sending(lane, lane.bridge.end)
 
-    def _taken(self, lane: _Open) -> Mapping[tuple[str, Configs], Sequence[tuple[int, PendingBatch]]] | None:
+    def _take_batches(
+        self, lane: _Lane
+    ) -> Mapping[tuple[str, Configs], Sequence[tuple[int, PendingBatch]]] | None:
         """Wait for batches, and for more if the last hand-over was just now; None when the lane is over.
 
         Returns them with their numbers, by the names and configs of their producers.
@@ -200,12 +202,12 @@ class Lanes:
             return None
         since_s = time.monotonic() - lane.pushed_s
         if since_s < BUSY_S:
-            time.sleep(max(GATHER_S, LINGER_S - since_s))
+            time.sleep(max(GATHER_DELAY_S, LINGER_S - since_s))
         lane.pushed_s = time.monotonic()
         by_producer: dict[tuple[str, Configs], list[tuple[int, PendingBatch]]] = {}
         given_up: list[PendingBatch] = []
         with self._lock:
-            if self._lane is not lane:  # jobs write what was waiting
+            if self._lane is not lane:  # jobs write the waiting batches
                 return None
             while self._waiting:
                 batch = self._waiting[0]
@@ -222,7 +224,7 @@ class Lanes:
             batch.done(None)
         return by_producer
 
-    def _wait(self, lane: _Open) -> bool:
+    def _wait(self, lane: _Lane) -> bool:
         """Wait for batches; return False when the lane is over."""
         with self._lock:
             while (not self._waiting or not lane.is_ready) and self._lane is lane and not self._closed:
@@ -230,7 +232,7 @@ class Lanes:
             return self._lane is lane and not self._closed
 
     def _hand_over(
-        self, lane: _Open, name: str, configs: Configs, numbered: Sequence[tuple[int, PendingBatch]]
+        self, lane: _Lane, name: str, configs: Configs, numbered: Sequence[tuple[int, PendingBatch]]
     ) -> None:
         bridge = lane.bridge
         assert bridge is not None  # noqa: S101 - there are batches only when the lane is ready
@@ -242,14 +244,14 @@ class Lanes:
         if any(batch.given_up for _, batch in numbered):  # the request may have come before the rows
             self._discard(lane, name)
 
-    def _discard(self, lane: _Open, name: str) -> None:
-        """Drop what a producer holds. Returns at once."""
+    def _discard(self, lane: _Lane, name: str) -> None:
+        """Drop a producer's records. Returns at once."""
         bridge = lane.bridge
         if bridge is not None:
             self._canceller.submit(lambda: self._stop_sending(lane, lambda: bridge.discard(name)))
 
-    def _stop_sending(self, lane: _Open, stop: Callable[[], None]) -> None:
-        """Ask the JVM to drop records; end a JVM that cannot, because it must not continue with them."""
+    def _stop_sending(self, lane: _Lane, stop: Callable[[], None]) -> None:
+        """Have the JVM drop records; end a JVM that fails to, because it must not send them."""
         try:
             stop()
         except Exception as error:  # noqa: BLE001 - whatever it is, the records are still there
@@ -258,7 +260,7 @@ class Lanes:
 
     # --- the thread that waits for results ------------------------------------------------------------------
 
-    def _receive(self, lane: _Open) -> None:
+    def _receive(self, lane: _Lane) -> None:
         error: BaseException | None = None
         try:
             lane.bridge = LaneBridge(lane.spark)
@@ -271,13 +273,13 @@ class Lanes:
             error = raised
         self._over(lane, error)
 
-    def _ready(self, lane: _Open) -> None:
+    def _ready(self, lane: _Lane) -> None:
         with self._lock:
             lane.is_ready, self._down = True, None
             self._lock.notify_all()
         log.info("Started the lane for small batches")
 
-    def _settle(self, lane: _Open, result: LaneResult, error: BaseException | None = None) -> None:
+    def _settle(self, lane: _Lane, result: LaneResult, error: BaseException | None = None) -> None:
         """Report a batch, or have a job repeat it."""
         with self._lock:
             batch = lane.sent.pop(result.number, None)
@@ -293,8 +295,8 @@ class Lanes:
             log.info("%s: Repeating a batch by a job: %s", batch.task, result.error)
             self._coalescer.put(batch)
 
-    def _over(self, lane: _Open, error: BaseException | None) -> None:
-        """Forget the lane; jobs write what it has not written, once it cannot send it any more."""
+    def _over(self, lane: _Lane, error: BaseException | None) -> None:
+        """Remove the lane; jobs write its remaining batches once it can no longer send them."""
         if error is not None and lane.bridge is not None and not is_bridge_failure(error):
             self._stop_sending(lane, lane.bridge.end)
         reason = "its Spark task has ended" if error is None else root_cause(error)
@@ -323,7 +325,7 @@ class Lanes:
                 self._coalescer.put(batch)
 
 
-def _forget(lane: _Open, name: str) -> None:
+def _forget(lane: _Lane, name: str) -> None:
     try:
         if lane.bridge is not None:
             lane.bridge.forget(name)

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from kraal.engine.kafka_io.coalescing import PendingBatch
     from kraal.engine.kafka_io.writer import WritePlan
 
-ROWS: Final = 1000
+MAX_ROWS: Final = 1000
 """Maximum number of records of a batch that goes through a lane."""
-BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Maximum size of such a batch, in bytes."""
-_OTHERS: Final = frozenset({"topic", "headers", "partition"})
+_UNCONVERTED: Final = frozenset({"topic", "headers", "partition"})
 """Columns that need no conversion."""
-_PLAIN: Final = {ColumnFormat.TEXT: (Type.STRING, "string"), ColumnFormat.BYTES: (Type.BYTES, "binary")}
+_PLAIN_TYPES: Final = {
+    ColumnFormat.TEXT: (Type.STRING, "string"),
+    ColumnFormat.BYTES: (Type.BYTES, "binary"),
+}
 """By format: the schema's type and the type of a column whose bytes a converter writes unchanged."""
 
 
@@ -32,7 +35,7 @@ def is_plain(table: pa.Table, plan: WritePlan) -> bool:
     if plan.converters is None:
         return True
     types = {field.name: str(field.type) for field in table.schema}
-    return types.keys() <= _OTHERS | {"key", "value"} and all(
+    return types.keys() <= _UNCONVERTED | {"key", "value"} and all(
         _passes(converter, schema, types.get(name))
         for name, converter, schema in (
             ("key", plan.converters.key, plan.key_schema),
@@ -43,10 +46,10 @@ def is_plain(table: pa.Table, plan: WritePlan) -> bool:
 
 def _passes(converter: Converter, schema: Schema | None, column: str | None) -> bool:
     """Whether a converter writes a column unchanged, null as null; without a column all values are null."""
-    known = converter.column_format
+    column_format = converter.column_format
     if not declares(converter, "column_format", "encode", "from_connect"):
-        known = None  # a subclass that writes something else
-    plain = None if known is None else _PLAIN.get(known)
+        column_format = None  # a subclass that writes something else
+    plain = None if column_format is None else _PLAIN_TYPES.get(column_format)
     if plain is None or (column is not None and column != plain[1]):
         return False
     return (
@@ -58,7 +61,7 @@ def _passes(converter: Converter, schema: Schema | None, column: str | None) -> 
 
 def is_small(rows: int, size: int) -> bool:
     """Whether a batch of `rows` records and `size` bytes is small enough for a lane."""
-    return rows <= ROWS and size <= BYTES
+    return rows <= MAX_ROWS and size <= MAX_BYTES
 
 
 def stream_of(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
@@ -82,7 +85,7 @@ def stream_of(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
 
 
 def _values_only(batches: Sequence[tuple[int, PendingBatch]]) -> pa.Table:
-    """Return the rows of batches that have nothing but values and one topic each, all at once."""
+    """Return the rows of batches that have only values and one topic each."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     numbers, topics, chunks = [], [], []

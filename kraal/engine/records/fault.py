@@ -73,9 +73,9 @@ def fault_of(error: BaseException, *, stage: Stage, class_name: str, topic: str)
 def class_of(error: BaseException) -> str:
     """Return the name of an exception's class: Java's name if there is one, else Python's."""
     cls = type(error)
-    known = getattr(cls, "java_class", None)
-    if known is not None:
-        return str(known)
+    java_class = getattr(cls, "java_class", None)
+    if java_class is not None:
+        return str(java_class)
     if cls.__name__ in _JAVA_NAMES and cls.__module__.startswith("kraal."):
         return f"{_JAVA_ERRORS}.{_JAVA_NAMES[cls.__name__]}"
     return f"{cls.__module__}.{cls.__qualname__}"
@@ -105,10 +105,10 @@ def log_text(fault: Fault, task: str, *, shows_record: bool) -> str:
 def dead_letter_headers(
     own: Iterable[tuple[str, bytes | None]], fault: Fault, connector: str, task: int, *, with_context: bool
 ) -> list[tuple[str, bytes | None]]:
-    """Return a dead letter's headers: the record's own ones, and with context the error headers, in Java's order.
+    """Return a dead letter's headers: those of the record, and with context the error headers, in Java's order.
 
-    Error headers of the record itself are dropped, because whoever writes records could forge the place that a replay
-    writes to. Java keeps them. A source's record has no partition or offset yet; those headers are left out.
+    Error headers of the record itself are dropped, because a producer could otherwise forge the target of a replay.
+    Java keeps them. A source's record has no partition or offset yet; it gets no such headers.
     Source: DeadLetterQueueReporter.populateContextHeaders.
     """
     headers = [(name, value) for name, value in own if not name.startswith(PREFIX)]

@@ -18,8 +18,8 @@ def settle_outcomes(task: TaskId, summary: Summary, tolerance: Tolerance) -> Non
     for fault in summary.faults:
         text = log_text(fault, str(task), shows_record=tolerance.shows_records)
         log.error("%s", secrets.scrub(f"{text}\n{fault.stack}"))
-    unsaid = summary.counts.logged - len(summary.faults)
-    if unsaid > 0:
-        log.error("%s: Failed to handle %d more records of this batch", task, unsaid)
+    unlogged = summary.counts.logged - len(summary.faults)
+    if unlogged > 0:
+        log.error("%s: Failed to handle %d more records of this batch", task, unlogged)
     if summary.fatal is not None:
         raise ToleranceExceeded(summary.fatal, summary.counts)

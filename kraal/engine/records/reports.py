@@ -1,7 +1,7 @@
-"""Errors that a sink's plugin reports for single records (KIP-610), kept until the batch is over, then handled.
+"""Errors that a sink's plugin reports for single records (KIP-610), collected until the batch is over, then handled.
 
-A report is kept, not handled at once, because a repeated batch is reported again: dead letters, log and metrics must
-contain each record once. Java writes them while the plugin still works, and again when it repeats the batch.
+A report is not handled at once, because a repeated batch is reported again: dead letters, log and metrics must contain
+each record once. Java writes them while the plugin still works, and again when it repeats the batch.
 Source: WorkerErrantRecordReporter, RetryWithToleranceOperator.executeFailed (Kafka 4.3.0).
 """
 
@@ -75,24 +75,24 @@ class Reports:
 def read_from(
     place: TopicPartition, offset: int, ranges: Mapping[TopicPartition, tuple[int, int]]
 ) -> TopicPartition:
-    """Return where a record was read that a sink names by its frame: transforms may have changed the topic.
+    """Return the partition from which a record of a sink's frame was read: transforms may have changed its topic.
 
     Raises ValueError if no record of the batch matches, or several do.
     """
-    found = [
+    matches = [
         p for p, (start, end) in ranges.items() if p.partition == place.partition and start <= offset < end
     ]
-    if place in found:
+    if place in matches:
         return place
     record = f"{place.topic}-{place.partition}@{offset}"
-    if not found:
+    if not matches:
         raise ValueError(f"{record} was reported but does not belong to this batch")
-    if len(found) > 1:
-        topics = ", ".join(sorted(p.topic for p in found))
+    if len(matches) > 1:
+        topics = ", ".join(sorted(p.topic for p in matches))
         raise ValueError(
             f"{record} was reported but may come from any of these topics: {topics}; name the topic as well"
         )
-    return found[0]
+    return matches[0]
 
 
 def settle_reports(
@@ -106,11 +106,15 @@ def settle_reports(
     result = PassResult(reports.tolerance)
     for place, faults in sorted(reports.close().items()):
         for offsets in _offset_ranges(sorted(faults)):
-            found = {} if read_again is None else _found(place, offsets, read_again(place, offsets))
-            described = [with_record(faults[o], record=found[o].text if o in found else "") for o in offsets]
+            records = (
+                {} if read_again is None else _reported_records(place, offsets, read_again(place, offsets))
+            )
+            described = [
+                with_record(faults[o], record=records[o].text if o in records else "") for o in offsets
+            ]
             if write_dead_letters is not None:
                 write_dead_letters(
-                    (found[offset], fault) for offset, fault in zip(offsets, described, strict=True)
+                    (records[offset], fault) for offset, fault in zip(offsets, described, strict=True)
                 )
             for fault in described:
                 result.give_up(fault, dead_letter=write_dead_letters is not None)
@@ -125,15 +129,15 @@ def _offset_ranges(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
     return (offsets[at : at + AT_ONCE] for at in range(0, len(offsets), AT_ONCE))
 
 
-def _found(place: TopicPartition, offsets: Sequence[int], table: pa.Table) -> dict[int, Raw]:
-    wanted = set(offsets)
-    found = {
+def _reported_records(place: TopicPartition, offsets: Sequence[int], table: pa.Table) -> dict[int, Raw]:
+    requested = set(offsets)
+    records = {
         raw.offset: raw
         for raw in raw_records(table)
-        if raw.offset in wanted and (raw.topic, raw.partition) == (place.topic, place.partition)
+        if raw.offset in requested and (raw.topic, raw.partition) == (place.topic, place.partition)
     }
-    if missing := sorted(wanted - found.keys()):
+    if missing := sorted(requested - records.keys()):
         raise RetriableError(
             f"{place.topic}-{place.partition}@{missing[0]} was reported by the sink but no longer exists in Kafka"
         )
-    return found
+    return records

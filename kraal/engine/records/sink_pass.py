@@ -54,7 +54,7 @@ class SinkPass:
     shown: SinkValues
     """`text`: keys and values as Java prints them, bytes unchanged. Else: plain JSON."""
     keeps_dead: bool = False
-    """Whether records that are left out become dead letters."""
+    """Whether skipped records become dead letters."""
     wait: Callable[[float], None] = time.sleep
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -62,7 +62,7 @@ class SinkPass:
         running = _Running(self)
         for part in sliced(batches):
             if running.result.fatal is None:
-                yield running.through(part)
+                yield running.process(part)
         yield pa.RecordBatch.from_pylist([{"note": running.result.summary().note()}], OUT)
 
 
@@ -123,10 +123,10 @@ class _Rows:
     def batch(self) -> pa.RecordBatch:
         columns = (self.topics, self.partitions, self.offsets, self.times)
         arrays = [pa.array(column, OUT.field(at).type) for at, column in enumerate(columns)]
-        rest = (self.keys, self.values, self.notes)
+        binary = (self.keys, self.values, self.notes)
         arrays += [
             headers_array(self.headers),
-            *(pa.array(c, OUT.field(5 + at).type) for at, c in enumerate(rest)),
+            *(pa.array(c, OUT.field(5 + at).type) for at, c in enumerate(binary)),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=OUT)
 
@@ -134,13 +134,13 @@ class _Rows:
 class _Running:
     """One call of a pass."""
 
-    def __init__(self, given: SinkPass) -> None:
-        self._steps = given.steps
-        self._keeps_dead = given.keeps_dead
-        self._render = _text if given.shown == "text" else _json
-        self.result = PassResult(given.steps.tolerance, given.wait)
+    def __init__(self, sink_pass: SinkPass) -> None:
+        self._steps = sink_pass.steps
+        self._keeps_dead = sink_pass.keeps_dead
+        self._render = _text if sink_pass.shown == "text" else _json
+        self.result = PassResult(sink_pass.steps.tolerance, sink_pass.wait)
 
-    def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
+    def process(self, part: pa.RecordBatch) -> pa.RecordBatch:
         rows, result = _Rows(), self.result
         steps = self._steps
         apply, decode_key, decode_value = steps.chain.apply, steps.key.decode, steps.value.decode
@@ -191,12 +191,12 @@ class _Running:
                 Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._row(raw, record, into)
             )
         except Faulty as exc:
-            self._leave_out(raw, exc.fault, rows)
+            self._skip(raw, exc.fault, rows)
             return
         self.result.written += 1
         rows.add(*row)
 
-    def _leave_out(self, raw: Raw, fault: Fault, rows: _Rows) -> None:
+    def _skip(self, raw: Raw, fault: Fault, rows: _Rows) -> None:
         placed = with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)
         self.result.give_up(placed, dead_letter=self._keeps_dead)
         if self._keeps_dead:
@@ -250,8 +250,8 @@ def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[Raw]:
     )
     for topic, partition, offset, stamp, kind, headers, key, value in rows:
         pairs = [(header["key"], header["value"]) for header in headers] if headers else ()
-        known = stamp if kind is None or kind >= 0 else None
-        yield Raw(topic, partition, offset, known, kind, pairs, key, value)
+        time_ms = stamp if kind is None or kind >= 0 else None
+        yield Raw(topic, partition, offset, time_ms, kind, pairs, key, value)
 
 
 def _text(schema: Schema | None, value: Any) -> bytes | None:

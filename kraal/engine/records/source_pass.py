@@ -68,7 +68,7 @@ class SourcePass:
     """The batch's source partition and offset, for the log."""
     dead: DeadTopic | None = None
     gate: Gate | None = None
-    """Asked for each new topic before records go there; None: Kraal creates no topics."""
+    """Checks each new topic before records go there; None: Kraal creates no topics."""
     wait: Callable[[float], None] = time.sleep
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,7 +76,7 @@ class SourcePass:
         running = _Running(self)
         for part in sliced(batches):
             if not running.result.over:
-                rows = running.through(part)
+                rows = running.process(part)
                 if running.result.trouble is None:
                     yield rows
         yield pa.RecordBatch.from_pylist([{"note": running.result.summary().note()}], OUT)
@@ -116,22 +116,22 @@ class _Rows:
 class _Running:
     """One call of a pass."""
 
-    def __init__(self, given: SourcePass) -> None:
-        self._given = given
-        self._steps = given.steps
-        self.result = PassResult(given.steps.tolerance, given.wait)
-        self._ensure = None if given.gate is None else given.gate.opened()
+    def __init__(self, source_pass: SourcePass) -> None:
+        self._pass = source_pass
+        self._steps = source_pass.steps
+        self.result = PassResult(source_pass.steps.tolerance, source_pass.wait)
+        self._ensure = None if source_pass.gate is None else source_pass.gate.opened()
 
-    def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
+    def process(self, part: pa.RecordBatch) -> pa.RecordBatch:
         rows = _Rows()
-        result, given = self.result, self._given
+        result, source_pass = self.result, self._pass
         apply, encode_key, encode_value = (
             self._steps.chain.apply,
             self._steps.key.encode,
             self._steps.value.encode,
         )
         dead = 0
-        for record in records_of(part, given):
+        for record in records_of(part, source_pass):
             result.read += 1
             try:
                 out = apply(record)
@@ -180,36 +180,36 @@ class _Running:
                 lambda: steps.value.encode(into.topic, into.value_schema, into.value),
             )
         except Faulty as exc:
-            return self._leave_out(record, exc.fault, rows)
+            return self._skip(record, exc.fault, rows)
         rows.add(into.topic, into.partition, headers or None, key, value)
         self.result.topics.add(into.topic)
         return 0
 
-    def _leave_out(self, record: Record, fault: Fault, rows: _Rows) -> int:
-        dead = self._given.dead
+    def _skip(self, record: Record, fault: Fault, rows: _Rows) -> int:
+        dead = self._pass.dead
         shown = with_record(
-            fault, record=f", where source record is = {source_text(record, self._given.origin)}"
+            fault, record=f", where source record is = {source_text(record, self._pass.origin)}"
         )
         self.result.give_up(shown, dead_letter=dead is not None)
         if dead is None:
             return 0
-        own = ((header.key, header.value) for header in record.headers)
-        headers = dead_letter_headers(own, fault, dead.connector, dead.task, with_context=dead.with_context)
-        key = _as_it_was(self._steps.key.encode, record.topic, record.key_schema, record.key)
-        value = _as_it_was(self._steps.value.encode, record.topic, record.value_schema, record.value)
+        pairs = ((header.key, header.value) for header in record.headers)
+        headers = dead_letter_headers(pairs, fault, dead.connector, dead.task, with_context=dead.with_context)
+        key = _original(self._steps.key.encode, record.topic, record.key_schema, record.key)
+        value = _original(self._steps.value.encode, record.topic, record.value_schema, record.value)
         rows.add(dead.name, None, headers or None, key, value)
         return 1
 
     def _headers(self, out: Record, record: Record) -> Pairs:
         """Encode a record's headers; those from the frame are bytes already."""
-        encode, own = self._steps.headers.encode_header, {id(header) for header in record.headers}
+        encode, originals = self._steps.headers.encode_header, {id(header) for header in record.headers}
         return [
-            (h.key, h.value if id(h) in own else encode(out.topic, h.key, h.schema, h.value))
+            (h.key, h.value if id(h) in originals else encode(out.topic, h.key, h.schema, h.value))
             for h in out.headers
         ]
 
 
-def _as_it_was(
+def _original(
     encode: Callable[[str, Schema | None, Any], bytes | None], topic: str, schema: Schema | None, value: Any
 ) -> bytes | None:
     """Return a dead letter's key or value: the converter's output, or plain JSON if that fails."""
@@ -221,24 +221,24 @@ def _as_it_was(
         return json_text(value, schema).encode()
 
 
-def records_of(part: pa.RecordBatch, given: SourcePass) -> Iterator[Record]:
+def records_of(part: pa.RecordBatch, source_pass: SourcePass) -> Iterator[Record]:
     """Return the records of a frame's rows."""
     count = part.num_rows
-    nothing: list[Any] = [None] * count
+    empty: list[Any] = [None] * count
 
     def column(name: str, schema: Schema | None = None) -> list[Any]:
         at = part.schema.get_field_index(name)
-        return nothing if at < 0 else values_of(part.column(at), schema)
+        return empty if at < 0 else values_of(part.column(at), schema)
 
     at = part.schema.get_field_index("timestamp")
-    times = [given.timestamp_ms] * count if at < 0 else times_of(part.column(at))
-    topics = column("topic") if given.topic is None else [given.topic] * count
+    times = [source_pass.timestamp_ms] * count if at < 0 else times_of(part.column(at))
+    topics = column("topic") if source_pass.topic is None else [source_pass.topic] * count
     raw = column("headers")
     rows = zip(
         topics,
         column("partition"),
-        column("key", given.key_schema),
-        column("value", given.value_schema),
+        column("key", source_pass.key_schema),
+        column("value", source_pass.value_schema),
         times,
         raw,
         strict=True,
@@ -247,9 +247,9 @@ def records_of(part: pa.RecordBatch, given: SourcePass) -> Iterator[Record]:
         yield Record(
             topic=topic,
             partition=partition,
-            key_schema=given.key_schema,
+            key_schema=source_pass.key_schema,
             key=key,
-            value_schema=given.value_schema,
+            value_schema=source_pass.value_schema,
             value=value,
             timestamp_ms=timestamp_ms,
             headers=()

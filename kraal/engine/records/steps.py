@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_LOGGED: Final = 1000
+MAX_LOGGED: Final = 1000
 """Maximum number of logged faults per batch, so that the result of a batch of bad records stays small."""
 
 SLICE: Final = 4096
@@ -67,7 +67,7 @@ class Summary:
     topics: frozenset[str] = frozenset()
     counts: ErrorCounts = NO_ERRORS
     faults: tuple[Fault, ...] = ()
-    """Faults for the log, in order; at most `MOST_LOGGED`."""
+    """Faults for the log, in order; at most `MAX_LOGGED`."""
     fatal: Fault | None = None
     """The fault that ended the pass early: later records were not processed."""
     trouble: TopicTrouble | None = None
@@ -89,11 +89,11 @@ def summed(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
     for note in notes:
         if note is None:
             continue
-        found = json.loads(note)
-        if "fault" in found:
-            dead.append(Fault(**found["fault"]))
+        content = json.loads(note)
+        if "fault" in content:
+            dead.append(Fault(**content["fault"]))
             continue
-        part = found["summary"]
+        part = content["summary"]
         fatal, trouble = part["fatal"], part["trouble"]
         total = Summary(
             read=total.read + part["read"],
@@ -146,11 +146,11 @@ class PassResult:
                 raise Faulty(fault_of(error, stage=stage, class_name=class_name, topic=topic)) from error
 
     def give_up(self, fault: Fault, *, dead_letter: bool) -> None:
-        """Record that a record is left out or ends the pass."""
+        """Record that a record is skipped or ends the pass."""
         self._count(errors=1, dead_letters=int(dead_letter))
         if self.tolerance.logs:
             self._count(logged=1)
-            if len(self.faults) < MOST_LOGGED:
+            if len(self.faults) < MAX_LOGGED:
                 self.faults.append(fault)
         if self.tolerance.all:
             self._count(skipped=1)
@@ -174,7 +174,7 @@ class PassResult:
 
 
 def sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split batches so that few records are Python objects at a time."""
+    """Split batches so that at most `SLICE` records are Python objects at a time."""
     for batch in batches:
         for start in range(0, batch.num_rows, SLICE):
             yield batch.slice(start, SLICE)

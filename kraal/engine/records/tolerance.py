@@ -70,7 +70,7 @@ class Retries:
     _began_s: float | None = None
 
     def again(self) -> bool:
-        """Wait the configured delay after a failed try; False: there is no time for another."""
+        """Wait for the configured delay after a failed attempt; False: no time is left for another."""
         if self._began_s is None:
             self._began_s = self.clock()
         self.attempt += 1

@@ -33,18 +33,18 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
     """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return _texts(column)
-    turn = _conversion(column.type, schema)
-    found = column.to_pylist()
-    return found if turn is None else [None if value is None else turn(value) for value in found]
+    convert = _conversion(column.type, schema)
+    values = column.to_pylist()
+    return values if convert is None else [None if value is None else convert(value) for value in values]
 
 
 def _texts(column: pa.Array) -> list[Any]:
     try:
-        found: list[Any] = column.to_pylist()
+        texts: list[Any] = column.to_pylist()
     except UnicodeDecodeError:
         raw = column.cast(pa.large_binary()).to_pylist()
         return [None if value is None else value.decode("utf-8", "replace") for value in raw]
-    return found
+    return texts
 
 
 def _conversion(kind: pa.DataType, schema: Schema | None) -> Of | None:
@@ -57,7 +57,7 @@ def _conversion(kind: pa.DataType, schema: Schema | None) -> Of | None:
         return lambda pairs: {key(k): None if v is None else item(v) for k, v in pairs}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         each = _conversion(kind.value_type, None if schema is None else schema.value)
-        return None if each is None else lambda found: [None if v is None else each(v) for v in found]
+        return None if each is None else lambda values: [None if v is None else each(v) for v in values]
     return _scalar(kind)
 
 
@@ -84,11 +84,11 @@ def _moment(value: dt.datetime) -> Instant:
     return Instant((aware - _EPOCH) // _MS)
 
 
-def _variant(found: Mapping[str, bytes]) -> Any:
+def _variant(parts: Mapping[str, bytes]) -> Any:
     """Read Spark's VARIANT, whose values have no schema."""
     from pyspark.sql.types import VariantVal  # noqa: PLC0415 - available wherever such a column comes from
 
-    return VariantVal(found["value"], found["metadata"]).toPython()
+    return VariantVal(parts["value"], parts["metadata"]).toPython()
 
 
 def _is_variant(kind: pa.StructType) -> bool:
@@ -102,24 +102,26 @@ def _struct(kind: pa.StructType, schema: Schema | None) -> Of:
         return _variant
     if schema is None:
         parts = {kind.field(at).name: _conversion(kind.field(at).type, None) for at in range(kind.num_fields)}
-        return lambda found: {name: _applied(parts[name], value) for name, value in found.items()}
-    known = {field.name: field.schema for field in schema.fields}
+        return lambda fields: {name: _applied(parts[name], value) for name, value in fields.items()}
+    schemas_by_name = {field.name: field.schema for field in schema.fields}
     parts = {
-        kind.field(at).name: _conversion(kind.field(at).type, known.get(kind.field(at).name))
+        kind.field(at).name: _conversion(kind.field(at).type, schemas_by_name.get(kind.field(at).name))
         for at in range(kind.num_fields)
     }
-    return lambda found: Struct(schema, {name: _applied(parts[name], value) for name, value in found.items()})
+    return lambda fields: Struct(
+        schema, {name: _applied(parts[name], value) for name, value in fields.items()}
+    )
 
 
-def _applied(turn: Of | None, value: Any) -> Any:
-    return value if turn is None or value is None else turn(value)
+def _applied(convert: Of | None, value: Any) -> Any:
+    return value if convert is None or value is None else convert(value)
 
 
 def times_of(column: pa.Array) -> list[int | None]:
     """Return a column of timestamps as milliseconds since 1970, rounded down like Spark's columns."""
     finer = {"us": 1000, "ns": 1_000_000}.get(getattr(column.type, "unit", ""))
     if finer is not None:
-        return [None if found is None else found // finer for found in column.cast(pa.int64()).to_pylist()]
+        return [None if value is None else value // finer for value in column.cast(pa.int64()).to_pylist()]
     coarse: list[int | None] = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_pylist()
     return coarse
 

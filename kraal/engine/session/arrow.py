@@ -25,7 +25,7 @@ def map_in_arrow(
     from pyspark.util import PythonEvalType  # noqa: PLC0415
 
     udf: Any = UserDefinedFunction(
-        partial(_read_out, function),
+        partial(_drain_input, function),
         returnType=schema,
         evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
         deterministic=True,
@@ -35,7 +35,7 @@ def map_in_arrow(
     return Frame(inner._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)  # noqa: SLF001, FBT003
 
 
-def _read_out(
+def _drain_input(
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:

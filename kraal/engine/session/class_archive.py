@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = 3
-_WRITE_S = 180
-_UNUSED_S = 30 * 24 * 3600
+_WRITE_TIMEOUT_S = 180
+_MAX_UNUSED_S = 30 * 24 * 3600
 _SCHEMA = "struct<id:bigint,name:string,amount:double>"
 
 
@@ -36,39 +36,39 @@ class NoArchive(KraalError):
 def make(target: Path, jars: Sequence[Path], say: Callable[[int, str], None]) -> None:
     """Create the archive of some 150 MB in about 20 s. Raises NoArchive.
 
-    `say` receives the number of steps that are done, of `STEPS`, and what the next one does.
+    `say` receives the number of completed steps, of `STEPS`, and a description of the next one.
 
     PySpark has one session per process, so this process must not have had one.
     """
     make_directory(target.parent, SHARED_DIRECTORY)
     scratch = Path(tempfile.mkdtemp(prefix="kraal-classes-"))
-    made = target.with_name(f".{scratch.name}.jsa")
+    archive = target.with_name(f".{scratch.name}.jsa")
     try:
         say(0, "starting Spark")
-        _recorded(made, jars, scratch, say)
-        made.replace(target)
+        _record(archive, jars, scratch, say)
+        archive.replace(target)
         forget_unused(target)
     except NoArchive:
         raise
     except Exception as exc:
         raise NoArchive(f"Failed to create the archive of Spark's classes: {exc}") from exc
     finally:
-        made.unlink(missing_ok=True)
+        archive.unlink(missing_ok=True)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def forget_unused(target: Path) -> None:
     """Remove archives next to the target that were not read for a month: their Java or Spark is gone."""
     for other in target.parent.glob(f"*{target.suffix}"):
-        found = other.stat()
-        if max(found.st_atime, found.st_mtime) < time.time() - _UNUSED_S:
+        status = other.stat()
+        if max(status.st_atime, status.st_mtime) < time.time() - _MAX_UNUSED_S:
             other.unlink(missing_ok=True)
 
 
-def _recorded(made: Path, jars: Sequence[Path], scratch: Path, say: Callable[[int, str], None]) -> None:
+def _record(archive: Path, jars: Sequence[Path], scratch: Path, say: Callable[[int, str], None]) -> None:
     settings.prepare_environment(scratch)
     values = settings.spark_settings({}, jars, scratch)
-    values["spark.driver.extraJavaOptions"] += f' "-XX:ArchiveClassesAtExit={made}"'
+    values["spark.driver.extraJavaOptions"] += f' "-XX:ArchiveClassesAtExit={archive}"'
     output = scratch / "spark.out"
     with output.open("ab") as out:
         starting = Starting.of(values, out, scratch)
@@ -80,11 +80,11 @@ def _recorded(made: Path, jars: Sequence[Path], scratch: Path, say: Callable[[in
         session.sparkContext.stop()
         assert starting.process.stdin is not None  # noqa: S101 - it was requested
         starting.process.stdin.close()
-        code = starting.process.wait(_WRITE_S)
+        code = starting.process.wait(_WRITE_TIMEOUT_S)
     finally:
         starting.process.kill()
         starting.process.wait()
-    if code != 0 or not made.is_file():
+    if code != 0 or not archive.is_file():
         last_line = output.read_text(errors="replace").strip().splitlines()[-1:]
         raise NoArchive(
             f"Java failed to create the archive of Spark's classes (exit code {code}): {' '.join(last_line)}"

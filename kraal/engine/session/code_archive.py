@@ -15,35 +15,37 @@ from typing import Final
 from kraal.plugins.entries import GROUPS, installed
 
 NAME: Final = "kraal-code.zip"
-OWN: Final = "kraal"
+PACKAGE: Final = "kraal"
 _NATIVE: Final = (".so", ".pyd", ".dylib")
 _SOURCE_STAMP: Final = slice(8, 16)
 """Modification time and size of the source in a compiled module's header of 16 bytes."""
-_UNCHECKED: Final = (1).to_bytes(4, "little") + bytes(8)
-"""The flags and the hash of a compiled module that Python uses without a look at its source."""
-_STAMP: Final = (1980, 1, 1, 0, 0, 0)
+_UNCHECKED_HEADER: Final = (1).to_bytes(4, "little") + bytes(8)
+"""The flags and the hash of a compiled module that Python uses without checking its source."""
+_ENTRY_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def packages() -> frozenset[str]:
     """Return the top-level packages to send: Kraal's, and those of installed plugins."""
     points = (point for group in GROUPS for point in installed(group))
-    return frozenset({OWN, *(point.value.partition(":")[0].partition(".")[0] for point in points)})
+    return frozenset({PACKAGE, *(point.value.partition(":")[0].partition(".")[0] for point in points)})
 
 
 def write_code(target: Path, names: Iterable[str]) -> list[str]:
-    """Write the archive; return the packages that it leaves out because they have native modules."""
-    left_out = []
+    """Write the archive; return the packages that were skipped because they have native modules."""
+    skipped = []
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(names):
             files = dict(_files_of(name))
             if any(path.suffix in _NATIVE for path in files.values()):
-                left_out.append(name)
+                skipped.append(name)
                 continue
             for place, path in files.items():
-                archive.writestr(zipfile.ZipInfo(place, _STAMP), path.read_bytes(), zipfile.ZIP_DEFLATED)
+                archive.writestr(zipfile.ZipInfo(place, _ENTRY_TIME), path.read_bytes(), zipfile.ZIP_DEFLATED)
                 if path.suffix == ".py" and (compiled := _compiled(path)) is not None:
-                    archive.writestr(zipfile.ZipInfo(f"{place}c", _STAMP), compiled, zipfile.ZIP_DEFLATED)
-    return left_out
+                    archive.writestr(
+                        zipfile.ZipInfo(f"{place}c", _ENTRY_TIME), compiled, zipfile.ZIP_DEFLATED
+                    )
+    return skipped
 
 
 def _files_of(name: str) -> Iterator[tuple[str, Path]]:
@@ -63,15 +65,15 @@ def _files_of(name: str) -> Iterator[tuple[str, Path]]:
 
 
 def _compiled(source: Path) -> bytes | None:
-    """Return what this Python has compiled of a module, for use without its source's times; None if out of date."""
+    """Return this Python's compiled code of a module, valid for any time of its source; None if it is out of date."""
     try:
-        found = Path(importlib.util.cache_from_source(str(source))).read_bytes()
+        code = Path(importlib.util.cache_from_source(str(source))).read_bytes()
         status = source.stat()
     except OSError:
         return None
     stamp = (int(status.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little") + (
         status.st_size & 0xFFFFFFFF
     ).to_bytes(4, "little")
-    if found[4:8] != bytes(4) or found[_SOURCE_STAMP] != stamp:
+    if code[4:8] != bytes(4) or code[_SOURCE_STAMP] != stamp:
         return None
-    return found[:4] + _UNCHECKED + found[16:]
+    return code[:4] + _UNCHECKED_HEADER + code[16:]

@@ -1,4 +1,4 @@
-"""The executors of a cluster: their code, a check of their Python, and whether there are any.
+"""The executors of a cluster: their code, a check of their Python, and their number.
 
 Session's thread.
 """
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 GUARD: Final = "kraal.ExecutorProducers"
 _PLUGINS: Final = "spark.plugins"
-_LOOK_S: Final = 0.1
-_SOON_S: Final = 3.0
+_POLL_INTERVAL_S: Final = 0.1
+_START_REPORT_DELAY_S: Final = 3.0
 """How long executors usually take to start."""
-NOBODY_S: Final = 60.0
+MAX_ABSENCE_S: Final = 60.0
 """After this time without an executor, Spark starts again, and tasks wait for it."""
 
 
@@ -47,10 +47,10 @@ def with_guard(jvm: Any, settings: Mapping[str, str], folder: Path) -> dict[str,
     Before there is a SparkContext; its classes are compiled into `folder`.
     """
     jars = map(str, compiled(jvm, GUARD, folder))
-    given = [settings[_PLUGINS]] if settings.get(_PLUGINS) else []
+    plugins = [settings[_PLUGINS]] if settings.get(_PLUGINS) else []
     return {
         **settings,
-        _PLUGINS: ",".join([*given, GUARD]),
+        _PLUGINS: ",".join([*plugins, GUARD]),
         "spark.jars": ",".join(filter(None, [settings.get("spark.jars", ""), *jars])),
     }
 
@@ -58,8 +58,8 @@ def with_guard(jvm: Any, settings: Mapping[str, str], folder: Path) -> dict[str,
 def send_code(session: SparkSession, folder: Path) -> None:
     """Let executors import Kraal and the plugins, from an archive in `folder`."""
     archive = folder / code_archive.NAME
-    left_out = code_archive.write_code(archive, code_archive.packages())
-    for name in left_out:
+    skipped = code_archive.write_code(archive, code_archive.packages())
+    for name in skipped:
         log.warning(
             "Executors need the package %s installed: it has native modules, which are not sent", name
         )
@@ -73,17 +73,17 @@ def await_executor(
 
     Raises ExecutorsUnfit if the cluster ended the application, which it also does when no executor can start.
     """
-    began, told = time.monotonic(), False
+    began, reported = time.monotonic(), False
     while not count(session) and not give_up():
         if stopped(session):
             raise ExecutorsUnfit(
                 f"{master} did not accept the application, or ended it: is it reachable, with this "
                 "spark.authenticate.secret? Its log, the worker's spark.log and the executors' logs say why"
             )
-        if not told and time.monotonic() - began > _SOON_S:
-            told = True
+        if not reported and time.monotonic() - began > _START_REPORT_DELAY_S:
+            reported = True
             waits(f"Spark waits for executors of {master}: are its cores and memory in use by others?")
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_INTERVAL_S)
 
 
 def count(session: SparkSession) -> int:
@@ -99,29 +99,29 @@ def stopped(session: SparkSession) -> bool:
 
 
 def check(session: SparkSession, worker: Mapping[str, str]) -> None:
-    """Run Kraal's code on the executors that there are, and let them look for a file in each shared folder.
+    """Run Kraal's code on the present executors, and have them check for a file in each shared folder.
 
-    Raises ExecutorsUnfit, and what Spark raises.
+    Raises ExecutorsUnfit, and Spark's errors.
     """
     python = executor_python(worker)
     tasks = 2 * max(1, count(session))
     with markers_in(shared_paths(worker)) as markers:
-        wrong = partial(problems, markers=markers)
-        frame = map_in_arrow(session.range(0, tasks, 1, tasks), wrong, "problem string")
+        find_problems = partial(problems, markers=markers)
+        frame = map_in_arrow(session.range(0, tasks, 1, tasks), find_problems, "problem string")
         try:
-            found = {row["problem"] for row in frame.toArrow().to_pylist()}
+            failures = {row["problem"] for row in frame.toArrow().to_pylist()}
         except Exception as error:
-            if (why := unfit(str(error), python)) is None:
+            if (reason := unfit(str(error), python)) is None:
                 raise
-            raise ExecutorsUnfit(why) from error
-    if found:
-        raise ExecutorsUnfit(f"Executors ({python}) are not fit: {'; '.join(sorted(found))}")
+            raise ExecutorsUnfit(reason) from error
+    if failures:
+        raise ExecutorsUnfit(f"Executors ({python}) are not fit: {'; '.join(sorted(failures))}")
 
 
 @contextlib.contextmanager
 def markers_in(folders: Sequence[str]) -> Iterator[list[str]]:
-    """Have a new file in each folder for a while. Raises ExecutorsUnfit if the worker cannot write there."""
-    made: list[str] = []
+    """Create a file in each folder, and remove it after the block. Raises ExecutorsUnfit if one is not writable."""
+    markers: list[str] = []
     try:
         for folder in folders:
             try:
@@ -130,15 +130,15 @@ def markers_in(folders: Sequence[str]) -> Iterator[list[str]]:
                 why = f"{SHARED_PATHS} has {folder}, where the worker cannot write: {error}"
                 raise ExecutorsUnfit(why) from error
             os.close(number)
-            made.append(path)
-        yield made
+            markers.append(path)
+        yield markers
     finally:
-        for path in made:
+        for path in markers:
             Path(path).unlink(missing_ok=True)
 
 
 def problems(batches: Iterator[pa.RecordBatch], markers: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Import in an executor what batches need there, and look for the markers; yield what is wrong, as sentences."""
+    """Import the modules for batches in an executor, and check for the markers; yield problems as sentences."""
     import importlib  # noqa: PLC0415 - in executors
 
     import pyarrow as pa  # noqa: PLC0415 - as above
@@ -146,18 +146,18 @@ def problems(batches: Iterator[pa.RecordBatch], markers: Sequence[str]) -> Itera
     for _ in batches:
         pass
     unseen = [path for path in map(Path, markers) if not path.exists()]
-    found = [f"they do not see the worker's {path.parent}" for path in unseen]
+    sentences = [f"they do not see the worker's {path.parent}" for path in unseen]
     for name in ("kraal.engine.records.source_pass", "kraal.engine.records.sink_pass"):
         try:
             importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - the worker reports it
-            what = f"{type(error).__name__}: {error}"
-            found.append(f"they cannot import what Kraal needs, install it there: {what}")
-    yield pa.RecordBatch.from_pydict({"problem": pa.array(found, pa.string())})
+            text = f"{type(error).__name__}: {error}"
+            sentences.append(f"they cannot import what Kraal needs, install it there: {text}")
+    yield pa.RecordBatch.from_pydict({"problem": pa.array(sentences, pa.string())})
 
 
 def unfit(text: str, python: str) -> str | None:
-    """Return what is wrong with the executors' Python by the text of Spark's error; None if that is not the reason."""
+    """Return the problem with the executors' Python by the text of Spark's error; None if that is not the cause."""
     if f'Cannot run program "{python}"' in text:
         return f"Executors have no {python}; set spark.pyspark.python to the path of their Python"
     if "PYTHON_VERSION_MISMATCH" in text:
@@ -179,11 +179,11 @@ class ExecutorWatch:
         self._seen_s = clock()
 
     def lost(self) -> str | None:
-        """Return why the session is of no use any more; None while it is."""
+        """Return why the session is no longer usable; None while it is."""
         if self._stopped():
             return "the cluster ended its application"
         if self._count():
             self._seen_s = self._clock()
-        elif self._clock() - self._seen_s > NOBODY_S:
-            return f"it has had no executor for {NOBODY_S:.0f} s"
+        elif self._clock() - self._seen_s > MAX_ABSENCE_S:
+            return f"it has had no executor for {MAX_ABSENCE_S:.0f} s"
         return None

@@ -1,7 +1,7 @@
 """Starts Spark's JVM before PySpark is imported: each takes a second or more, so they run in parallel.
 
 PySpark by itself starts the JVM only after its import. This module starts it the same way, with `spark-submit`, and
-tells PySpark where it listens, as `spark-submit` does when it starts Python programs.
+passes PySpark its address, as `spark-submit` does when it starts Python programs.
 
 Every user of a machine can read command lines. So settings go to `spark-submit` in a properties file, and Java's
 options, which its launcher would put on the JVM's command line, in an argument file; both have mode 0600, in a
@@ -28,8 +28,8 @@ from kraal.core.errors import KraalError
 from kraal.core.private_files import write_private_text
 from kraal.engine.session.start_failure import java_problem, launcher_failure
 
-_LOOK_S = 0.02
-_PLACE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_POLL_INTERVAL_S = 0.02
+_INFO_PATH = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _PORT_BYTES = 4
 """The length of a port as a Java int; then come the secret's length, in as many bytes, and the secret."""
@@ -54,7 +54,7 @@ class Starting:
     directory: Path
     """Where it reads its settings and writes its port and secret; only this user has access."""
     output: Path
-    """The file that gets what it prints, after `printed_before` bytes of others."""
+    """The file for its output, which follows `printed_before` bytes of other JVMs."""
     printed_before: int
 
     @staticmethod
@@ -71,10 +71,10 @@ class Starting:
             **os.environ,
             "SPARK_HOME": str(home),
             "SPARK_CONNECT_MODE": "0",
-            _PLACE: str(directory / "gateway"),
+            _INFO_PATH: str(directory / "gateway"),
         }
         try:
-            command = [str(home / "bin" / "spark-submit"), *_written(settings, options, directory)]
+            command = [str(home / "bin" / "spark-submit"), *_write_files(settings, options, directory)]
             command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
             process = subprocess.Popen(
                 command,
@@ -82,7 +82,7 @@ class Starting:
                 stdout=output,
                 stderr=output,
                 env=environment,
-                process_group=0,  # Ctrl-C is for the worker; Python code in the child could wait for a lock for ever
+                process_group=0,  # Ctrl-C is for the worker; Python code in the child could wait for a lock forever
             )
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
@@ -103,7 +103,7 @@ class Starting:
                 raise NoGateway(launcher_failure(code, printed, java_problem()))
             if give_up():
                 raise NoGateway("it is no longer needed")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
         content = place.read_bytes()
         launch: Any = launch_gateway  # has no types
         os.environ[_PORT] = str(int.from_bytes(content[:_PORT_BYTES], "big"))
@@ -118,7 +118,7 @@ class Starting:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def _written(settings: Mapping[str, str], options: list[str], directory: Path) -> list[str]:
+def _write_files(settings: Mapping[str, str], options: list[str], directory: Path) -> list[str]:
     """Write the files for spark-submit and Java; return the arguments that refer to them."""
     properties, arguments = directory / "spark.properties", directory / "java.options"
     # Java does not read an argument file that another one names.
@@ -153,7 +153,7 @@ def _home() -> Path:
     """Return Spark's directory: `SPARK_HOME`, or the one in PySpark."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
         raise OSError("PySpark is not installed")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent

@@ -1,4 +1,4 @@
-"""Decides by counts which task's batches exhaust the heap of Spark's JVM. Pure.
+"""Determines by counts which task's batches exhaust the heap of Spark's JVM. Pure.
 
 All tasks of a worker share one heap, and when it is exhausted the JVM ends without naming the task. So all tasks whose
 jobs ran at that moment are suspects, and suspects run one at a time from then on. An innocent task finishes its batch
@@ -22,7 +22,7 @@ _ENDED_BY_JAVA: Final = 3
 """The exit code of -XX:+ExitOnOutOfMemoryError."""
 _ENDED_BY_SPARK: Final = 52
 """SparkExitCode.OOM: an uncaught exception."""
-_LAST_WORDS: Final = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\r\n]*))?")
+_OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\r\n]*))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class HeapRules:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A task that was at work when the heap was exhausted."""
+    """A task that was running when the heap was exhausted."""
 
     deaths: int
     """Deaths since it last finished a batch."""
@@ -58,25 +58,25 @@ class Verdict:
 
 
 def exhausted(suspects: Suspects, working: Iterable[TaskId], now_s: float, rules: HeapRules) -> Verdict:
-    """Count a heap exhaustion while these tasks worked, and return who is guilty."""
-    left = {task: known for task, known in suspects.items() if now_s - known.latest_s < rules.quarantine_s}
+    """Count a heap exhaustion while these tasks worked, and return the guilty tasks."""
+    current = {task: each for task, each in suspects.items() if now_s - each.latest_s < rules.quarantine_s}
     for task in working:
-        known = left.get(task)
-        left[task] = Suspect(deaths=1 + (known.deaths if known else 0), latest_s=now_s)
-    guilty = frozenset(task for task, known in left.items() if known.deaths >= rules.deaths)
-    return Verdict({task: known for task, known in left.items() if task not in guilty}, guilty)
+        suspect = current.get(task)
+        current[task] = Suspect(deaths=1 + (suspect.deaths if suspect else 0), latest_s=now_s)
+    guilty = frozenset(task for task, suspect in current.items() if suspect.deaths >= rules.deaths)
+    return Verdict({task: suspect for task, suspect in current.items() if task not in guilty}, guilty)
 
 
 def finished(suspects: Suspects, task: TaskId) -> Suspects:
     """Record that a task has finished a batch, which clears its earlier deaths."""
-    known = suspects.get(task)
-    return suspects if known is None else {**suspects, task: replace(known, deaths=0)}
+    suspect = suspects.get(task)
+    return suspects if suspect is None else {**suspects, task: replace(suspect, deaths=0)}
 
 
 def takes_turns(suspects: Suspects, task: TaskId, now_s: float, rules: HeapRules) -> bool:
     """Whether a task may work only while no other suspect does."""
-    known = suspects.get(task)
-    return known is not None and now_s - known.latest_s < rules.quarantine_s
+    suspect = suspects.get(task)
+    return suspect is not None and now_s - suspect.latest_s < rules.quarantine_s
 
 
 def heap_death(code: int, output: str) -> str | None:
@@ -86,8 +86,8 @@ def heap_death(code: int, output: str) -> str | None:
     """
     if code not in (_ENDED_BY_JAVA, _ENDED_BY_SPARK):
         return None
-    words = list(_LAST_WORDS.finditer(output))
-    return (words[-1]["what"] if words else None) or "out of memory"
+    matches = list(_OUT_OF_MEMORY.finditer(output))
+    return (matches[-1]["what"] if matches else None) or "out of memory"
 
 
 def sentence(rules: HeapRules) -> str:

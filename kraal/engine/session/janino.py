@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _SOURCES: Final = Path(__file__).parents[1] / "java"
-_USED: Final = {"kraal.ExecutorProducers": ("kraal.Producers",)}
+_DEPENDENCIES: Final = {"kraal.ExecutorProducers": ("kraal.Producers",)}
 """The other classes of that folder that a class uses."""
-_ONE_AT_A_TIME: Final = threading.Lock()
+_LOCK: Final = threading.Lock()
 
 
 def called(name: str, function: Callable[[Any], Any], *columns: Column) -> Column:
@@ -30,13 +30,13 @@ def called(name: str, function: Callable[[Any], Any], *columns: Column) -> Colum
     from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
 
     context: Any = SparkContext._active_spark_context
-    given: Any = columns
-    made = loaded(context, name).getDeclaredConstructor(None).newInstance(None)
-    return Classic(function(made).apply(_to_seq(context, [each._jc for each in given])))  # noqa: SLF001 - as above
+    arguments: Any = columns
+    instance = loaded(context, name).getDeclaredConstructor(None).newInstance(None)
+    return Classic(function(instance).apply(_to_seq(context, [each._jc for each in arguments])))  # noqa: SLF001 - as above
 
 
 def invoked(name: str, column: Column, *, type_of: str, arguments: tuple[bytes | str, ...]) -> Column:
-    """Return a column of what a Java object's `read` returns for another column, in Spark's internal values.
+    """Return a column of the results of a Java object's `read` for another column, in Spark's internal values.
 
     Null stays null without a call. `type_of`: the result type, in Spark's DDL; `arguments`: the arguments of the
     object's constructor. Faster than `called`, which converts Spark's values to Java's and back. Job thread.
@@ -49,14 +49,14 @@ def invoked(name: str, column: Column, *, type_of: str, arguments: tuple[bytes |
     jvm = context._jvm
     sql = jvm.org.apache.spark.sql
     catalyst, utils = sql.catalyst.expressions, sql.classic.ExpressionUtils
-    of_class = loaded(context, name)
+    java_class = loaded(context, name)
     values = context._gateway.new_array(jvm.java.lang.Object, len(arguments))
     for place, each in enumerate(arguments):
         values[place] = each
-    made = of_class.getConstructors()[0].newInstance(values)
+    instance = java_class.getConstructors()[0].newInstance(values)
     propagates_null = may_be_null = is_deterministic = True
     call = catalyst.objects.Invoke(
-        catalyst.Literal(made, sql.types.ObjectType(of_class)),
+        catalyst.Literal(instance, sql.types.ObjectType(java_class)),
         "read",
         sql.types.DataType.fromDDL(type_of),
         _to_seq(context, [utils.expression(column._jc)]),  # noqa: SLF001 - as above
@@ -73,11 +73,11 @@ def loaded(context: Any, name: str) -> Any:
 
     Job thread.
     """
-    with _ONE_AT_A_TIME:
+    with _LOCK:
         loader = _loader(context._jvm)
-        for each in (*_USED.get(name, ()), name):
+        for each in (*_DEPENDENCIES.get(name, ()), name):
             if not _has(loader, each):
-                context._jsc.sc().addJar(str(_added(context._jvm, loader, each, _folder_of_context())))
+                context._jsc.sc().addJar(str(_add_class(context._jvm, loader, each, _folder_of_context())))
         return loader.loadClass(name)
 
 
@@ -86,8 +86,8 @@ def compiled(jvm: Any, name: str, folder: Path) -> list[Path]:
 
     The driver has the class then. Session's thread.
     """
-    with _ONE_AT_A_TIME:
-        return [_added(jvm, _loader(jvm), each, folder) for each in (*_USED.get(name, ()), name)]
+    with _LOCK:
+        return [_add_class(jvm, _loader(jvm), each, folder) for each in (*_DEPENDENCIES.get(name, ()), name)]
 
 
 def _loader(jvm: Any) -> Any:
@@ -107,17 +107,17 @@ def _folder_of_context() -> Path:
     return folder
 
 
-def _added(jvm: Any, loader: Any, name: str, folder: Path) -> Path:
+def _add_class(jvm: Any, loader: Any, name: str, folder: Path) -> Path:
     """Compile a class into a jar file, and add it to the driver's loader."""
     source = (_SOURCES / name.rsplit(".", maxsplit=1)[-1]).with_suffix(".java").read_text("utf-8")
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
     compiler.cook(source)
-    made = folder / f"{name}.jar"
-    with zipfile.ZipFile(made, "w") as packed:
+    jar = folder / f"{name}.jar"
+    with zipfile.ZipFile(jar, "w") as packed:
         classes = compiler.getBytecodes()
-        # An array: the end of a Java iterator is an exception, for which PySpark wants a SparkContext.
+        # An array: the end of a Java iterator is an exception, for which PySpark requires a SparkContext.
         for each in classes.keySet().toArray():
             packed.writestr(f"{each.replace('.', '/')}.class", bytes(classes.get(each)))
-    loader.addURL(jvm.java.io.File(str(made)).toURI().toURL())
-    return made
+    loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+    return jar

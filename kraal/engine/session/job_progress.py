@@ -1,4 +1,4 @@
-"""Reports that a run's Spark jobs make progress, so that a long batch is not taken for a stalled one.
+"""Reports that a run's Spark jobs make progress, so that a long batch does not count as stalled.
 
 Spark counts the tasks that a stage has completed, and with each heartbeat of an executor
 (`spark.executor.heartbeatInterval`) the records that its running tasks have read and written.
@@ -28,7 +28,7 @@ class JobProgress:
 
     @contextlib.contextmanager
     def watch(self, spark: Spark, group: str) -> Iterator[None]:
-        """Check the jobs of a group in the block again and again."""
+        """Check the jobs of a group periodically during the block."""
         latest: tuple[int, ...] = ()
         is_over = False
 

@@ -26,7 +26,7 @@ class JobGroup:
         """Create a group; `settings`: settings of Spark's session for this run alone."""
         self._session = session
         self._settings = dict(settings or {})
-        self._own: tuple[Spark, Spark] | None = None
+        self._configured: tuple[Spark, Spark] | None = None
         """The worker's Spark, and the same with separate sessions."""
         self._task = task
         self._canceller = canceller
@@ -72,10 +72,10 @@ class JobGroup:
     def _with_settings(self, spark: Spark) -> Spark:
         if not self._settings:
             return spark
-        if self._own is None or self._own[0] is not spark:
+        if self._configured is None or self._configured[0] is not spark:
             session, tiny = (with_settings(each, self._settings) for each in (spark.session, spark.tiny))
-            self._own = (spark, replace(spark, session=session, tiny=tiny))
-        return self._own[1]
+            self._configured = (spark, replace(spark, session=session, tiny=tiny))
+        return self._configured[1]
 
 
 def cancel_group(session: Session, group: str, *, future: bool = True) -> None:

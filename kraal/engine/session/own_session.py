@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 def with_settings(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Return a new session with these settings in addition. Raises Spark's error for an invalid value."""
-    made = sibling(session)
+    result = sibling(session)
     for key, value in settings.items():
-        made.conf.set(key, value)
-    return made
+        result.conf.set(key, value)
+    return result
 
 
 def sibling(session: SparkSession) -> SparkSession:
     """Return a new session with the same settings."""
-    made = session.newSession()
-    has = made.conf.getAll
+    result = session.newSession()
+    defaults = result.conf.getAll
     for key, value in session.conf.getAll.items():
-        if has.get(key) != value:
-            made.conf.set(key, value)
-    return made
+        if defaults.get(key) != value:
+            result.conf.set(key, value)
+    return result

@@ -47,13 +47,13 @@ _END_FINALIZER = "__shutdown__"
 """py4j.clientserver.SHUTDOWN_FINALIZER_WORKER; that module has no types."""
 _OUTPUT = "spark.out"
 """The file in the scratch directory with the output of JVMs."""
-_HEALTHY_S = 60.0
+_MIN_HEALTHY_S = 60.0
 """A session that lived this long resets the back-off."""
-_FIRST_JOBS_S = 300.0
+_FIRST_JOBS_TIMEOUT_S = 300.0
 """How long the check of executors and the warm-up may take."""
-_WATCH_S = 2.0
-"""How often the cluster is looked at."""
-_LAST_BYTES = 16_384
+_CHECK_INTERVAL_S = 2.0
+"""Interval of checks of the cluster."""
+_TAIL_BYTES = 16_384
 """Number of bytes read from the end of a JVM's output when it has ended."""
 
 
@@ -110,7 +110,7 @@ class Session:
         self._archive = archive
         self._state: EngineState = EngineStarting("Spark starts with the first task that needs it")
         self._down_s: float | None = None
-        """Since when Spark has been starting, in monotonic seconds; None: it is up, or was not wanted yet."""
+        """Start of the present start of Spark, in monotonic seconds; None: it is up, or no task has needed it yet."""
         self._spark: Spark | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closing = threading.Event()
@@ -192,7 +192,7 @@ class Session:
                 why = f"Failed to start Spark, retrying: {start_failure(error)}"
                 if not self._closing.is_set():
                     log.warning("%s", why, exc_info=None if isinstance(error, KraalError) else error)
-                    self._distrust_archive()
+                    self._drop_archive()
                 starting = EngineStarting(why)
                 failures += 1
                 self._clean_up()
@@ -202,33 +202,33 @@ class Session:
                 break
             log.info("Started Spark in %.1f s", time.monotonic() - began)
             self._set(EngineReady())
-            code = self._ended(spark)
+            code = self._wait_for_end(spark)
             self._spark = None
             if self._closing.is_set():
                 break
             lived = time.monotonic() - began
-            failures = 0 if lived > _HEALTHY_S else failures + 1
-            starting = self._why(code, lived)
+            failures = 0 if lived > _MIN_HEALTHY_S else failures + 1
+            starting = self._end_state(code, lived)
             log.error("%s", starting.reason)
             self._set(starting)
             self._clean_up()
         self._clean_up()
 
-    def _ended(self, spark: Spark) -> int:
+    def _wait_for_end(self, spark: Spark) -> int:
         """Wait for the JVM's end, and return its exit code; also ends a JVM that has lost its cluster."""
         if is_local(self._worker):
             return spark.process.wait()
         watch = executors.ExecutorWatch(spark.session)
-        while spark.alive(_WATCH_S):
+        while spark.alive(_CHECK_INTERVAL_S):
             with contextlib.suppress(Exception):  # the JVM is about to end
                 if not self._closing.is_set() and (why := watch.lost()) is not None:
                     self.kill(why)
         return spark.process.wait()
 
-    def _why(self, code: int, lived_s: float) -> EngineStarting:
-        """Return what ended the JVM."""
+    def _end_state(self, code: int, lived_s: float) -> EngineStarting:
+        """Return the state after the JVM's end, with its cause."""
         heap = heap_death(code, _end_of(self._scratch / _OUTPUT))
-        ending = f"its heap was exhausted: {heap}" if heap else _ending(code)
+        ending = f"its heap was exhausted: {heap}" if heap else _exit_text(code)
         text = f"Spark's JVM ended ({ending}) after {lived_s:.0f} s; it is started again"
         return EngineStarting(text, out_of_memory=heap is not None)
 
@@ -257,7 +257,7 @@ class Session:
             executors.send_code(session, folder)
             waits = partial(_waiting, self._set)
             executors.await_executor(session, values[MASTER], waits, self._closing.is_set)
-            with self._killed_after(_FIRST_JOBS_S):  # without executors, jobs wait for ever
+            with self._killed_after(_FIRST_JOBS_TIMEOUT_S):  # without executors, jobs wait forever
                 executors.check(session, self._worker)
                 warm_up(session, tiny, self._worker, self._wanted)
         return Spark(session, tiny, starting.process)
@@ -273,7 +273,7 @@ class Session:
         finally:
             late.cancel()
 
-    def _distrust_archive(self) -> None:
+    def _drop_archive(self) -> None:
         """Start without the archive from now on: a damaged one may crash the JVM."""
         if self._archive is not None:
             log.warning(
@@ -290,7 +290,7 @@ class Session:
             _end(process, 0.0)
         try:
             _reset_pyspark()
-        except Exception:  # private parts of PySpark; the next start shows whether it matters
+        except Exception:  # private parts of PySpark; if it matters, the next start fails
             log.exception("Failed to reset PySpark completely")
 
 
@@ -300,7 +300,7 @@ def opened(
     """Import PySpark while its JVM starts, and open a session there.
 
     `guard`: a folder for the classes that end producers in executors; None: there are no executors.
-    Raises NoGateway, SparkAway, and what Spark raises.
+    Raises NoGateway, SparkAway, and Spark's errors.
     """
     try:
         import_spark()
@@ -341,13 +341,13 @@ def _stop_context(spark: Spark) -> None:
         spark.session.sparkContext.stop()
 
 
-def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
     """End the JVM: close its standard input, which ends it normally; then kill it."""
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
     try:
-        process.wait(patience_s)
+        process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -382,12 +382,12 @@ def _reset_pyspark() -> None:
 def _end_of(path: Path) -> str:
     """Return the end of a file; an empty string if it cannot be read."""
     with contextlib.suppress(OSError), path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return file.read().decode("utf-8", "replace")
     return ""
 
 
-def _ending(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 

@@ -104,11 +104,11 @@ def with_lane_slot(master: str, cores: int) -> tuple[str, int]:
 
     `cores`: the number of processors, for `local[*]`.
     """
-    found = re.fullmatch(r"local(?:\[(\d+|\*)(,\d+)?])?", master)
-    if found is None:  # local-cluster[…], where the lane's task runs in another process
+    match = re.fullmatch(r"local(?:\[(\d+|\*)(,\d+)?])?", master)
+    if match is None:  # local-cluster[…], where the lane's task runs in another process
         return master, cores
-    slots = 1 if found[1] is None else cores if found[1] == "*" else int(found[1])
-    return f"local[{slots + LANE_SLOTS}{found[2] or ''}]", slots
+    slots = 1 if match[1] is None else cores if match[1] == "*" else int(match[1])
+    return f"local[{slots + LANE_SLOTS}{match[2] or ''}]", slots
 
 
 def spark_settings(

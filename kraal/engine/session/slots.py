@@ -14,7 +14,7 @@ from typing import Any, Final
 from kraal.core.ids import TaskId
 from kraal.engine.session.settings import LANE_SLOTS
 
-_FOR_OTHERS: Final = 1
+_RESERVED: Final = 1
 """Slots that stay free for the batches of other tasks."""
 
 
@@ -22,9 +22,9 @@ class SlotsMissing(Exception):
     """Spark has too few slots for a query in real-time mode; the message says how many are missing."""
 
 
-def missing(wanted: int, held: int, total: int) -> int:
+def missing(requested: int, held: int, total: int) -> int:
     """Return how many slots a query lacks while other queries hold some; 0: it may run."""
-    return max(0, held + wanted + _FOR_OTHERS - total)
+    return max(0, held + requested + _RESERVED - total)
 
 
 def slots_of(context: Any) -> int:
@@ -33,7 +33,7 @@ def slots_of(context: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class SlotsHeld:
     """The slots that one run of a task holds."""
 
     task: TaskId
@@ -44,31 +44,31 @@ class Held:
 class Slots:
     """The slots held by all runs of one engine. Any thread."""
 
-    _held: dict[TaskId, Held] = field(default_factory=dict)
+    _held: dict[TaskId, SlotsHeld] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, task: TaskId, wanted: int, total: int) -> Held:
-        """Give `task` the slots that it needs, in place of those it held. Raises SlotsMissing."""
+    def take(self, task: TaskId, requested: int, total: int) -> SlotsHeld:
+        """Assign `task` the requested slots, in place of its previous ones. Raises SlotsMissing."""
         with self._lock:
             others = {each: held.count for each, held in self._held.items() if each != task}
-            lacks = missing(wanted, sum(others.values()), total)
+            lacks = missing(requested, sum(others.values()), total)
             if lacks:
-                raise SlotsMissing(_sentence(wanted, others, total, lacks))
-            held = self._held[task] = Held(task, wanted)
+                raise SlotsMissing(_sentence(requested, others, total, lacks))
+            held = self._held[task] = SlotsHeld(task, requested)
             return held
 
-    def free(self, held: Held) -> None:
-        """Release slots; does nothing if a later run of the task has taken its own since."""
+    def free(self, held: SlotsHeld) -> None:
+        """Release slots; no-op if a later run of the task has taken slots since."""
         with self._lock:
             if self._held.get(held.task) is held:
                 del self._held[held.task]
 
 
-def _sentence(wanted: int, others: Mapping[TaskId, int], total: int, lacks: int) -> str:
+def _sentence(requested: int, others: Mapping[TaskId, int], total: int, lacks: int) -> str:
     names = ", ".join(sorted(map(str, others)))
     held = f"{sum(others.values())} are held by {names}" if others else "none is held by others"
     return (
-        f"In real-time mode each partition holds one of Spark's core slots. This task has {wanted} partitions, "
-        f"{held}, {_FOR_OTHERS} must stay free for all other tasks, and Spark has {total}: {lacks} missing. "
+        f"In real-time mode each partition holds one of Spark's core slots. This task has {requested} partitions, "
+        f"{held}, {_RESERVED} must stay free for all other tasks, and Spark has {total}: {lacks} missing. "
         f"Give the worker spark.master=local[{total + lacks}] or more, or mirror fewer partitions in real time."
     )

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_QUICK_S = 0.1
+_MAX_QUICK_S = 0.1
 _QUICK_BATCHES = 5
 """Spark is warm when this many consecutive batches took less than `_QUICK_S` each."""
-_LONGEST_S = 8.0
+_TIMEOUT_S = 8.0
 """Time limit, because a busy machine does not get quicker."""
-_BROKER_MS = "3000"
+_BROKER_TIMEOUT_MS = "3000"
 _BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _GROUP = "warm-up"
 _NO_TOPIC = "no/topic"
@@ -39,9 +39,9 @@ _NO_TOPIC = "no/topic"
 def warm_up(
     session: SparkSession, tiny: SparkSession, worker: Mapping[str, str], wanted: Callable[[], bool]
 ) -> None:
-    """Run what small batches run; failures are logged. Takes some seconds of the session's thread.
+    """Exercise the code of small batches; failures are logged. Takes some seconds of the session's thread.
 
-    Does nothing if `kraal.spark.warmup.enabled` is false.
+    No-op if `kraal.spark.warmup.enabled` is false.
 
     `wanted`: whether a task waits for Spark. It is called between the steps, and True ends the warm-up.
     """
@@ -54,9 +54,9 @@ def warm_up(
         "Kafka's clients": lambda: _kafka(session, tiny, producer, wanted),
         "small batches": lambda: _batches(tiny, wanted),
     }
-    done = [what for what, step in steps.items() if not wanted() and _run_step(what, step)]
-    if done:
-        log.info("Warmed up Spark with %s in %.1f s", ", ".join(done), time.monotonic() - began_s)
+    completed = [what for what, step in steps.items() if not wanted() and _run_step(what, step)]
+    if completed:
+        log.info("Warmed up Spark with %s in %.1f s", ", ".join(completed), time.monotonic() - began_s)
     elif wanted():
         log.info("Skipped the warm-up of Spark: a task waits for it")
 
@@ -76,7 +76,7 @@ def _kafka(
     """Use Kafka's clients, first without Spark, which detects unavailable brokers sooner."""
     _clients(session, producer)
     if not wanted():
-        _refused(tiny, producer)
+        _write_refused_record(tiny, producer)
 
 
 def _clients(session: SparkSession, producer: Mapping[str, str]) -> None:
@@ -85,9 +85,9 @@ def _clients(session: SparkSession, producer: Mapping[str, str]) -> None:
     settings = jvm.java.util.HashMap()
     for key, value in producer.items():
         settings.put(key.removeprefix("kafka."), value)
-    settings.put("request.timeout.ms", _BROKER_MS)
-    settings.put("default.api.timeout.ms", _BROKER_MS)
-    settings.put("delivery.timeout.ms", str(2 * int(_BROKER_MS)))
+    settings.put("request.timeout.ms", _BROKER_TIMEOUT_MS)
+    settings.put("default.api.timeout.ms", _BROKER_TIMEOUT_MS)
+    settings.put("delivery.timeout.ms", str(2 * int(_BROKER_TIMEOUT_MS)))
     settings.put("key.serializer", _BYTES)
     settings.put("value.serializer", _BYTES)
     clients = jvm.org.apache.kafka.clients
@@ -101,7 +101,7 @@ def _clients(session: SparkSession, producer: Mapping[str, str]) -> None:
     jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer", True, loader)  # noqa: FBT003 - Java
 
 
-def _refused(tiny: SparkSession, producer: Mapping[str, str]) -> None:
+def _write_refused_record(tiny: SparkSession, producer: Mapping[str, str]) -> None:
     """Write one record to an invalid topic, which exercises the path to a broker and back.
 
     It uses the producer that tasks share, which Spark caches by its settings.
@@ -109,26 +109,26 @@ def _refused(tiny: SparkSession, producer: Mapping[str, str]) -> None:
     context: Any = tiny.sparkContext
     context.setJobGroup(_GROUP, "warm-up", interruptOnCancel=True)
     # Tasks, and so their producer, wait for unavailable brokers; the warm-up does not.
-    late = threading.Timer(_LONGEST_S, context.cancelJobGroup, (_GROUP,))
+    late = threading.Timer(_TIMEOUT_S, context.cancelJobGroup, (_GROUP,))
     late.start()
     try:
         with contextlib.suppress(Exception):  # the failure is intended
-            _one(tiny).format("kafka").options(**producer).save()
+            _single_record_writer(tiny).format("kafka").options(**producer).save()
     finally:
         late.cancel()
 
 
 def _batches(tiny: SparkSession, wanted: Callable[[], bool]) -> None:
     """Write batches to a no-op sink until they are quick, or until a task waits for Spark."""
-    end_s = time.monotonic() + _LONGEST_S
+    end_s = time.monotonic() + _TIMEOUT_S
     quick = 0
     while quick < _QUICK_BATCHES and time.monotonic() < end_s and not wanted():
         began_s = time.monotonic()
-        _one(tiny).format("noop").save()
-        quick = quick + 1 if time.monotonic() - began_s < _QUICK_S else 0
+        _single_record_writer(tiny).format("noop").save()
+        quick = quick + 1 if time.monotonic() - began_s < _MAX_QUICK_S else 0
 
 
-def _one(tiny: SparkSession) -> DataFrameWriter:
+def _single_record_writer(tiny: SparkSession) -> DataFrameWriter:
     """Return the writer of a one-record batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
 

@@ -22,7 +22,7 @@ TARGET: Final = 0.25
 _SHRINK: Final = 4
 """A batch has at least this fraction (1/n) of the previous batch's records."""
 _GROW: Final = 2
-_APART: Final = 1.5
+_DISTINCT_RATIO: Final = 1.5
 """Ratio from which two sizes count as clearly different."""
 
 
@@ -46,47 +46,50 @@ class BatchSizing:
     """The latest batch with a size clearly different from `last`."""
 
 
-def paced(pace: BatchSizing, done: Sample, *, target_s: float, most: int) -> BatchSizing:
-    """Return the sizing after one more batch; `most` is the config's limit."""
-    if done.records < 1 or done.duration_s <= 0:
-        return pace
-    other = next((each for each in (pace.last, pace.other) if each is not None and _apart(each, done)), None)
+def update_sizing(sizing: BatchSizing, sample: Sample, *, target_s: float, max_records: int) -> BatchSizing:
+    """Return the sizing after one more batch; `max_records` is the config's limit."""
+    if sample.records < 1 or sample.duration_s <= 0:
+        return sizing
+    other = next(
+        (each for each in (sizing.last, sizing.other) if each is not None and _are_distinct(each, sample)),
+        None,
+    )
     # Compare sizes that change gradually with the first of them.
-    last = done if other is not None or pace.last is None else pace.last
-    known = replace(pace, last=last, other=other)
-    if pace.limit is None and done.duration_s <= target_s:
-        return known
-    wanted = _wanted(done, other, target_s)
-    if pace.limit is None and wanted >= done.records:
-        return known
-    lowest = max(1, done.records // _SHRINK)
-    if pace.limit is not None and done.duration_s <= target_s:
-        if _GROW * done.records < pace.limit:
-            return known  # too small to show how long a full batch takes
-        lowest = pace.limit
-    limit = max(lowest, int(min(wanted, _GROW * max(done.records, lowest))))
-    return replace(known, limit=None if limit >= most else limit)
+    last = sample if other is not None or sizing.last is None else sizing.last
+    updated = replace(sizing, last=last, other=other)
+    if sizing.limit is None and sample.duration_s <= target_s:
+        return updated
+    target = _target_records(sample, other, target_s)
+    if sizing.limit is None and target >= sample.records:
+        return updated
+    min_limit = max(1, sample.records // _SHRINK)
+    if sizing.limit is not None and sample.duration_s <= target_s:
+        if _GROW * sample.records < sizing.limit:
+            return updated  # too small to show how long a full batch takes
+        min_limit = sizing.limit
+    limit = max(min_limit, int(min(target, _GROW * max(sample.records, min_limit))))
+    return replace(updated, limit=None if limit >= max_records else limit)
 
 
-def _wanted(done: Sample, other: Sample | None, target_s: float) -> float:
-    """Return how many records a write should have.
+def _target_records(sample: Sample, other: Sample | None, target_s: float) -> float:
+    """Return the number of records that a write should have.
 
     Their time plus the fixed time meets the target, or else equals the fixed time.
     """
-    fixed_s = 0.0 if other is None else _fixed_s(done, other)
-    each_s = (done.duration_s - fixed_s) / done.records
+    fixed_s = 0.0 if other is None else _fixed_s(sample, other)
+    each_s = (sample.duration_s - fixed_s) / sample.records
     allowed_s = max(target_s - fixed_s, fixed_s)
     return allowed_s / each_s if each_s > 0 else float("inf")
 
 
-def _fixed_s(done: Sample, other: Sample) -> float:
+def _fixed_s(sample: Sample, other: Sample) -> float:
     """Return the part of a write's duration that does not depend on the number of records."""
-    each_s = (done.duration_s - other.duration_s) / (done.records - other.records)
-    return min(max(done.duration_s - each_s * done.records, 0.0), done.duration_s)
+    each_s = (sample.duration_s - other.duration_s) / (sample.records - other.records)
+    return min(max(sample.duration_s - each_s * sample.records, 0.0), sample.duration_s)
 
 
-def _apart(one: Sample, two: Sample) -> bool:
-    return max(one.records, two.records) >= _APART * min(one.records, two.records)
+def _are_distinct(one: Sample, two: Sample) -> bool:
+    return max(one.records, two.records) >= _DISTINCT_RATIO * min(one.records, two.records)
 
 
 class Sized(Protocol):
@@ -104,19 +107,19 @@ class Sized(Protocol):
 class Sizes:
     """Limits the size of a task's next batch. One thread at a time."""
 
-    def __init__(self, task: TaskId, most: int, poll_limit_s: float) -> None:
-        """Create it; `most`: `max.records.per.batch`; `poll_limit_s`: `max.poll.interval.ms`."""
+    def __init__(self, task: TaskId, max_records: int, poll_limit_s: float) -> None:
+        """Create it; `max_records`: `max.records.per.batch`; `poll_limit_s`: `max.poll.interval.ms`."""
         self._task = task
-        self._most = most
+        self._max_records = max_records
         self._target_s = TARGET * poll_limit_s
-        self._pace = BatchSizing()
+        self._sizing = BatchSizing()
         self.record_bytes = 0.0
         """The mean size of the latest records."""
 
     @property
-    def most(self) -> int:
+    def max_records(self) -> int:
         """Maximum number of records of the next batch."""
-        return self._most if self._pace.limit is None else min(self._pace.limit, self._most)
+        return self._max_records if self._sizing.limit is None else min(self._sizing.limit, self._max_records)
 
     def observe(self, records: Sequence[Sized]) -> None:
         """Measure records."""
@@ -126,11 +129,13 @@ class Sizes:
 
     def written(self, records: int, duration_s: float) -> None:
         """Measure a write; log a new limit."""
-        before = self._pace
-        self._pace = paced(before, Sample(records, duration_s), target_s=self._target_s, most=self._most)
-        if before.limit is None and self._pace.limit is not None:
+        before = self._sizing
+        self._sizing = update_sizing(
+            before, Sample(records, duration_s), target_s=self._target_s, max_records=self._max_records
+        )
+        if before.limit is None and self._sizing.limit is not None:
             log.info(
                 "Sink task %s: writing %d records took %.1f s. The next batch has at most %d records, so that a write "
                 "stays well below max.poll.interval.ms (%d)",
-                self._task, records, duration_s, self.most, self._target_s / TARGET * 1000,
+                self._task, records, duration_s, self.max_records, self._target_s / TARGET * 1000,
             )  # fmt: skip

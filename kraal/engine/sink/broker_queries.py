@@ -1,4 +1,4 @@
-"""What a sink's group member asks brokers about topics and offsets, apart from its group."""
+"""Queries of a sink's group member for topics and offsets, apart from its group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FATAL = NOT_AUTHENTICATED | {
     ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
     ck.KafkaError.TOPIC_EXCEPTION,
     ck.KafkaError.INCONSISTENT_GROUP_PROTOCOL,
-    ck.KafkaError._FATAL,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+    ck.KafkaError._FATAL,  # noqa: SLF001 - librdkafka's local errors have this prefix
 }
 """Errors that no retry resolves."""
 _MISSING = frozenset(
@@ -53,13 +53,13 @@ class BrokerQueries:
     def topics(self) -> Collection[str]:
         """Return the names of all topics that the client may see."""
         try:
-            known: dict[str, Any] = self._consumer.list_topics(timeout=TIMEOUT_S).topics
+            topics: dict[str, Any] = self._consumer.list_topics(timeout=TIMEOUT_S).topics
         except ck.KafkaException as error:
             raise as_error(error) from error
-        return known
+        return topics
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Return each partition's offset range; missing partitions are left out."""
+        """Return each partition's offset range; missing partitions are omitted."""
         ranges: dict[TopicPartition, Bounds] = {}
         for partition in partitions:
             try:
@@ -79,12 +79,12 @@ class BrokerQueries:
         since_ms = max(0, int(time.time() * 1000) - age_ms)
         place = ck.TopicPartition(partition.topic, partition.partition, since_ms)
         try:
-            (found,) = self._consumer.offsets_for_times([place], timeout=TIMEOUT_S)
+            (answer,) = self._consumer.offsets_for_times([place], timeout=TIMEOUT_S)
         except ck.KafkaException as error:
             raise as_error(error) from error
-        if found.error is not None:
-            raise as_error(ck.KafkaException(found.error))
-        offset: int = found.offset
+        if answer.error is not None:
+            raise as_error(ck.KafkaException(answer.error))
+        offset: int = answer.offset
         return offset if offset >= 0 else None
 
     def known_ends(self) -> dict[TopicPartition, int]:

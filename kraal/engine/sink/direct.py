@@ -26,7 +26,7 @@ COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "headers", "key",
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Passes a tail as it is. Implements `SinkWay`."""
+    """Passes a tail unchanged. Implements `SinkWay`."""
 
     key: Schema
     value: Schema
@@ -35,7 +35,7 @@ class Direct:
     def of(converters: Converters) -> Direct | None:
         """Return the way if the converters read keys and values unchanged."""
         key, value = (
-            None if (known := format_of(each)) is None else _SCHEMAS.get(known)
+            None if (column_format := format_of(each)) is None else _SCHEMAS.get(column_format)
             for each in (converters.key, converters.value)
         )
         return None if key is None or value is None else Direct(key, value)
@@ -52,7 +52,7 @@ class Direct:
 
 
 def takes_tables(task: SinkTask) -> bool:
-    """Whether a plugin takes tables: it says so, and its class has no other `write` than the one that it says so of."""
+    """Whether a plugin takes tables: it declares so, and no subclass overrides the `write` of that declaration."""
     return task.takes_tables and ("takes_tables" in vars(task) or declares(task, "takes_tables", "write"))
 
 

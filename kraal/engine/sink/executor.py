@@ -1,4 +1,4 @@
-"""The executor of sink tasks: follow the group, read a range, choose a way to have it written, run that, commit.
+"""The executor of sink tasks: follow the group, read a range, choose a way to write it, run that, commit.
 
 `kraal.engine.sink.ways` chooses. A *tail* (records that the member has fetched already, fewer than `TAIL`) becomes an
 Arrow table; Spark reads a *backlog*, range by range, while the member's partitions are paused. From the launch of a
@@ -59,9 +59,9 @@ from kraal.plugins.api import Reporter, SinkTask, TopicPartition
 log = logging.getLogger(__name__)
 
 TAIL = 500
-"""From this number of records on, there is a backlog: Spark reads these records and all that follow."""
-LOOK_S = 30.0
-"""Time after which partitions of the task are looked up again that brokers did not know."""
+"""Minimum number of records of a backlog, which Spark reads."""
+LOOKUP_INTERVAL_S = 30.0
+"""Interval of lookups of partitions that brokers did not know."""
 
 
 class SinkExecutor:
@@ -91,10 +91,10 @@ class SinkExecutor:
         self._facts = TaskFacts()
         self._ways: Mapping[Way, SinkWay] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._look_s = math.inf
-        """When to look up such partitions, in monotonic seconds."""
+        self._lookup_due_s = math.inf
+        """Time of the next lookup of unknown partitions, in monotonic seconds."""
         self._backlog = False
-        self._behind = BacklogReport(spec.backlog)
+        self._backlog_report = BacklogReport(spec.backlog)
         self._uncommitted: Ranges = {}
         batches = context.batches(spec)
         self._idle = IdleInterval(context.pace, batches.poll_s, context.poll_interval_s)
@@ -110,9 +110,9 @@ class SinkExecutor:
 
     @property
     def waits(self) -> bool:
-        """Whether the consumer reads where nothing is left to read."""
-        takes = self._facts.waits and self._member is not None and self._member.takes
-        return takes and not self._backlog and self._alive.idle
+        """Whether the consumer has read all its partitions to the end."""
+        reads = self._facts.waits and self._member is not None and self._member.reads
+        return reads and not self._backlog and self._alive.idle
 
     @property
     def owes_commit(self) -> bool:
@@ -120,7 +120,7 @@ class SinkExecutor:
         return bool(self._uncommitted)
 
     def open(self) -> str | None:
-        """Make converters and plugin, start the plugin, join the group."""
+        """Create converters and plugin, start the plugin, join the group."""
         spec = self._spec
         converters = make_converters(self._context.plugins, self._context.worker, spec)
         path = record_path(self._context, spec, converters)
@@ -143,18 +143,18 @@ class SinkExecutor:
     def _poll_member(self, member: Member, *, asked: bool) -> JobLauncher | None:
         if not asked:
             member.pause()
-            self._forget(member.poll(1))
+            self._discard(member.poll(1))
             return None
         dead = None if self._records is None else self._records.dead
         if dead is not None and not dead.ready:
             return self._context.launch(dead.prepare)
         if member.pattern is not None and member.pattern.is_due:
             return self._context.launch(member.find_topics)
-        if not member.changed and time.monotonic() >= self._look_s:
-            return self._context.launch(self._look_again)
+        if not member.changed and time.monotonic() >= self._lookup_due_s:
+            return self._context.launch(self._look_up_missing)
         if not member.changed and not self._backlog:
             member.resume()
-        records = member.poll(min(TAIL, self._sizes.most))
+        records = member.poll(min(TAIL, self._sizes.max_records))
         if member.changed:
             return self._context.launch(self._find_positions) if member.assigned else None
         if self._backlog or len(records) >= TAIL:
@@ -162,7 +162,7 @@ class SinkExecutor:
             member.pause()
             self._backlog = True
             return self._context.launch(self._bulk)
-        self._behind.polled(member, self._positions, records=bool(records))
+        self._backlog_report.polled(member, self._positions, records=bool(records))
         return self._context.launch(lambda: self._tail(records)) if records else None
 
     def wait(self) -> None:
@@ -215,34 +215,35 @@ class SinkExecutor:
             return
         committed = member.committed()
         bounds = member.bounds(sorted(committed))
-        # Before the first commit, `latest` would pass over records that have come since; `earliest` would not.
-        kept = self._positions if self._reset.policy in {"latest", "by_duration"} else {}
+        # Before the first commit, `latest` would skip records that have arrived since; `earliest` would not.
+        previous = self._positions if self._reset.policy in {"latest", "by_duration"} else {}
         positions: dict[TopicPartition, int] = {}
         for partition, offset in committed.items():
             if partition in bounds:
-                known = kept.get(partition) if offset is None else offset
-                positions[partition] = self._start(member, partition, known, bounds[partition])
+                position = previous.get(partition) if offset is None else offset
+                positions[partition] = self._start(member, partition, position, bounds[partition])
         if self._is_lost():
             return
-        self._look_s = math.inf if len(positions) == len(committed) else time.monotonic() + LOOK_S
+        delay_s = math.inf if len(positions) == len(committed) else LOOKUP_INTERVAL_S
+        self._lookup_due_s = time.monotonic() + delay_s
         self._assign(positions)
-        self._behind.found(bounds)
-        self._behind.tell(positions)
+        self._backlog_report.set_ends(bounds)
+        self._backlog_report.report(positions)
         member.start(positions)
         waiting = sum(bounds[p].high - o for p, o in positions.items())
         self._backlog = waiting >= TAIL
         if self._backlog:
             member.pause()
 
-    def _look_again(self) -> None:
-        """Have the positions determined again if brokers know a partition that they did not know before."""
-        self._look_s = time.monotonic() + LOOK_S
+    def _look_up_missing(self) -> None:
+        """Determine the positions again once brokers know a partition that they did not know before."""
+        self._lookup_due_s = time.monotonic() + LOOKUP_INTERVAL_S
         member = self._member
         if member is not None and member.bounds(sorted(member.assigned - self._positions.keys())):
             member.changed = True
 
     def _assign(self, positions: dict[TopicPartition, int]) -> None:
-        """Tell the plugin its current partitions."""
+        """Pass the plugin its current partitions."""
         task, before = self._task, self._positions
         self._positions = {}
         if task is not None:
@@ -268,11 +269,12 @@ class SinkExecutor:
         if member is None:
             return None
         bounds = member.bounds(sorted(self._positions))
-        self._behind.found(bounds)
-        for place, known in bounds.items():
-            self._positions[place] = self._start(member, place, self._positions[place], known)
+        self._backlog_report.set_ends(bounds)
+        for place, bound in bounds.items():
+            self._positions[place] = self._start(member, place, self._positions[place], bound)
+        sizes = self._sizes
         ranges = next_ranges(
-            self._positions, bounds, record_bytes=self._sizes.record_bytes, most=self._sizes.most
+            self._positions, bounds, record_bytes=sizes.record_bytes, max_records=sizes.max_records
         )
         records = sum(end - start for start, end in ranges.values())
         if records < TAIL:
@@ -292,7 +294,7 @@ class SinkExecutor:
         with ExitStack() as stack:
             spark = cache(lambda: stack.enter_context(self._group.job(f"{self._spec.task} sink")))
             try:
-                choice, summary = self._through(choice, batch, spark, self._put(ranges, reports.report))
+                choice, summary = self._write_by(choice, batch, spark, self._put(ranges, reports.report))
             except Exception:
                 if not self._is_lost() and reports.fatal is None:
                     raise
@@ -307,7 +309,7 @@ class SinkExecutor:
             )
         self._positions |= {place: end for place, (_, end) in ranges.items()}
         self._uncommitted = ranges
-        self._behind.tell(self._positions)
+        self._backlog_report.report(self._positions)
         names = {p.topic for p in ranges} if summary is None else summary.topics
         duration_s = time.monotonic() - began_s
         self._sizes.written(batch.records, duration_s)
@@ -321,10 +323,10 @@ class SinkExecutor:
             way=str(choice),
         )
 
-    def _through(
+    def _write_by(
         self, choice: Choice[Way], batch: ReadBatch, spark: GetSpark, put: Put
     ) -> tuple[Choice[Way], Summary | None]:
-        """Have a batch written; return how, and the outcomes of its records, None if all were written."""
+        """Write a batch; return the final choice, and the outcomes of its records, None if all were written."""
         try:
             return choice, self._ways[choice.way].write(batch, spark, put)
         except NotByColumns:
@@ -332,12 +334,12 @@ class SinkExecutor:
             return choice, self._ways[choice.way].write(batch, spark, put)
 
     def _ways_of(self, task: SinkTask, converters: Converters, path: RecordPath) -> Mapping[Way, SinkWay]:
-        """Make the ways of this run."""
+        """Create the ways of this run."""
         if path.why is None:
             plain = Plain(task, converters, self._reader, path.steps)
             direct = Direct.of(converters) if takes_tables(task) else None
-            more: Mapping[Way, SinkWay] = {} if direct is None else {Way.DIRECT: direct}
-            return {Way.TAIL: plain, Way.BACKLOG: plain, **more}
+            direct_way: Mapping[Way, SinkWay] = {} if direct is None else {Way.DIRECT: direct}
+            return {Way.TAIL: plain, Way.BACKLOG: plain, **direct_way}
         self._records = records = SinkRecords(self._spec, path.steps, task.values, path.dead)
         ways: dict[Way, SinkWay] = {
             Way.TAIL_BY_RECORDS: TailByRecords(task, records),
@@ -353,19 +355,19 @@ class SinkExecutor:
         return PluginWrite(self._task, ranges, reporter, self._alive.check_owned)
 
     def _is_lost(self) -> bool:
-        """Whether the batch is lost to another task; if so, have the positions determined again."""
+        """Whether the batch is lost to another task; if so, the positions are determined again."""
         if self._alive.lost and self._member is not None:
             self._member.changed = True
         return self._alive.lost
 
-    def _forget(self, records: Sequence[Record]) -> None:
+    def _discard(self, records: Sequence[Record]) -> None:
         """Discard records that arrived without a request, and read them again from the run's position."""
         if records and self._member is not None:
             self._member.changed = True
 
 
 def facts_of(task: SinkTask, path: RecordPath, ways: Mapping[Way, SinkWay], *, waits: bool) -> TaskFacts:
-    """Return what the plugins and configs of a run say about all its batches; `waits`: if few records need no job."""
+    """Return the properties of all batches of a run; `waits`: if few records need no job."""
     direct = Way.DIRECT in ways
     return TaskFacts(
         by_records=path.why,

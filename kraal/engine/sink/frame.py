@@ -65,13 +65,13 @@ def connect_frame(raw: DataFrame, converters: Converters) -> tuple[DataFrame, Sc
     return frame, key_schema, value_schema
 
 
-def _checked(value: Column, error: Column | None, what: str) -> Column:
+def _checked(value: Column, error: Column | None, part: str) -> Column:
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
     if error is None:
         return value
     place = functions.concat(
-        functions.lit(f"The {what} of "),
+        functions.lit(f"The {part} of "),
         functions.col("topic"),
         functions.lit("-"),
         functions.col("partition").cast("string"),
@@ -84,7 +84,7 @@ def _checked(value: Column, error: Column | None, what: str) -> Column:
 
 
 def as_whole_frame(put: Put, task: SinkTask, ranges: Ranges) -> Put:
-    """Wrap `put` so that a task that needs it gets a frame that is read in pieces as one whole."""
+    """Wrap `put` so that a task that does not take pieces gets a frame with a single partition."""
     if task.takes_pieces or len(ranges) > 1:
         return put
     return lambda frame, *schemas, **more: put(frame.coalesce(1), *schemas, **more)

@@ -24,14 +24,14 @@ from kraal.plugins.api import TopicPartition
 
 log = logging.getLogger(__name__)
 
-_ID_S = 0.5
-_LOOK_S = 0.005
-_MANY = 500
-"""Number of records at once that are fetched to be dropped."""
-_CLOSE_S = 0.25
-_CLOSE_JOINING_S = 0.02
+_ID_TIMEOUT_S = 0.5
+_ID_POLL_INTERVAL_S = 0.005
+_DRAIN_RECORDS = 500
+"""Number of records that are fetched at once to be dropped."""
+_CLOSE_TIMEOUT_S = 0.25
+_CLOSE_JOINING_TIMEOUT_S = 0.02
 """Time for the client to leave by itself: once it was in the group, and before."""
-_GONE = frozenset(
+_MEMBERSHIP_LOST = frozenset(
     {
         ck.KafkaError.ILLEGAL_GENERATION,
         ck.KafkaError.UNKNOWN_MEMBER_ID,
@@ -52,7 +52,7 @@ class Release(Protocol):
         """Handle the release; `lost`: other members own the partitions already."""
 
 
-def _at_once(*, lost: bool) -> None:
+def _release_at_once(*, lost: bool) -> None:
     del lost
 
 
@@ -71,7 +71,7 @@ class Member(BrokerQueries):
         leave: Callable[[str, str], None],
         report_partitions: Callable[[int], None] = _ignore,
     ) -> None:
-        """Join the group in the background, for `topics`, or once `find_topics` has some that match `pattern`.
+        """Join the group in the background, for `topics`, or once `find_topics` finds some that match `pattern`.
 
         `leave(group, member id)` removes this member from the group over another connection.
         `report_partitions` is called with the number of partitions whenever it changes.
@@ -81,24 +81,24 @@ class Member(BrokerQueries):
         self._joined = False
         self.changed = False
         """The assignment is new: positions must be determined and passed to `start`."""
-        self.release: Release = _at_once
+        self.release: Release = _release_at_once
         """Called before partitions are released; may block."""
         self.polled_s = time.monotonic()
         """When the latest `poll` ended."""
         self._lock = threading.Lock()
-        """Held while the client is given an assignment, and while it is decided whether records belong to it."""
-        self._rebalances = self._known = 0
+        """Held while the client receives an assignment, and while records are matched with it."""
+        self._rebalances = self._seen_rebalances = 0
         """The number of assignment changes, and that number at the latest call of `committed`."""
         self._paused = False
         self._next: dict[TopicPartition, int] = {}
-        """Where to read each partition next."""
-        self._waited: list[Any] = []
+        """The next offset to read in each partition."""
+        self._consumed: list[Any] = []
         """Messages that `wait` has consumed and the next `poll` returns."""
         settings: dict[str, Any] = dict(config)
         settings["error_cb"] = self._error
         self._fatal: str | None = None
         self._logged: set[int] = set()
-        """Codes of errors already logged: while brokers are away, librdkafka repeats them several times a second."""
+        """Codes of logged errors: while brokers are unavailable, librdkafka repeats them several times a second."""
         super().__init__(str(config["group.id"]), ck.Consumer(settings, logger=log))
         self.pattern = pattern
         self._topics = tuple(topics)
@@ -123,21 +123,21 @@ class Member(BrokerQueries):
             self._consumer.unsubscribe()
 
     def poll(self, limit: int) -> list[Record]:
-        """Serve the group and return at most `limit` records that are fetched already. Does not wait.
+        """Serve the group and return at most `limit` already fetched records. Does not wait.
 
         Raises MemberFailed for permanent errors.
         """
         self._subscribe()
         records: list[Record] = []
-        found, self._waited = self._waited, []
-        found += self._consumer.consume(limit - len(found), 0) if limit > len(found) else []
-        with self._lock:  # not during `start`, whose first records are not those of the former assignment
-            for record in (record_of(message) for message in found if message.error() is None):
+        messages, self._consumed = self._consumed, []
+        messages += self._consumer.consume(limit - len(messages), 0) if limit > len(messages) else []
+        with self._lock:  # not during `start`, whose first records do not belong to the previous assignment
+            for record in (record_of(message) for message in messages if message.error() is None):
                 place = TopicPartition(record.topic, record.partition)
                 if place in self.assigned and not self.changed:
                     records.append(record)
                     self._next[place] = record.offset + 1
-        for error in filter(None, (message.error() for message in found)):
+        for error in filter(None, (message.error() for message in messages)):
             if error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 log.warning("%s: %s", self.group, error.str())
                 self.changed = True
@@ -156,23 +156,23 @@ class Member(BrokerQueries):
         return [] if self.changed else records
 
     @property
-    def takes(self) -> bool:
-        """Whether records are taken now."""
+    def reads(self) -> bool:
+        """Whether the member reads records now."""
         return bool(self.assigned) and not self.changed and not self._paused
 
-    def wait(self, most_s: float) -> None:
-        """Serve the group until there is a record for `poll`, for at most `most_s` seconds."""
-        if not self._waited:
-            self._waited = self._consumer.consume(1, most_s)
+    def wait(self, timeout_s: float) -> None:
+        """Serve the group until there is a record for `poll`, for at most `timeout_s` seconds."""
+        if not self._consumed:
+            self._consumed = self._consumer.consume(1, timeout_s)
 
     def pause(self) -> None:
-        """Stop taking records until `resume`; the group is still served."""
+        """Stop reading records until `resume`; the group is still served."""
         with self._lock:
             if not self._paused and self.assigned:
                 self._read({}, paused=True)
 
     def resume(self) -> None:
-        """Take records again."""
+        """Continue to read records."""
         with self._lock:
             if self._paused and self.assigned:
                 self._read(self._next, paused=False)
@@ -183,7 +183,7 @@ class Member(BrokerQueries):
         Does nothing if the assignment has changed since the latest call of `committed`.
         """
         with self._lock:
-            if self._known != self._rebalances:
+            if self._seen_rebalances != self._rebalances:
                 return
             self._next = dict(positions)
             self._read(self._next, paused=False)
@@ -191,21 +191,21 @@ class Member(BrokerQueries):
 
     def committed(self) -> dict[TopicPartition, int | None]:
         """Return the group's offsets of the assigned partitions. Blocks. Raises RetriableError."""
-        self._known = self._rebalances
+        self._seen_rebalances = self._rebalances
         if not self.assigned:
             return {}
         try:
             parts = [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
-            found = self._consumer.committed(parts, timeout=TIMEOUT_S)
+            offsets = self._consumer.committed(parts, timeout=TIMEOUT_S)
         except ck.KafkaException as error:
             raise as_error(error) from error
-        for part in found:
+        for part in offsets:
             if part.error is not None:
                 raise as_error(ck.KafkaException(part.error))
-        return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in found}
+        return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in offsets}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit. Partitions no longer owned are left out and logged. Blocks. Raises RetriableError."""
+        """Commit. Partitions that are no longer owned are skipped and logged. Blocks. Raises RetriableError."""
         owned = {p: o for p, o in offsets.items() if p in self.assigned}
         if len(owned) < len(offsets):
             lost = len(offsets) - len(owned)
@@ -214,9 +214,9 @@ class Member(BrokerQueries):
             return
         parts = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned.items()]
         try:
-            done = self._consumer.commit(offsets=parts, asynchronous=False)
+            results = self._consumer.commit(offsets=parts, asynchronous=False)
         except ck.KafkaException as error:
-            if error.args[0].code() in _GONE:
+            if error.args[0].code() in _MEMBERSHIP_LOST:
                 log.warning(
                     "%s: Failed to commit, because the group has rebalanced without this member: %s",
                     self.group,
@@ -225,26 +225,26 @@ class Member(BrokerQueries):
                 self.changed = True
                 return
             raise as_error(error) from error
-        for part in done or ():
+        for part in results or ():
             if part.error is not None:
                 raise as_error(ck.KafkaException(part.error))
 
     def close(self) -> None:
         """Leave the group, also in the middle of a join. Blocks.
 
-        Until a join is answered the broker handles no other request of this client, and it waits for a member that has
-        only its id; both would block the whole group and this task's next start.
+        The broker answers no other request of this client before its join, and waits for a member that has only its id:
+        both would block the whole group and this task's next start.
 
-        No rebalance callback may be left for the client's own close: by then librdkafka may drop the call that answers
-        it and never return, with the GIL held (librdkafka's issue 4884).
+        No rebalance callback may be pending when the client closes: librdkafka may then drop the call that completes it
+        and never return, with the GIL held (librdkafka's issue 4884).
         """
         self._withdraw(self.pause)
         member_id = self._id()
         closed = threading.Event()
-        patience_s = _CLOSE_S if self._joined else _CLOSE_JOINING_S
+        timeout_s = _CLOSE_TIMEOUT_S if self._joined else _CLOSE_JOINING_TIMEOUT_S
 
         def leave_late() -> None:
-            if not closed.wait(patience_s):
+            if not closed.wait(timeout_s):
                 self._leave(self.group, member_id)
 
         helper = threading.Thread(target=leave_late, name=f"leave-{self.group}", daemon=True)
@@ -260,17 +260,17 @@ class Member(BrokerQueries):
             helper.join()
 
     def _withdraw(self, step: Callable[[], None]) -> None:
-        """Run `step` and process all events of the client; records are no longer taken."""
+        """Run `step` and process all events of the client; records are no longer read."""
         with contextlib.suppress(ck.KafkaException, RuntimeError):
             step()
-            while len(self._consumer.consume(_MANY, 0)) == _MANY:
+            while len(self._consumer.consume(_DRAIN_RECORDS, 0)) == _DRAIN_RECORDS:
                 pass
 
     def _id(self) -> str:
         """Return the member's id; waits briefly for an id that the broker is about to assign."""
-        until_s = time.monotonic() + (_ID_S if self._subscribed else 0)
-        while not (member_id := self._consumer.memberid()) and time.monotonic() < until_s:
-            time.sleep(_LOOK_S)
+        deadline_s = time.monotonic() + (_ID_TIMEOUT_S if self._subscribed else 0)
+        while not (member_id := self._consumer.memberid()) and time.monotonic() < deadline_s:
+            time.sleep(_ID_POLL_INTERVAL_S)
         return member_id or ""
 
     def _read(self, positions: Mapping[TopicPartition, int], *, paused: bool) -> None:
@@ -279,7 +279,7 @@ class Member(BrokerQueries):
         The client's own pause and resume are not used: a resume soon after an assignment may be dropped, and then the
         client reads nothing for ever (librdkafka's issue 5591).
         """
-        self._waited = [message for message in self._waited if message.error() is not None]
+        self._consumed = [message for message in self._consumed if message.error() is not None]
         self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
         self._paused = paused
 
@@ -288,7 +288,7 @@ class Member(BrokerQueries):
             self._rebalances += 1
             self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
             self.changed = self._joined = True
-            consumer.assign([])  # nothing is read before the run has decided where to start
+            consumer.assign([])  # no reads before the run has determined the positions
             self._paused = True
         self._logged.clear()
         self._report_partitions(len(self.assigned))

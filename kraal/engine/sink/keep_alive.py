@@ -5,7 +5,7 @@ separate thread polls the member, with its partitions paused, until the batch is
 than `max.poll.interval.ms`. A rebalance that arrives meanwhile waits in that thread, inside the client's callback,
 until the same thread has committed the batch: during a callback, the client blocks commits of other threads. The
 group waits for a member for `max.poll.interval.ms`: when that time is nearly over, the partitions are released and the
-batch is *lost*. `check_owned` then refuses to move its output into place, and nothing of it is committed. A batch that
+batch is *lost*. `check_owned` then refuses to move its output into place, and it is not committed. A batch that
 waits for a retry is lost at once.
 
     NONE ──► RUNNING ──► WRITTEN ──► NONE      launched, reported, committed
@@ -36,10 +36,10 @@ log = logging.getLogger(__name__)
 
 LEASE_TIMEOUT_S = 10.0
 """Maximum time for which a batch waits for the lease."""
-_LEASE_INTERVAL_S = 0.1
-_STOP_S = 5.0
+_LEASE_CHECK_INTERVAL_S = 0.1
+_STOP_TIMEOUT_S = 5.0
 """Maximum time for a poll to return."""
-_AGAIN = "Its partitions are assigned to other tasks, and the records are delivered again."
+_REDELIVERY = "Its partitions are assigned to other tasks, and the records are delivered again."
 _ADVICE = "Reduce max.records.per.batch or increase consumer.override.max.poll.interval.ms."
 
 
@@ -73,7 +73,7 @@ class Timing:
         )
 
 
-class Kept(Protocol):
+class PolledMember(Protocol):
     """The part of a group member that keep-alive uses."""
 
     release: Release
@@ -84,7 +84,7 @@ class Kept(Protocol):
     """When its latest poll ended."""
 
     def pause(self) -> None:
-        """Stop taking records."""
+        """Stop reading records."""
 
     def poll(self, limit: int) -> Sequence[Record]:
         """Serve the group."""
@@ -100,7 +100,7 @@ class _Stage(Enum):
 class KeepAlive:
     """Keeps one member alive. Methods may be called on any thread; only `stop` waits for Kafka."""
 
-    _member: Kept
+    _member: PolledMember
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class KeepAlive:
         leased: Callable[[], bool] = lambda: True,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare.
+        """Create it without a member.
 
         Args:
             task: for log lines.
@@ -126,18 +126,18 @@ class KeepAlive:
         self._cancel = cancel
         self._changed = threading.Condition()
         self._stage = _Stage.NONE
-        self._lost = self._stopped = self._armed = False
+        self._lost = self._stopped = self._is_scheduled = False
         self._began_s = 0.0
         self._records = 0
         self._thread: threading.Thread | None = None
-        self._commits = False
+        self._is_committing = False
         """Another thread is committing, so this one does not start."""
-        self._errand: Callable[[], None] | None = None
-        """A commit for the thread to perform."""
+        self._pending_commit: Callable[[], None] | None = None
+        """The commit that the thread is to perform."""
         self._error: Exception | None = None
         """The exception that it raised."""
 
-    def keep(self, member: Kept) -> None:
+    def keep(self, member: PolledMember) -> None:
         """Poll this member when needed; its rebalances wait from now on. Call once, before the first job."""
         self._member = member
         member.release = self._release
@@ -162,7 +162,7 @@ class KeepAlive:
             nonlocal begun
             if self._begin(again=begun):
                 begun = True
-                launch(lambda outcome: done(self._ended(outcome)))
+                launch(lambda outcome: done(self._record_end(outcome)))
             else:
                 done(None)  # lost while it waited for a retry
 
@@ -175,41 +175,43 @@ class KeepAlive:
     def check_owned(self) -> None:
         """Raise PartitionsLost if the batch is lost, or the worker's lease does not return, which also loses the batch.
 
-        Blocks without a lease: the group's answer may only be late, and stops the task if it has removed the worker.
+        Blocks without a lease: the group's response may only be late; if it has removed the worker, it stops the task.
         """
-        until_s = time.monotonic() + LEASE_TIMEOUT_S
+        deadline_s = time.monotonic() + LEASE_TIMEOUT_S
         with self._changed:
             while not (leased := self._leased()) and not (self._lost or self._stopped):
-                if time.monotonic() >= until_s:
+                if time.monotonic() >= deadline_s:
                     break
-                self._changed.wait(_LEASE_INTERVAL_S)
+                self._changed.wait(_LEASE_CHECK_INTERVAL_S)
             if self._lost or self._stopped or not leased:
                 self._lost = True
-                why = "the task was cancelled" if self._stopped else "its partitions belong to another task"
+                reason = (
+                    "the task was cancelled" if self._stopped else "its partitions belong to another task"
+                )
                 if not leased:
-                    why = "this worker must not write for the task because its lease has expired"
-                raise PartitionsLost(f"{self._task}: discarding the batch: {why}")
+                    reason = "this worker must not write for the task because its lease has expired"
+                raise PartitionsLost(f"{self._task}: discarding the batch: {reason}")
 
     def commit(self, function: Callable[[], None]) -> None:
         """Call `function`, which commits the reported batch, unless the batch is lost. Raises its errors."""
         with self._changed:
             if self._thread is not None and not self._lost:
-                self._errand = function
+                self._pending_commit = function
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._errand is None)
+                self._changed.wait_for(lambda: self._pending_commit is None)
                 error, self._error = self._error, None
                 if error is not None:
                     raise error
                 return
-            lost, self._commits = self._lost, True
+            lost, self._is_committing = self._lost, True
         try:
             if not lost:
                 function()
-            self._move(_Stage.NONE)
+            self._set_stage(_Stage.NONE)
         finally:
-            self._commits = False
+            self._is_committing = False
 
-    def stop(self, wait_s: float = _STOP_S) -> None:
+    def stop(self, wait_s: float = _STOP_TIMEOUT_S) -> None:
         """Stop polling; a waiting rebalance continues. Waits until the member is free."""
         with self._changed:
             self._stopped = True
@@ -230,36 +232,36 @@ class KeepAlive:
             self._began_s = time.monotonic()
             if not self._stopped:
                 self._stage = _Stage.RUNNING
-                self._arm(self._timing.first_s)
+                self._schedule(self._timing.first_s)
             return True
 
-    def _ended(self, outcome: JobResult) -> JobResult:
+    def _record_end(self, outcome: JobResult) -> JobResult:
         if isinstance(outcome, BatchDone):
-            self._move(_Stage.WRITTEN)
+            self._set_stage(_Stage.WRITTEN)
         else:
-            self._move(_Stage.RETRYING if isinstance(outcome, RetriableError) else _Stage.NONE)
+            self._set_stage(_Stage.RETRYING if isinstance(outcome, RetriableError) else _Stage.NONE)
         return outcome
 
-    def _move(self, stage: _Stage) -> None:
+    def _set_stage(self, stage: _Stage) -> None:
         with self._changed:
             if not self._stopped:
                 self._stage = stage
             self._changed.notify_all()
 
-    def _arm(self, delay_s: float) -> None:
+    def _schedule(self, delay_s: float) -> None:
         """Check later whether the job still runs; one timer serves all jobs. Holds the lock."""
-        if not self._armed and self._thread is None:
-            self._armed = True
+        if not self._is_scheduled and self._thread is None:
+            self._is_scheduled = True
             self._after(delay_s, self._start_if_due)
 
     def _start_if_due(self) -> None:
         with self._changed:
-            self._armed = False
+            self._is_scheduled = False
             if self._stage is _Stage.NONE:
                 return
-            left_s = self._began_s + self._timing.first_s - time.monotonic()
-            if left_s > 0 or self._commits:
-                self._arm(max(left_s, self._timing.every_s))
+            remaining_s = self._began_s + self._timing.first_s - time.monotonic()
+            if remaining_s > 0 or self._is_committing:
+                self._schedule(max(remaining_s, self._timing.every_s))
                 return
             run = carried(self._run)
             self._thread = threading.Thread(target=run, name=f"keep-alive-{self._task}", daemon=True)
@@ -275,7 +277,7 @@ class KeepAlive:
                 if polls:
                     self._member.pause()
                     if self._member.poll(1):
-                        self._member.changed = True  # a record that is not taken here
+                        self._member.changed = True  # a record that this thread does not process
             except Exception as error:  # noqa: BLE001 - the run's own next poll raises it again
                 log.warning("%s: Failed to poll the group member: %s", self._task, error)
                 polls = False
@@ -300,15 +302,15 @@ class KeepAlive:
     def _describe(self) -> str:
         return f"the write of {self._records} records" if self._records else "a job"
 
-    def _wait(self, stages: Collection[_Stage], most_s: float) -> None:
+    def _wait(self, stages: Collection[_Stage], timeout_s: float) -> None:
         """Wait for one of these stages, and commit on request. Holds the lock, except during a commit."""
-        until_s = time.monotonic() + most_s
+        deadline_s = time.monotonic() + timeout_s
         while True:
             self._changed.wait_for(
-                lambda: self._errand is not None or self._stage in stages,
-                max(0.0, until_s - time.monotonic()),
+                lambda: self._pending_commit is not None or self._stage in stages,
+                max(0.0, deadline_s - time.monotonic()),
             )
-            function = self._errand
+            function = self._pending_commit
             if function is None:
                 return
             self._changed.release()
@@ -320,20 +322,20 @@ class KeepAlive:
                 self._changed.acquire()
             if self._error is None:
                 self._stage = _Stage.NONE
-            self._errand = None
+            self._pending_commit = None
             self._changed.notify_all()
 
     def _release(self, *, lost: bool) -> None:
-        """Wait for the current batch as long as the group does; after that it is lost."""
+        """Wait for the current batch as long as the group waits; then the batch is lost."""
         with self._changed:
             if not lost and self._stage in {_Stage.RUNNING, _Stage.WRITTEN} and not self._lost:
                 log.info("Sink task %s: Delaying a rebalance until the current batch ends", self._task)
-                until_s = self._member.polled_s + self._timing.hold_s
-                self._wait({_Stage.NONE, _Stage.RETRYING}, until_s - time.monotonic())
+                deadline_s = self._member.polled_s + self._timing.hold_s
+                self._wait({_Stage.NONE, _Stage.RETRYING}, deadline_s - time.monotonic())
             if self._stage is _Stage.NONE or self._lost:
                 return
             self._lost = True
-            stage, what, took_s = self._stage, self._describe, time.monotonic() - self._began_s
+            stage, job, took_s = self._stage, self._describe, time.monotonic() - self._began_s
         if stage is _Stage.RETRYING:
             log.info(
                 "Sink task %s: Stopped retrying a batch because of a rebalance; the batch will be read again",
@@ -346,15 +348,15 @@ class KeepAlive:
             log.warning(
                 "Sink task %s: The group removed the member because no heartbeat arrived within session.timeout.ms, "
                 "for example because brokers were unavailable. At that time, %s had taken %.1f s. %s",
-                self._task, what, took_s, _AGAIN,
+                self._task, job, took_s, _REDELIVERY,
             )  # fmt: skip
             return
-        why = (
+        reason = (
             "the group has removed the member"
             if lost
             else "a rebalance of the group cannot wait longer for it"
         )
         log.warning(
             "Sink task %s: %s has taken %.1f s and %s (max.poll.interval.ms is %d). %s %s",
-            self._task, what, took_s, why, self._timing.poll_limit_s * 1000, _AGAIN, _ADVICE,
+            self._task, job, took_s, reason, self._timing.poll_limit_s * 1000, _REDELIVERY, _ADVICE,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One record as a sink's group member has read it."""
+"""A record as read by a sink's group member."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraal.core.message_headers import Headers, headers_of
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record as the member read it."""
+    """A record as read by the member."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ class Record:
 
 
 def record_of(message: Any) -> Record:
-    """Return the record of librdkafka's message. Call once: its headers can be taken once."""
+    """Return the record of librdkafka's message. Call once: the message returns its headers once."""
     kind, timestamp = message.timestamp()
     return Record(
         message.topic(),

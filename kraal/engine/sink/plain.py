@@ -66,10 +66,10 @@ class Plain:
 
     def _converts_alone(self, error: Exception, batch: ReadBatch, spark: GetSpark) -> bool:
         """Whether a job's error names a record that its converter can read. Raises ToleranceExceeded if it cannot."""
-        found = Unreadable.of(error)
-        if found is None:
+        unreadable = Unreadable.of(error)
+        if unreadable is None:
             return False
-        fault = found.fault(self.steps, partial(self._read, batch, spark))
+        fault = unreadable.fault(self.steps, partial(self._read, batch, spark))
         if fault is not None:
             counts = ErrorCounts(failures=1, errors=1, last_error_ms=int(time.time() * 1000))
             raise ToleranceExceeded(fault, counts) from error

@@ -28,20 +28,20 @@ class RangeReader:
     def by_topic(self, spark: SparkSession, ranges: Ranges) -> dict[str, DataFrame]:
         """Return the same records with one frame per topic."""
         count = pieces(ranges, spark.sparkContext.defaultParallelism)
-        found = {}
+        frames = {}
         for topic in sorted({place.topic for place in ranges}):
-            of_topic = {place: span for place, span in ranges.items() if place.topic == topic}
-            found[topic] = self._read(spark, of_topic, count if len(ranges) == 1 else len(of_topic))
-        return found
+            topic_ranges = {place: span for place, span in ranges.items() if place.topic == topic}
+            frames[topic] = self._read(spark, topic_ranges, count if len(ranges) == 1 else len(topic_ranges))
+        return frames
 
-    def _read(self, spark: SparkSession, ranges: Ranges, least: int) -> DataFrame:
+    def _read(self, spark: SparkSession, ranges: Ranges, min_partitions: int) -> DataFrame:
         return (
             spark.read.format("kafka")
             .options(**self.options)
             .option("assign", partitions_json(ranges))
             .option("startingOffsets", offsets_json({p: start for p, (start, _) in ranges.items()}))
             .option("endingOffsets", offsets_json({p: end for p, (_, end) in ranges.items()}))
-            .option("minPartitions", str(least))
+            .option("minPartitions", str(min_partitions))
             .option("failOnDataLoss", str(not self.loses).lower())
             .load()
         )

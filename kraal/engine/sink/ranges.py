@@ -1,4 +1,4 @@
-"""Decides which offsets a sink reads next, before any job, because Spark's reader fails on gaps."""
+"""Determines the offsets that a sink reads next, before any job, because Spark's reader fails on gaps."""
 
 from __future__ import annotations
 
@@ -77,23 +77,23 @@ def next_ranges(
     bounds: Mapping[TopicPartition, Bounds],
     *,
     record_bytes: float = 0.0,
-    most: int = DEFAULT_MAX_RECORDS,
+    max_records: int = DEFAULT_MAX_RECORDS,
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return `[start, end)` for each partition with new records, `most` records at most, shared fairly."""
+    """Return `[start, end)` for each partition with new records, at most `max_records` in all, shared fairly."""
     waiting = {
         partition: bounds[partition].high - position
         for partition, position in positions.items()
         if partition in bounds and bounds[partition].high > position
     }
-    budget = most
+    budget = max_records
     if record_bytes > 0:
         budget = min(budget, max(1000, int(MAX_BYTES / record_bytes)))
     ranges: dict[TopicPartition, tuple[int, int]] = {}
-    for done, (partition, count) in enumerate(sorted(waiting.items(), key=lambda item: item[1])):
-        share = max(1, budget // (len(waiting) - done))
-        taken = min(count, share)
-        budget = max(0, budget - taken)
-        ranges[partition] = (positions[partition], positions[partition] + taken)
+    for index, (partition, count) in enumerate(sorted(waiting.items(), key=lambda item: item[1])):
+        share = max(1, budget // (len(waiting) - index))
+        length = min(count, share)
+        budget = max(0, budget - length)
+        ranges[partition] = (positions[partition], positions[partition] + length)
     return dict(sorted(ranges.items()))
 
 

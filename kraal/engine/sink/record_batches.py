@@ -1,6 +1,6 @@
 """The record path for batches of a sink task.
 
-A tail passes in the worker, on a job thread; a backlog in Spark's Python processes, and the result is kept (`persist`)
+A tail passes in the worker, on a job thread; a backlog in Spark's Python processes, and the result is persisted
 until the sink has written it: a sink may run several jobs over its frame, and a record must be processed only
 once. Dead letters are written before the sink is called, and both before the batch's offsets are committed.
 """
@@ -43,7 +43,7 @@ class SinkRecords:
     dead: DeadLetters | None
     cancelled: threading.Event = field(default_factory=threading.Event)
     _settled: Ranges | None = None
-    """The batch whose dead letters are already written, in case the sink gets it again."""
+    """The batch whose dead letters are already written, in case it is repeated."""
     _undelivered: int = 0
 
     def few(self, table: pa.Table, ranges: Ranges, spark: GetSpark | None, put: Put) -> Summary:
@@ -53,12 +53,12 @@ class SinkRecords:
         """
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
-        one = self._pass(here=True)
-        found = pa.Table.from_batches(list(one(table.select(list(COLUMNS)).to_batches())), OUT)
-        is_note = found["note"].is_valid()
-        summary = self._settle(found.filter(is_note), ranges)
+        process = self._pass(here=True)
+        passed = pa.Table.from_batches(list(process(table.select(list(COLUMNS)).to_batches())), OUT)
+        is_note = passed["note"].is_valid()
+        summary = self._settle(passed.filter(is_note), ranges)
         if summary.written:
-            rows = found.filter(found["note"].is_null()).drop_columns(["note"])
+            rows = passed.filter(passed["note"].is_null()).drop_columns(["note"])
             if spark is None:
                 put(None, records=rows.num_rows, table=as_text(as_text(rows, "key"), "value"))
             else:
@@ -67,21 +67,21 @@ class SinkRecords:
 
     def many(self, raw: DataFrame, ranges: Ranges, put: Put) -> Summary:
         """Process a backlog. Raises as `few`."""
-        found = map_in_arrow(raw.select(*COLUMNS), self._pass(), DDL).persist()
+        passed = map_in_arrow(raw.select(*COLUMNS), self._pass(), DDL).persist()
         try:
-            summary = self._settle(found.where("note is not null").toArrow(), ranges)
+            summary = self._settle(passed.where("note is not null").toArrow(), ranges)
             if summary.written:
-                put(self._frame(found.where("note is null").drop("note")), records=summary.written)
+                put(self._frame(passed.where("note is null").drop("note")), records=summary.written)
         finally:
-            found.unpersist()
+            passed.unpersist()
         return summary
 
-    def write_dead_letters(self, found: Iterable[tuple[Raw, Fault]]) -> None:
+    def write_dead_letters(self, records: Iterable[tuple[Raw, Fault]]) -> None:
         """Write dead letters for records that the sink has reported, if enabled. Raises as `few`."""
         if self.dead is not None:
             letters = [
                 DeadLetter(self._headers(raw.headers, fault), raw.key, raw.value, raw.timestamp_ms)
-                for raw, fault in found
+                for raw, fault in records
             ]
             self._write_dead_letters(self.dead, letters)
 
@@ -93,25 +93,25 @@ class SinkRecords:
 
     def _pass(self, *, here: bool = False) -> Pass:
         """Return the pass of a batch; `here`: in this process, where a cancel ends it."""
-        made = SinkPass(steps=self.steps, shown=self.shown, keeps_dead=self.dead is not None)
+        local = SinkPass(steps=self.steps, shown=self.shown, keeps_dead=self.dead is not None)
         if self.spec.chain is not None:
-            return self.spec.chain.sink_pass(made, self.cancelled if here else None)
-        return replace(made, wait=self._wait) if here else made
+            return self.spec.chain.sink_pass(local, self.cancelled if here else None)
+        return replace(local, wait=self._wait) if here else local
 
-    def _settle(self, noted: pa.Table, ranges: Ranges) -> Summary:
+    def _settle(self, notes: pa.Table, ranges: Ranges) -> Summary:
         """Write a batch's dead letters and log lines, once. Raises ToleranceExceeded."""
-        summary, faults = summed(noted["note"].to_pylist())
+        summary, faults = summed(notes["note"].to_pylist())
         if self._settled != ranges:
             if self.dead is not None:
-                rows = [row for row in noted.to_pylist() if row["topic"] is not None]
+                rows = [row for row in notes.to_pylist() if row["topic"] is not None]
                 self._write_dead_letters(
                     self.dead, [self._letter(row, fault) for row, fault in zip(rows, faults, strict=True)]
                 )
             settle_outcomes(self.spec.task, summary, self.steps.tolerance)
             self._settled = ranges
         lost, self._undelivered = self._undelivered, 0
-        more = NO_ERRORS if not lost else ErrorCounts(dead_letters=lost, dead_letters_failed=lost)
-        return replace(summary, counts=summary.counts + more)
+        lost_counts = NO_ERRORS if not lost else ErrorCounts(dead_letters=lost, dead_letters_failed=lost)
+        return replace(summary, counts=summary.counts + lost_counts)
 
     def _write_dead_letters(self, dead: DeadLetters, letters: list[DeadLetter]) -> None:
         try:
@@ -121,18 +121,18 @@ class SinkRecords:
             raise
 
     def _letter(self, row: Mapping[str, Any], fault: Fault) -> DeadLetter:
-        own = ((header["key"], header["value"]) for header in row["headers"] or ())
+        headers = ((header["key"], header["value"]) for header in row["headers"] or ())
         stamp = row["timestamp"]
         stamp_ms = None if stamp is None else round(stamp.timestamp() * 1000)
-        return DeadLetter(self._headers(own, fault), row["key"], row["value"], stamp_ms)
+        return DeadLetter(self._headers(headers, fault), row["key"], row["value"], stamp_ms)
 
     def _headers(
-        self, own: Iterable[tuple[str, bytes | None]], fault: Fault
+        self, headers: Iterable[tuple[str, bytes | None]], fault: Fault
     ) -> Sequence[tuple[str, bytes | None]]:
         task = self.spec.task
         assert self.dead is not None  # noqa: S101 - otherwise dead letters are disabled
         with_context = self.dead.topic.with_context
-        return dead_letter_headers(own, fault, task.connector, task.task, with_context=with_context)
+        return dead_letter_headers(headers, fault, task.connector, task.task, with_context=with_context)
 
     def _frame(self, rows: DataFrame) -> DataFrame:
         """Return the rows in the form that the sink expects."""

@@ -1,4 +1,4 @@
-"""The records of a batch, rewritten one by one so that the column form of their converters reads all that it should."""
+"""The records of a batch, rewritten one by one so that the column form of their converters can read them all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Rewrite:
 
     def table(self, table: pa.Table) -> pa.Table:
         """Return a tail, rewritten."""
-        return cast("pa.Table", self._replaced(table))
+        return cast("pa.Table", self._rewrite(table))
 
     def frame(self, raw: DataFrame) -> DataFrame:
         """Return a backlog, rewritten in Spark's Python processes."""
@@ -44,17 +44,17 @@ class Rewrite:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches, rewritten."""
         for part in sliced(batches):
-            yield self._replaced(part)
+            yield self._rewrite(part)
 
-    def _replaced(self, part: Any) -> Any:
+    def _rewrite(self, part: Any) -> Any:
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
         for name, converter in (("key", self.key), ("value", self.value)):
             at = part.schema.get_field_index(name)
-            data = [_rewritten(converter.for_columns, each) for each in part.column(at).to_pylist()]
+            data = [_rewrite_value(converter.for_columns, each) for each in part.column(at).to_pylist()]
             part = part.set_column(at, name, pa.array(data, pa.binary()))
         return part
 
 
-def _rewritten(rewrite: Callable[[bytes], bytes], data: bytes | None) -> bytes | None:
+def _rewrite_value(rewrite: Callable[[bytes], bytes], data: bytes | None) -> bytes | None:
     return None if data is None else rewrite(data)

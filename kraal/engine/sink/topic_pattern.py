@@ -16,8 +16,8 @@ from kraal.core.errors import BadRequest
 log = logging.getLogger(__name__)
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Kafka's own topics: a sink that read its own commits would commit for ever."""
-_INTERVAL_S = 5.0
+"""Kafka's own topics: a sink that reads its own commits would never stop committing."""
+_DEFAULT_INTERVAL_S = 5.0
 
 
 class TopicPattern:
@@ -29,7 +29,8 @@ class TopicPattern:
         Args:
             text: the value of `topics.regex`.
             group: the consumer group, for log lines.
-            settings: the consumer's, with Connect's names. `exclude.internal.topics` decides about Kafka's own topics;
+            settings: those of the consumer, with Connect's names. `exclude.internal.topics` decides about Kafka's own
+            topics;
                 `metadata.max.age.ms` is the interval, 5 s unless it is set (Java: 5 min).
         """
         try:
@@ -48,7 +49,7 @@ class TopicPattern:
         return time.monotonic() >= self._due_s
 
     def matching(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the topics that match, sorted, which are due again after the interval. Raises PatternTooSlow."""
+        """Return the matching topics, sorted, and schedule the next match. Raises PatternTooSlow."""
         self._due_s = time.monotonic() + self._interval_s
         matches = self._pattern.fullmatch
         topics = tuple(sorted(name for name in names if name not in self._excluded and matches(name)))
@@ -74,4 +75,4 @@ def _excludes_internal(settings: Mapping[str, str]) -> bool:
 
 def _interval_s(settings: Mapping[str, str]) -> float:
     age_ms = settings.get("metadata.max.age.ms")
-    return _INTERVAL_S if age_ms is None else max(1, int(age_ms)) / 1000
+    return _DEFAULT_INTERVAL_S if age_ms is None else max(1, int(age_ms)) / 1000

@@ -23,7 +23,7 @@ class TailByRecords:
     records: SinkRecords
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
-        """Pass the records; have the plugin write those that remain."""
+        """Pass the records; have the plugin write the resulting ones."""
         put = partial(put, values=self.task.values)
         direct = takes_passed_tables(self.task)
         return self.records.few(batch.table, batch.ranges, None if direct else spark, put)
@@ -54,6 +54,6 @@ class BacklogByRecords:
     reader: RangeReader
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
-        """Pass the records; have the plugin write those that remain."""
+        """Pass the records; have the plugin write the resulting ones."""
         put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
         return self.records.many(self.reader.read(spark().session, batch.ranges), batch.ranges, put)

@@ -1,4 +1,4 @@
-"""The record that made a job fail because its converter cannot read it: found by its place, and read once more, alone.
+"""A record that its converter cannot read, so that a job failed: located by its offset, and read again, alone.
 
 The check of a column can name the record and Connect's message, but not the parser's reason. Only a job that has failed
 reads a record again, so that reading good records costs nothing more.
@@ -36,19 +36,19 @@ class Unreadable:
 
     @staticmethod
     def of(error: BaseException) -> Unreadable | None:
-        """Return the record that an error of a job names; None if it failed for another reason. Asks the JVM."""
-        found = UNREADABLE.match(root_cause(error))
-        if found is None:
+        """Return the record that an error of a job names; None if it failed for another reason. Calls the JVM."""
+        match = UNREADABLE.match(root_cause(error))
+        if match is None:
             return None
-        place = TopicPartition(found["topic"], int(found["partition"]))
-        return Unreadable("key" if found["part"] == "key" else "value", place, int(found["offset"]))
+        place = TopicPartition(match["topic"], int(match["partition"]))
+        return Unreadable("key" if match["part"] == "key" else "value", place, int(match["offset"]))
 
     def fault(self, steps: Steps, read: ReadRecord) -> Fault | None:
         """Convert the record alone, and return its failure; None if it cannot be read again, or can be converted."""
         try:
-            here = (self.place.topic, self.place.partition, self.offset)
+            coordinates = (self.place.topic, self.place.partition, self.offset)
             for raw in raw_records(read(self.place, self.offset).select(list(COLUMNS))):
-                if (raw.topic, raw.partition, raw.offset) == here:
+                if (raw.topic, raw.partition, raw.offset) == coordinates:
                     return self._fault_in(raw, steps)
         except Exception:
             log.warning(
@@ -63,11 +63,11 @@ class Unreadable:
         try:
             converter.decode(raw.topic, data)
         except Exception as exc:  # noqa: BLE001 - whatever a converter raises
-            found = fault_of(
+            fault = fault_of(
                 exc,
                 stage=Stage.KEY_CONVERTER if is_key else Stage.VALUE_CONVERTER,
                 class_name=steps.key_class if is_key else steps.value_class,
                 topic=raw.topic,
             )
-            return with_record(found, partition=raw.partition, offset=raw.offset, record=raw.text)
+            return with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)
         return None

@@ -1,7 +1,7 @@
 """The ways to have a sink write a batch, and the choice between them. The choice is pure.
 
-A *tail* is what the consumer has fetched already; a *backlog* is a range of offsets that Spark reads. A tail with a
-header whose name is not UTF-8 passes as a backlog, because librdkafka's Python client cannot return such names.
+A *tail* is records that the consumer has fetched already; a *backlog* is a range of offsets that Spark reads. A tail
+with a header whose name is not UTF-8 passes as a backlog, because librdkafka's Python client cannot return such names.
 
 | way | class | transforms and converters run |
 |---|---|---|
@@ -77,7 +77,7 @@ GetSpark = Callable[[], "Spark"]
 
 
 class NotByColumns(Exception):
-    """The batch needs the record path, and the plugin has seen none of its records."""
+    """The batch needs the record path, and the plugin has received none of its records."""
 
 
 class Way(Enum):
@@ -93,7 +93,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
-    """What the plugins and configs of a task say about all its batches."""
+    """The properties of all batches of a task, from its plugins and configs."""
 
     by_records: str | None = None
     """Why records pass one by one unless a batch has a column form; None: columns do the same."""
@@ -131,14 +131,14 @@ class SinkWay(Protocol):
 def choose(task: TaskFacts, batch: ReadBatch, *, differs: bool = False) -> Choice[Way]:
     """Choose how to have a batch written; `differs`: its records do not have the form of a sample."""
     if batch.table is not None:
-        found = "few records wait"
+        cause = "few records wait"
         if task.by_records is None:
-            return Choice(Way.DIRECT if task.direct else Way.TAIL, found)
-        return Choice(Way.TAIL_BY_RECORDS, f"{found}, {task.by_records}")
-    found = "a header's name is not UTF-8" if batch.is_tail else "many records wait"
+            return Choice(Way.DIRECT if task.direct else Way.TAIL, cause)
+        return Choice(Way.TAIL_BY_RECORDS, f"{cause}, {task.by_records}")
+    cause = "a header's name is not UTF-8" if batch.is_tail else "many records wait"
     if task.by_records is None:
-        return Choice(Way.BACKLOG, found)
+        return Choice(Way.BACKLOG, cause)
     if task.column_form and not differs:
-        return Choice(Way.BACKLOG_BY_COLUMNS, f"{found}, and their schema and transforms have a column form")
+        return Choice(Way.BACKLOG_BY_COLUMNS, f"{cause}, and their schema and transforms have a column form")
     reason = "some have another form than the first one" if task.column_form else task.by_records
-    return Choice(Way.BACKLOG_BY_RECORDS, f"{found}, {reason}")
+    return Choice(Way.BACKLOG_BY_RECORDS, f"{cause}, {reason}")

@@ -67,7 +67,7 @@ class TransactionalSourceExecutor(SourceExecutor):
 
     @property
     def _transactions(self) -> Transactions:
-        assert self._spec.transactions is not None  # noqa: S101 - the engine checks it before it makes one
+        assert self._spec.transactions is not None  # noqa: S101 - the engine checks it first
         return self._spec.transactions
 
     @override
@@ -161,24 +161,26 @@ class TransactionWay:
             done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
             return self._write_batch(rows_of(passed), None, done, began_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
-            found = found_by(batch, spark.session)
-            if found is None:
+            discovered = found_by(batch, spark.session)
+            if discovered is None:
                 return None
-            rows, topic = self._read(found, spark)
+            rows, topic = self._read(discovered, spark)
         try:
-            self._placed.tracking = found.tracking
-            return self._write_batch(rows, topic, self._done(found, rows, topic, began_s, poll_s), began_s)
+            self._placed.tracking = discovered.tracking
+            return self._write_batch(
+                rows, topic, self._done(discovered, rows, topic, began_s, poll_s), began_s
+            )
         finally:
             rows.close()
 
     def _is_plain(self, batch: SourceBatch, table: pa.Table) -> bool:
-        """Whether the plugin's table has the bytes to write, so that Spark has nothing to do."""
+        """Whether the plugin's table already contains the bytes to write, so that Spark is not needed."""
         plan = self._parts.plan(batch, client_options.SHARED_CLIENT)
         return "value" in table.column_names and is_plain(table, plan)
 
     def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None]:
         """Have Spark read, transform and convert a batch; return its rows, and the topic of rows without one."""
-        from kraal.engine.source.spill import collected  # noqa: PLC0415 - as above
+        from kraal.engine.source.spill import collect_rows  # noqa: PLC0415 - as above
 
         is_small = batch.table is not None
         view = self._parts.context.view
@@ -188,20 +190,20 @@ class TransactionWay:
         frame = frame_of(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
         if records is None:
             plan = self._parts.plan(batch, client_options.SHARED_CLIENT)
-            more = (OFFSET,) if is_tracked else ()
-            made = kafka_frame(frame, plan, batch.topic, for_spark=False, more=more)
-            return collected(made, scratch), batch.topic
+            offset_column = (OFFSET,) if is_tracked else ()
+            converted = kafka_frame(frame, plan, batch.topic, for_spark=False, extra=offset_column)
+            return collect_rows(converted, scratch), batch.topic
         if batch.tracking is not None:
             report_unknown(batch.tracking, CHANGED)
         by_columns = records.column_frame(frame, batch)
         if by_columns is not None:
             try:
-                return collected(by_columns[0], scratch), by_columns[1]
+                return collect_rows(by_columns[0], scratch), by_columns[1]
             except Exception as exc:
                 if not is_doubt(exc):
                     raise
                 log.info("%s: Repeating a batch record by record: %s", self._parts.spec.task, exc)
-        return collected(records.pass_frame(frame, batch), scratch), None
+        return collect_rows(records.pass_frame(frame, batch), scratch), None
 
     def _done(
         self, batch: SourceBatch, rows: Rows, topic: str | None, began_s: float, poll_s: float
@@ -247,10 +249,10 @@ class TransactionWay:
         self._placed.committed()
         return count
 
-    def _call(self, what: Callable[[], int | None], *, again: bool) -> int | None:
-        """Call a function; if it may be called `again` and a retry may help, raise so that the run retries."""
+    def _call(self, function: Callable[[], int | None], *, again: bool) -> int | None:
+        """Call a function; if it may be called `again`, turn StoreAway into RetriableError."""
         try:
-            return what()
+            return function()
         except StoreAway as exc:
             self._pending = {}
             self._placed.forget()
@@ -275,14 +277,14 @@ def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float
 
 
 def slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield some rows at a time."""
+    """Yield slices of at most `ROWS` rows."""
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS):
             yield batch.slice(start, ROWS)
 
 
 def python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
-    """Return columns as lists; columns without values are left out, except `value`.
+    """Return columns as lists; columns without values are dropped, except `value`.
 
     Raises DataException for a header that librdkafka cannot write.
     """

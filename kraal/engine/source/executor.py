@@ -37,7 +37,7 @@ from kraal.engine.source.too_large import explained
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
-from kraal.engine.way import noted
+from kraal.engine.way import with_choice
 from kraal.plugins.api import SourceBatch, SourceTask
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class SourceExecutor:
         own_s = batches.poll_s or task_class.poll_interval_s
         self._idle = IdleInterval(context.pace, own_s, context.poll_interval_s)
         self._linger_s = batches.linger_s
-        self._found_s = -math.inf
+        self._last_batch_s = -math.inf
         """The time of the last batch, in monotonic seconds."""
         self._gathering = Gathering()
         self._cancelled = threading.Event()
@@ -86,12 +86,12 @@ class SourceExecutor:
         idle_s = self._idle.seconds
         if self._class.poll_interval_s is not None:
             return idle_s
-        return self._context.pace.interval_s(idle_s, self._found_s, self._linger_s)
+        return self._context.pace.interval_s(idle_s, self._last_batch_s, self._linger_s)
 
     @property
     def pause_s(self) -> float:
-        """The time from a batch to the next poll: after a small one, what the load of the worker demands."""
-        return self._context.pace.pause_s(self._linger_s) if self._gathering.helps else 0.0
+        """The time from a batch to the next poll: after a small one, it depends on the load of the worker."""
+        return self._context.pace.pause_s(self._linger_s) if self._gathering.pauses else 0.0
 
     @property
     def runs_on(self) -> bool:
@@ -104,7 +104,7 @@ class SourceExecutor:
         return self._task is not None and self._task.runs_on
 
     def open(self) -> str | None:
-        """Make converters and plugin; start it at the stored offsets."""
+        """Create converters and plugin; start it at the stored offsets."""
         spec, context = self._spec, self._context
         converters = make_converters(context.plugins, context.worker, spec)
         topics = read_source_topics(spec.task, context.worker, spec.connector_config, self._cancelled)
@@ -136,7 +136,7 @@ class SourceExecutor:
         if task is None or parts is None:
             return None
         if not asked:
-            return self._context.launch(self._rest) if self._reads_on else None
+            return self._context.launch(self._suspend) if self._reads_on else None
         if self._dead is not None and not self._dead.ready:
             return self._context.launch(self._dead.prepare)
         began_s = time.monotonic()
@@ -145,8 +145,8 @@ class SourceExecutor:
             self._gathering.polled(None)
             return None
         batch = with_kafka_types(batch)
-        self._found_s = time.monotonic()
-        poll_s = self._found_s - began_s
+        self._last_batch_s = time.monotonic()
+        poll_s = self._last_batch_s - began_s
         self._batches += 1
         size = 0 if batch.table is None else batch.table.nbytes
         rows = None if batch.table is None else batch.table.num_rows
@@ -154,7 +154,7 @@ class SourceExecutor:
         self._gathering.polled(rows, small=small)
         if small:
             self._context.pace.note(transaction=has_transaction_per_batch(self._spec))
-        launch = self._launch_of(
+        launch = self._launcher(
             PolledBatch(
                 batch=batch,
                 number=self._batches,
@@ -173,10 +173,10 @@ class SourceExecutor:
         return renewed
 
     def wait(self) -> None:
-        """Do nothing: there is no wait for a plugin."""
+        """No-op: a plugin has no wait."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Do nothing: the task actor stores a source's offsets."""
+        """No-op: the task actor stores a source's offsets."""
 
     def close(self) -> None:
         """Stop the plugin, if it was started."""
@@ -190,7 +190,7 @@ class SourceExecutor:
             task.stop()
 
     def cancel(self) -> None:
-        """Give up the running job."""
+        """Cancel the running job."""
         self._cancelled.set()
         self._group.cancel()
         if self._give_up_pending():  # other tasks' jobs that use the shared producer are run again
@@ -198,14 +198,14 @@ class SourceExecutor:
         self._end_producers()
 
     def interrupt(self) -> bool:
-        """Cancel the running job, and end all producers: without a lease they have nothing to send."""
+        """Cancel the running job, and end all producers: without a lease they must not send."""
         self._group.interrupt()
         self._give_up_pending()
         self._context.producers.end(None)
         return True
 
     def _use(self, parts: SourceParts, by_records: str | None) -> None:
-        """Make the ways of this run; `by_records` tells why records pass one by one."""
+        """Create the ways of this run; `by_records` is why records pass one by one."""
         self._parts = parts
         self._facts = TaskFacts(by_records=by_records)
         ways: dict[Way, SourceWay] = {
@@ -219,7 +219,7 @@ class SourceExecutor:
     def _records(
         self, path: RecordPath, converters: Converters, topics: SourceTopics | None
     ) -> SourceRecords:
-        """Make the record path; with transforms and without error handling, batches may go by columns instead."""
+        """Create the record path; with transforms and without error handling, batches may go by columns instead."""
         spec, steps = self._spec, path.steps
         dead = None if path.dead is None else path.dead.topic.of_source(spec.task)
         columns = None
@@ -228,7 +228,7 @@ class SourceExecutor:
         return SourceRecords(spec, steps, dead, topics, self._cancelled, columns)
 
     def _columns(self, batch: SourceBatch, parts: SourceParts) -> tuple[WritePlan, str | None] | None:
-        """Return the column form of a table's transforms; None also in transactions, which read it by themselves."""
+        """Return the column form of a table's transforms; None also in transactional mode, which plans by itself."""
         if parts.records is None or self._facts.transactional:
             return None
         return parts.records.table_plan(batch)
@@ -246,10 +246,12 @@ class SourceExecutor:
             return None
         return way if self._context.lanes.takes(table.num_rows, size) else None
 
-    def _launch_of(self, polled: PolledBatch) -> JobLauncher:
+    def _launcher(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""
         choice = choose(self._facts, polled)
-        launch = self._watched(noted(self._ways[choice.way].launcher(polled), choice), polled)
+        launch = self._with_refusal_watch(
+            with_choice(self._ways[choice.way].launcher(polled), choice), polled
+        )
         if polled.columns is None:
             return launch
 
@@ -259,14 +261,14 @@ class SourceExecutor:
         def unless_doubtful(done: Callable[[JobResult], None], outcome: JobResult) -> None:
             if isinstance(outcome, BaseException) and is_doubt(outcome):
                 log.info("%s: Repeating a batch record by record: %s", self._spec.task, outcome)
-                self._launch_of(replace(polled, columns=None))(done)
+                self._launcher(replace(polled, columns=None))(done)
             else:
                 done(outcome)
 
         return by_columns
 
-    def _watched(self, launch: JobLauncher, polled: PolledBatch) -> JobLauncher:
-        """Return a launcher that reports what brokers refuse; a transaction does so by itself."""
+    def _with_refusal_watch(self, launch: JobLauncher, polled: PolledBatch) -> JobLauncher:
+        """Return a launcher that reports refusals by brokers; a transaction does so by itself."""
         parts, batch = self._parts, polled.batch
         if parts is None or self._facts.transactional:
             return launch
@@ -284,7 +286,7 @@ class SourceExecutor:
         return lambda done: watched(partial(explain, done))
 
     def _drop_batch(self) -> None:
-        """End the running job and what its producers hold; the run launches it again."""
+        """End the running job and its producers; the run launches it again."""
         self._group.interrupt()
         self._give_up_pending()
         self._end_producers(client_options.SHARED_CLIENT)
@@ -294,7 +296,7 @@ class SourceExecutor:
         client_id = f"connector-adminclient-{self._spec.task}"
         return client_options.admin_options(self._context.worker, self._spec.connector_config, client_id)
 
-    def _rest(self) -> JobResult:
+    def _suspend(self) -> JobResult:
         if self._task is not None:
             self._task.rest()
         return None

@@ -26,9 +26,9 @@ class InWorker:
         """Return a launcher that passes the table on a job thread."""
 
         def run(done: Callable[[JobResult], None]) -> None:
-            raised = result_of(lambda: self._run(polled, done))
-            if raised is not None:
-                done(raised)
+            error = result_of(lambda: self._run(polled, done))
+            if error is not None:
+                done(error)
 
         return lambda done: self.parts.context.jobs.submit(lambda: run(done))
 

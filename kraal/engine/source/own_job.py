@@ -41,14 +41,14 @@ class OwnJob:
                 return None
             tracker = self._tracker(batch, spark.session, is_first=polled.number == 1)
             frame = frame_of(batch, spark.session, is_tracked=tracker is not None)
-            written = self._written(frame, batch, tracker)
+            result = self._write(frame, batch, tracker)
             if tracker is not None and batch.tracking is not None:
                 report_written(batch.tracking, tracker)
-        if isinstance(written, Summary):
+        if isinstance(result, Summary):
             assert parts.records is not None  # noqa: S101 - only its pass returns a summary
-            parts.limits.ensure(written.topics)
-            return parts.records.done(batch, written, began_s=began_s, poll_s=polled.poll_s)
-        records, topics = written
+            parts.limits.ensure(result.topics)
+            return parts.records.done(batch, result, began_s=began_s, poll_s=polled.poll_s)
+        records, topics = result
         return BatchDone(
             offsets=batch.offsets,
             records=records,
@@ -58,9 +58,9 @@ class OwnJob:
         )
 
     def _tracker(self, batch: SourceBatch, spark: SparkSession, *, is_first: bool) -> PairTracker | None:
-        """Return what tracks a batch's offsets; None if they are not requested, or cannot be known.
+        """Return the tracker of a batch's offsets; None if they are not requested, or not available.
 
-        The plugin is told why they cannot be known.
+        Reports to the plugin why they are not available.
         """
         parts, tracking = self.parts, batch.tracking
         if tracking is None or batch.read is None:
@@ -77,7 +77,7 @@ class OwnJob:
             tracker.discard()
         return tracker
 
-    def _written(
+    def _write(
         self, frame: DataFrame, batch: SourceBatch, tracker: PairTracker | None
     ) -> tuple[int, frozenset[TopicName]] | Summary:
         """Write the frame; return the number of records and their topics, or the summary of the record path."""

@@ -1,4 +1,4 @@
-"""What the ways of writing a source's batches share during one run."""
+"""The parts that the ways of writing a source's batches share during one run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGED: Final = "transforms, error handling or a converter may change or drop records"
-"""Why the offsets of records that pass one by one are not known."""
+"""Why the offsets of records that pass one by one are not available."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class SourceParts:
     """The limits of the topics seen so far."""
     lane: Mapping[str, str] | None = None
     """See `lane_configs`."""
-    made_options: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    options_by_client: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """See `options`; by client id."""
     pending: PendingBatch | None = None
     """The batch that shares a job or a lane with those of other tasks."""
@@ -61,8 +61,8 @@ class SourceParts:
         self._put(batch, self.context.coalescer.put)
 
     def send(self, batch: PendingBatch) -> None:
-        """Queue a small batch for the lane; if that does not run, a job shared with other tasks writes it."""
-        self._put(batch, lambda given: self.context.lanes.put(given, self.group))
+        """Queue a small batch for the lane; if the lane is down, a job shared with other tasks writes it."""
+        self._put(batch, lambda pending: self.context.lanes.put(pending, self.group))
 
     def by_lane(self, table: pa.Table, size: int, plan: WritePlan) -> bool:
         """Whether the lane takes a table of this size in bytes now."""
@@ -78,7 +78,7 @@ class SourceParts:
         return self.few if passes_alike(self.converters, batch, table) else None
 
     def give_up_pending(self) -> bool:
-        """Give up a batch that shares a job or a lane; return whether a whole job is cancelled."""
+        """Withdraw a batch that shares a job or a lane; return whether a whole job is cancelled."""
         batch = self.pending
         if batch is None or (batch.lane is not None and self.context.lanes.give_up(batch)):
             return False
@@ -98,7 +98,7 @@ class SourceParts:
     def _put(self, batch: PendingBatch, put: Callable[[PendingBatch], None]) -> None:
         self.pending = batch
         put(batch)
-        if self.group.given_up:  # cancelled while the batch was made
+        if self.group.given_up:  # cancelled while the batch was prepared
             self.give_up_pending()
 
     def plan(self, batch: SourceBatch, client_id: str) -> WritePlan:
@@ -112,10 +112,10 @@ class SourceParts:
 
     def options(self, client_id: str) -> Mapping[str, str]:
         """Return the producer's options; its batches fit the topics seen so far."""
-        if client_id not in self.made_options:
+        if client_id not in self.options_by_client:
             worker, connector = self.context.worker, self.spec.connector_config
-            self.made_options[client_id] = client_options.producer_options(worker, connector, client_id)
-        return self.limits.capped(self.made_options[client_id], f"kafka.{BATCH_SIZE}")
+            self.options_by_client[client_id] = client_options.producer_options(worker, connector, client_id)
+        return self.limits.capped(self.options_by_client[client_id], f"kafka.{BATCH_SIZE}")
 
     def with_topics(self, names: Iterable[str | None], launch: JobLauncher) -> JobLauncher:
         """Return a launcher that first creates missing topics, and looks up limits, on a job thread."""
@@ -134,11 +134,11 @@ class SourceParts:
             return None
 
         def run(done: Callable[[JobResult], None]) -> None:
-            raised = result_of(ensure)
-            if raised is None:
+            error = result_of(ensure)
+            if error is None:
                 launch(done)
             else:
-                done(raised)
+                done(error)
 
         return lambda done: self.context.jobs.submit(lambda: run(done))
 
@@ -157,7 +157,7 @@ def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
 def frame_of(batch: SourceBatch, spark: SparkSession, *, is_tracked: bool = False) -> DataFrame:
     """Return a batch's records as a DataFrame, with their offsets only if `is_tracked`.
 
-    Raises ValueError for a batch without any.
+    Raises ValueError for a batch without records.
     """
     if batch.read is not None:
         frame = batch.read(spark)

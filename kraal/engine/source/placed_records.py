@@ -1,6 +1,6 @@
 """The offsets of records that a transactional producer writes, for sources that request them (`OffsetTracking`).
 
-Records of a partition follow each other, so of a batch only the last record of each run of one partition is watched.
+Records of a partition follow each other, so only the last record of each run of one partition is watched.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OFFSET: Final = "offset"
-"""The column with the offset of a record in the source; without it nothing is watched."""
+"""The column with the offset of a record in the source; without it no record is watched."""
 
 
 class PlacedRecords:
     """The last record of each partition in the open transaction. One thread at a time."""
 
     def __init__(self) -> None:
-        """Create it without records."""
+        """Start without records."""
         self.tracking: OffsetTracking | None = None
         """The request of the latest batch."""
         self._pairs: dict[TopicPartition, OffsetPair] = {}
 
     def of(self, part: pa.RecordBatch, topic: str | None) -> Mapping[int, Callable[[int], None]]:
-        """Return what `Transactions.write` takes for rows: functions that note the offsets of some of them.
+        """Return the argument `placed` of `Transactions.write`: functions that record the offsets of some rows.
 
-        `topic`: that of all rows; None if there is a column.
+        `topic`: the topic of all rows; None if there is a column.
         """
         if OFFSET not in part.schema.names or not part.num_rows:
             return {}
         watched = _ends(part, ["partition"] if topic is not None else ["topic", "partition"])
-        found: dict[int, Callable[[int], None]] = {}
+        callbacks: dict[int, Callable[[int], None]] = {}
         for row in watched:
             name = topic if topic is not None else part["topic"][row].as_py()
             where = TopicPartition(name, part["partition"][row].as_py())
-            found[row] = partial(_note, self._pairs, where, part[OFFSET][row].as_py())
-        return found
+            callbacks[row] = partial(_note, self._pairs, where, part[OFFSET][row].as_py())
+        return callbacks
 
     def committed(self) -> None:
         """Report the records of the transaction that was committed."""
@@ -50,7 +50,7 @@ class PlacedRecords:
             report(self.tracking, {where: [pair] for where, pair in pairs.items()})
 
     def forget(self) -> None:
-        """Forget the records of a transaction that was aborted, also those that Kafka has still to tell of."""
+        """Drop the records of an aborted transaction, also those whose offsets are still to come."""
         self._pairs = {}
 
 

@@ -2,7 +2,7 @@
 
 The worker passes a small batch itself, on a job thread, and its rows are then coalesced with those of other tasks;
 Spark's Python processes pass a larger one, in the same job that writes it. In both cases offsets are stored for the
-whole batch, including records that were left out. If all transforms have a column form, a batch that is not tiny takes
+whole batch, including skipped records. If all transforms have a column form, a batch that is not tiny takes
 the column path instead (`kraal.engine.columns.source`), and returns here if a row of it is in doubt.
 """
 
@@ -25,7 +25,7 @@ from kraal.engine.records.steps import Steps, Summary, summed
 from kraal.engine.records.topics import raise_trouble
 from kraal.engine.session.arrow import map_in_arrow
 from kraal.engine.source.topics import SourceTopics
-from kraal.engine.source.ways import FEW
+from kraal.engine.source.ways import MAX_WORKER_ROWS
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MANY: Final = 1000
+MIN_COLUMN_ROWS: Final = 1000
 """From this many records, tables take the column path if possible, so that their pass does not block this process."""
 
 
@@ -59,19 +59,19 @@ class SourceRecords:
 
     def takes(self, batch: SourceBatch) -> bool:
         """Whether the batch is small enough for this process."""
-        return batch.table is not None and batch.table.num_rows <= FEW
+        return batch.table is not None and batch.table.num_rows <= MAX_WORKER_ROWS
 
     def table_plan(self, batch: SourceBatch) -> tuple[WritePlan, str | None] | None:
         """Return the column plan for a batch that is a table, and its topic; None: use the record path."""
         table = batch.table
-        if self.columns is None or table is None or table.num_rows < MANY:
+        if self.columns is None or table is None or table.num_rows < MIN_COLUMN_ROWS:
             return None
         return self._column_plan(batch, table.column_names)
 
     def write_columns(
         self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]
     ) -> tuple[int, frozenset[TopicName]] | None:
-        """Write a frame by columns; None: use the record path, whatever part of it is in Kafka already."""
+        """Write a frame by columns; None: use the record path, even if part of it is in Kafka already."""
         planned = self._column_plan(batch, frame.columns)
         if planned is None:
             return None
@@ -99,20 +99,20 @@ class SourceRecords:
 
     def pass_frame(self, frame: DataFrame, batch: SourceBatch) -> DataFrame:
         """Return the frame after the record path, with notes."""
-        known = [name for name in COLUMNS if name in frame.columns]
-        return map_in_arrow(frame.select(*known), self._pass(batch), DDL)
+        names = [name for name in COLUMNS if name in frame.columns]
+        return map_in_arrow(frame.select(*names), self._pass(batch), DDL)
 
     def table(self, batch: SourceBatch) -> tuple[pa.Table, Summary]:
         """Pass a small batch; return the rows to write and the outcome of the other records."""
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
         assert batch.table is not None  # noqa: S101 - `takes` has checked this
-        known = [name for name in COLUMNS if name in batch.table.column_names]
-        one = self._pass(batch, here=True)
-        found = pa.Table.from_batches(list(one(batch.table.select(known).to_batches())), OUT)
-        is_row = found["topic"].is_valid()
-        summary, _ = summed(found["note"].to_pylist())
-        return found.filter(is_row).drop_columns(["note"]), summary
+        names = [name for name in COLUMNS if name in batch.table.column_names]
+        process = self._pass(batch, here=True)
+        passed = pa.Table.from_batches(list(process(batch.table.select(names).to_batches())), OUT)
+        is_row = passed["topic"].is_valid()
+        summary, _ = summed(passed["note"].to_pylist())
+        return passed.filter(is_row).drop_columns(["note"]), summary
 
     def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> Summary:
         """Have Spark pass a frame and write it to Kafka."""
@@ -147,7 +147,7 @@ class SourceRecords:
 
     def _pass(self, batch: SourceBatch, *, here: bool = False) -> Pass:
         """Return the pass of a batch; `here`: in this process, where a cancel ends it."""
-        made = SourcePass(
+        local = SourcePass(
             steps=self.steps,
             topic=batch.topic,
             key_schema=batch.key_schema,
@@ -158,8 +158,8 @@ class SourceRecords:
             gate=None if self.topics is None else self.topics.gate(),
         )
         if self.spec.chain is not None:
-            return self.spec.chain.source_pass(made, batch, self.cancelled if here else None)
-        return replace(made, wait=self._wait) if here else made
+            return self.spec.chain.source_pass(local, batch, self.cancelled if here else None)
+        return replace(local, wait=self._wait) if here else local
 
     def _wait(self, seconds: float) -> None:
         if self.cancelled.wait(seconds):
@@ -167,7 +167,7 @@ class SourceRecords:
 
 
 def origin_of(batch: SourceBatch) -> str:
-    """Return a batch's source partition and end offset, as Java prints a record's; records have no own offsets."""
+    """Return a batch's source partition and end offset, in Java's format; single records have no offsets."""
     for partition, offset in batch.offsets.items():
         return f"sourcePartition={_map_text(partition.as_dict())}, sourceOffset={_map_text(offset)}"
     return "sourcePartition=null, sourceOffset=null"

@@ -1,7 +1,8 @@
-"""Reports what brokers refuse while a batch is under way, because Kafka's producer repeats its requests silently.
+"""Reports refusals by brokers while a batch is under way, because Kafka's producer retries silently.
 
-A batch waits until the brokers accept it, as in Java. Only for batches that are larger than a topic accepts waiting is
-no use: a run that does not know the topic's limit, or an old one, repeats its batch with a smaller `batch.size`.
+A batch waits until the brokers accept it, as in Java. A batch that is larger than its
+topic accepts would wait forever: a run with no or an outdated limit for the topic repeats it with a smaller
+`batch.size`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from kraal.plugins.api import RetriableError
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 5.0
-"""A batch that is under way at two checks is looked at."""
+"""A batch that is under way at two checks is examined."""
 REPORT_INTERVAL_S: Final = 60.0
-ENDLESS: Final = 20
-"""Refusals between two checks from which on a producer splits its batches in vain."""
+MAX_SPLIT_REFUSALS: Final = 20
+"""Number of refusals between two checks that shows that splitting batches does not help."""
 
 
 class RefusalWatch:
@@ -39,7 +40,7 @@ class RefusalWatch:
         client_id: str,
         interrupt: Callable[[], None],
     ) -> None:
-        """Create a watch; `client_id`: of the task's own producer; `interrupt`: ends the running job."""
+        """Create a watch; `client_id`: that of the task's own producer; `interrupt`: ends the running job."""
         self._spec = spec
         self._context = context
         self._limits = limits
@@ -64,11 +65,11 @@ class RefusalWatch:
             self._job, self._shrinks, self._counts = self._jobs, None, {}
             if not self._is_checked:
                 self._check_later()
-            launch(lambda outcome: done(self._ended(outcome)))
+            launch(lambda outcome: done(self._result(outcome)))
 
         return watched
 
-    def _ended(self, outcome: JobResult) -> JobResult:
+    def _result(self, outcome: JobResult) -> JobResult:
         self._job = 0
         if self._shrinks is None or isinstance(outcome, BatchDone):
             return outcome
@@ -98,7 +99,7 @@ class RefusalWatch:
             if since and not refusal.is_size:
                 self._spec.working(busy=True, failure=text)  # the cause if the task stalls
                 self._warn(text)
-            elif since >= ENDLESS and self._shrinks is None:
+            elif since >= MAX_SPLIT_REFUSALS and self._shrinks is None:
                 limit = self._limits.lower(refusal.topic)
                 self._shrinks = f"{text}; trying batches of {limit} bytes"
                 self._interrupt()

@@ -1,4 +1,4 @@
-"""Spills rows to files on their way from Spark to a producer in this process, so that no heap has to hold a batch.
+"""Spills rows to files on their way from Spark to a producer in this process, so that no heap contains a whole batch.
 
 Each Spark task writes the rows of its partition to its own file and reports the path; the files are read in the order
 of partitions. If Spark's tasks run on other machines, the rows come through the driver.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _DDL: Final = "number int, path string, rows bigint, topics array<string>, notes array<string>"
-_SAID: Final = pa.schema(
+_SCHEMA: Final = pa.schema(
     [
         ("number", pa.int32()),
         ("path", pa.string()),
@@ -43,7 +43,7 @@ class Rows:
     topics: frozenset[str]
     """The values of a column `topic`."""
     notes: list[str | None]
-    """The values of a column `note`; rows with a note are not records and are left out."""
+    """The values of a column `note`; rows with a note are not records and are dropped."""
     table: pa.Table | None = None
     paths: list[str] = field(default_factory=list)
     directory: Path | None = None
@@ -64,11 +64,11 @@ class Rows:
 
 def rows_of(table: pa.Table) -> Rows:
     """Return the rows of a table."""
-    table, topics, notes = _sorted_out(table)
+    table, topics, notes = _split_notes(table)
     return Rows(count=table.num_rows, topics=frozenset(topics), notes=notes, table=table)
 
 
-def collected(frame: DataFrame, scratch: str | None) -> Rows:
+def collect_rows(frame: DataFrame, scratch: str | None) -> Rows:
     """Have Spark compute the rows of a frame. Job thread. `scratch`: None if Spark's tasks run on other machines."""
     if scratch is None:
         return rows_of(frame.toArrow())
@@ -101,20 +101,20 @@ def _write(directory: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     os.close(private_opener(path, os.O_CREAT | os.O_EXCL))
     with pa.OSFile(path, "wb") as file:
         for batch in batches:
-            part, of_part, noted = _sorted_out(pa.Table.from_batches([batch]))
+            part, part_topics, part_notes = _split_notes(pa.Table.from_batches([batch]))
             writer = writer or pa.ipc.new_stream(file, part.schema)
             writer.write_table(part)
             count += part.num_rows
-            topics |= of_part
-            notes += noted
+            topics |= part_topics
+            notes += part_notes
         if writer is None:
             return
         writer.close()
-    written = {"number": number, "path": path, "rows": count, "topics": sorted(topics), "notes": notes}
-    yield pa.RecordBatch.from_pylist([written], _SAID)
+    description = {"number": number, "path": path, "rows": count, "topics": sorted(topics), "notes": notes}
+    yield pa.RecordBatch.from_pylist([description], _SCHEMA)
 
 
-def _sorted_out(table: pa.Table) -> tuple[pa.Table, set[str], list[str | None]]:
+def _split_notes(table: pa.Table) -> tuple[pa.Table, set[str], list[str | None]]:
     """Return the records, their topics, and the notes of the other rows."""
     notes: list[str | None] = []
     if "note" in table.column_names:

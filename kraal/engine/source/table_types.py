@@ -31,9 +31,9 @@ def with_kafka_types(batch: SourceBatch) -> SourceBatch:
         place = table.schema.get_field_index(name)
         if place < 0 or table.schema.field(place).type == target:
             continue
-        given = table.schema.field(place).type
-        if not types.is_null(given) and not accepts(given):
-            message = f"Invalid type {given} of column '{name}' in a source's table; expected {expected}."
+        kind = table.schema.field(place).type
+        if not types.is_null(kind) and not accepts(kind):
+            message = f"Invalid type {kind} of column '{name}' in a source's table; expected {expected}."
             raise ValueError(message)
         try:
             column = table.column(place).cast(target)
@@ -51,20 +51,20 @@ def _keys(headers: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.struct_field(pc.list_flatten(headers), "key")
 
 
-def _is_text(given: pa.DataType) -> bool:
-    given = _decoded(given)
-    return bool(types.is_string(given) or types.is_large_string(given) or types.is_string_view(given))
+def _is_text(kind: pa.DataType) -> bool:
+    kind = _decoded(kind)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _is_integer(given: pa.DataType) -> bool:
-    return bool(types.is_integer(_decoded(given)))
+def _is_integer(kind: pa.DataType) -> bool:
+    return bool(types.is_integer(_decoded(kind)))
 
 
-def _are_headers(given: pa.DataType) -> bool:
-    if types.is_map(given):
-        key, value = given.key_type, given.item_type
-    elif _is_list(given) and types.is_struct(given.value_type):
-        fields = {field.name: field.type for field in given.value_type}
+def _are_headers(kind: pa.DataType) -> bool:
+    if types.is_map(kind):
+        key, value = kind.key_type, kind.item_type
+    elif _is_list(kind) and types.is_struct(kind.value_type):
+        fields = {field.name: field.type for field in kind.value_type}
         if fields.keys() != {"key", "value"}:
             return False
         key, value = fields["key"], fields["value"]
@@ -73,17 +73,17 @@ def _are_headers(given: pa.DataType) -> bool:
     return _is_text(key) and (_is_bytes(value) or _is_text(value) or types.is_null(value))
 
 
-def _is_bytes(given: pa.DataType) -> bool:
-    return bool(types.is_binary(given) or types.is_large_binary(given) or types.is_binary_view(given))
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
 
 
-def _is_list(given: pa.DataType) -> bool:
-    is_list = types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given)
-    return bool(is_list or types.is_list_view(given) or types.is_large_list_view(given))
+def _is_list(kind: pa.DataType) -> bool:
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(is_list or types.is_list_view(kind) or types.is_large_list_view(kind))
 
 
-def _decoded(given: pa.DataType) -> pa.DataType:
-    return given.value_type if types.is_dictionary(given) else given
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if types.is_dictionary(kind) else kind
 
 
 _COLUMNS: Final[dict[str, tuple[pa.DataType, Callable[[pa.DataType], bool], str]]] = {

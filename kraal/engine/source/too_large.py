@@ -29,10 +29,10 @@ class RecordTooLargeException(Exception):
 def explained(
     error: BaseException, topic: str | None, limits: Mapping[str, int], table: pa.Table | None
 ) -> BaseException:
-    """Return an error that says what to change if `error` is about a record's size, else `error`.
+    """Return an error with advice if `error` is about a record's size, else `error`.
 
-    `topic`: that of all records; None: each has its own. `limits`: `max.message.bytes` of known topics. `table`: the
-    batch, if the plugin returned its records. Thread: may ask the JVM for an error's causes.
+    `topic`: the topic of all records; None: each has its own. `limits`: `max.message.bytes` of known topics. `table`:
+    the batch, if the plugin returned its records. Thread: may call the JVM for an error's causes.
     """
     refused = _TOO_LARGE.match(root_cause(error))
     if refused is None:

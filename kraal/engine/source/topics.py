@@ -1,8 +1,9 @@
 """The topics of a source task's records: looked up before the first record is sent, and created if missing.
 
 A run remembers the topics that it has seen, like Java's task; only other topics cost a request. If the topics are known
-before a job, a job thread asks (`SourceTopics.ensure`). If a transform sets them in Spark's Python processes, those ask
-before they pass the records on (`SourcePass`), because knowing them earlier would need two passes over every record.
+before a job, a job thread checks them (`SourceTopics.ensure`). If a transform sets them in Spark's Python processes,
+these check them before they pass the records on (`SourcePass`): an earlier check would need two passes over the
+records.
 Source: AbstractWorkerSourceTask.maybeCreateTopic, TopicAdmin.describeTopics, createOrFindTopics (Kafka 4.3.0); KIP-158.
 """
 
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ASK_S: Final = 30.0
-_LOOK_S: Final = 0.2
-_CANNOT: Final = frozenset({ck.KafkaError.UNSUPPORTED_VERSION, ck.KafkaError._UNSUPPORTED_FEATURE})  # noqa: SLF001 - librdkafka names its own errors this way
-_LATE: Final = RETRIABLE | {ck.KafkaError._DESTROY}  # noqa: SLF001
+_REQUEST_TIMEOUT_S: Final = 30.0
+_POLL_INTERVAL_S: Final = 0.2
+_UNSUPPORTED: Final = frozenset({ck.KafkaError.UNSUPPORTED_VERSION, ck.KafkaError._UNSUPPORTED_FEATURE})  # noqa: SLF001 - librdkafka names its own errors this way
+_TIMEOUT_CODES: Final = RETRIABLE | {ck.KafkaError._DESTROY}  # noqa: SLF001
 """Errors after which Java's client retries until its timeout."""
 
 
@@ -74,7 +75,7 @@ class TopicMaker:
             elif error.code() in UNKNOWN_TOPIC:
                 missing.append(name)
             else:
-                raise _undescribed(name, error, self.cluster.brokers)
+                raise _describe_failure(name, error, self.cluster.brokers)
         if not missing:
             return
         wanted = {name: self.rules.group_of(name).topic(name) for name in missing}
@@ -86,7 +87,7 @@ class TopicMaker:
             elif error.code() == ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 log.info("%s: Found existing topic '%s'", self.task, topic)
             else:
-                raise _uncreated(topic, error)
+                raise _create_failure(topic, error)
 
 
 @dataclass(slots=True)
@@ -129,7 +130,7 @@ class TopicGate:
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:
-    """The brokers through librdkafka's admin client, a new one per question because tasks ask rarely."""
+    """The brokers through librdkafka's admin client, a new one per lookup because lookups are rare."""
 
     settings: Mapping[str, Any] = field(repr=False)
     cancelled: threading.Event | None = None
@@ -143,8 +144,8 @@ class KafkaCluster:
     def describe(self, names: Collection[str]) -> Mapping[str, ck.KafkaError | None]:
         """See Cluster."""
         admin: Any = AdminClient(dict(self.settings))
-        asked = ck.TopicCollection(list(names))
-        return self._errors(admin.describe_topics(asked, request_timeout=_ASK_S))
+        collection = ck.TopicCollection(list(names))
+        return self._errors(admin.describe_topics(collection, request_timeout=_REQUEST_TIMEOUT_S))
 
     def create(self, topics: Collection[WantedTopic]) -> Mapping[str, ck.KafkaError | None]:
         """See Cluster."""
@@ -158,7 +159,9 @@ class KafkaCluster:
             )
             for topic in topics
         ]
-        return self._errors(admin.create_topics(new, operation_timeout=_ASK_S, request_timeout=_ASK_S))
+        return self._errors(
+            admin.create_topics(new, operation_timeout=_REQUEST_TIMEOUT_S, request_timeout=_REQUEST_TIMEOUT_S)
+        )
 
     @override
     def __getstate__(self) -> Mapping[str, Any]:
@@ -168,18 +171,18 @@ class KafkaCluster:
         object.__setattr__(self, "settings", state)
         object.__setattr__(self, "cancelled", None)
 
-    def _errors(self, answers: Mapping[str, Future[Any]]) -> dict[str, ck.KafkaError | None]:
-        return {name: self._error(answer) for name, answer in answers.items()}
+    def _errors(self, futures: Mapping[str, Future[Any]]) -> dict[str, ck.KafkaError | None]:
+        return {name: self._error(future) for name, future in futures.items()}
 
-    def _error(self, answer: Future[Any]) -> ck.KafkaError | None:
-        until_s = time.monotonic() + _ASK_S + 1
+    def _error(self, future: Future[Any]) -> ck.KafkaError | None:
+        deadline_s = time.monotonic() + _REQUEST_TIMEOUT_S + 1
         while True:
             try:
-                answer.result(_LOOK_S)
+                future.result(_POLL_INTERVAL_S)
             except TimeoutError:
                 if self.cancelled is not None and self.cancelled.is_set():
                     raise TopicsCancelled from None
-                if time.monotonic() > until_s:
+                if time.monotonic() > deadline_s:
                     return ck.KafkaError(ck.KafkaError._TIMED_OUT)
             except ck.KafkaException as exc:
                 error: ck.KafkaError = exc.args[0]
@@ -199,35 +202,35 @@ def read_source_topics(
     return SourceTopics(TopicMaker(str(task), rules, KafkaCluster(settings, cancelled)))
 
 
-def _undescribed(name: str, error: Any, brokers: str) -> Exception:
+def _describe_failure(name: str, error: Any, brokers: str) -> Exception:
     """Return the exception for a topic that cannot be looked up. Source: TopicAdmin.describeTopics."""
     code = error.code()
     if code in NOT_AUTHORIZED:
         return TopicFailed(f"Not authorized to describe topic(s) '{name}' on the brokers {brokers}")
-    if code in _CANNOT:
+    if code in _UNSUPPORTED:
         return TopicFailed(
             f"Unable to describe topic(s) '{name}' since the brokers at {brokers} do not support the "
             "DescribeTopics API."
         )
-    if code in _LATE or error.retriable():
+    if code in _TIMEOUT_CODES or error.retriable():
         return RetriableError(f"Timed out while describing topics '{name}'")
     return TopicFailed(f"Error while attempting to describe topics '{name}': {error.str()}")
 
 
-def _uncreated(topic: WantedTopic, error: Any) -> Exception:
+def _create_failure(topic: WantedTopic, error: Any) -> Exception:
     """Return the exception for a topic that cannot be created. Source: TopicAdmin.createOrFindTopics.
 
     Kraal retries where Java fails the task because of a timeout (docs/compat.md).
     """
     code, name = error.code(), topic.name
-    if code in NOT_AUTHORIZED or code in _CANNOT:
+    if code in NOT_AUTHORIZED or code in _UNSUPPORTED:
         return TopicFailed(
             f"Task failed to create new topic {topic}. Ensure that the task is authorized to create topics or that "
             "the topic exists and restart the task"
         )
     if code == ck.KafkaError.INVALID_CONFIG:
         return TopicFailed(f"Unable to create topic(s) '{name}': {error.str()}")
-    if code in _LATE or error.retriable():
+    if code in _TIMEOUT_CODES or error.retriable():
         return RetriableError(
             f"Timed out while checking for or creating topic(s) '{name}'. This could indicate a connectivity issue, "
             "unavailable topic partitions, or if this is your first use of the topic it may have taken too long to "

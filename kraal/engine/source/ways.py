@@ -17,11 +17,11 @@ from typing import Protocol
 
 from kraal.engine.executor import JobLauncher
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import ROWS
+from kraal.engine.lanes.rows import MAX_ROWS
 from kraal.engine.way import Choice
 from kraal.plugins.api import SourceBatch
 
-FEW = 5000
+MAX_WORKER_ROWS = 5000
 """Up to this many records pass in the worker: it takes about 0.1 to 0.2 s, less than Spark would add."""
 
 
@@ -39,7 +39,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
-    """What the plugins and configs of a task say about all its batches."""
+    """The properties of all batches of a task, from its plugins and configs."""
 
     by_records: str | None = None
     """Why records pass one by one unless a batch has a column form; None: columns do the same."""
@@ -54,7 +54,7 @@ class PolledBatch:
     number: int
     """The number of the batch in this run, from 1."""
     poll_s: float
-    """How long the plugin took to find it."""
+    """How long the plugin took to return it."""
     columns: tuple[WritePlan, str | None] | None = None
     """The column form of the transforms for this table, without its options, and the topic of all records."""
     jobless: Way | None = None
@@ -85,11 +85,11 @@ def choose(task: TaskFacts, polled: PolledBatch) -> Choice[Way]:
         return Choice(Way.OWN_JOB, reads if task.by_records is None else f"{reads}, {task.by_records}")
     if task.by_records is None and polled.jobless is not None:
         needs = "no conversion" if polled.jobless is Way.LANE else "only conversion"
-        return Choice(polled.jobless, f"at most {ROWS} records, which need {needs}")
+        return Choice(polled.jobless, f"at most {MAX_ROWS} records, which need {needs}")
     if task.by_records is None:
         return Choice(Way.COALESCED, "the plugin returns the records")
     if polled.columns is not None:
         return Choice(Way.COALESCED, "every transform has a column form for these records")
-    if rows <= FEW:
-        return Choice(Way.IN_WORKER, f"at most {FEW} records, {task.by_records}")
-    return Choice(Way.OWN_JOB, f"more than {FEW} records, {task.by_records}")
+    if rows <= MAX_WORKER_ROWS:
+        return Choice(Way.IN_WORKER, f"at most {MAX_WORKER_ROWS} records, {task.by_records}")
+    return Choice(Way.OWN_JOB, f"more than {MAX_WORKER_ROWS} records, {task.by_records}")

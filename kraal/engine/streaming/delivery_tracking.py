@@ -4,10 +4,10 @@ Spark reports progress only when one of its long batches ends, and never for a b
 carry it: each has its timestamp and source offset as the last header; an interceptor of Kafka's producer removes that
 header, sets the timestamp, and tracks the offset until the record is acknowledged. Within a partition records are sent
 and acknowledged in order (one request in flight, or idempotence), so the last acknowledged offset is the progress of
-the partition. So a query may be stopped at any time, and exactly the written records are stored as offsets.
+the partition. A query may be stopped at any time, and the stored offsets cover exactly the written records.
 
-The interceptor's class is loaded by the loader that driver and executors of a local master share: only there can it be
-queried. Source: KafkaProducer.doSend, ProducerInterceptors.onSendError (Kafka 4.3.0), which runs on the sender's own
+The interceptor's class is loaded by the loader that driver and executors of a local master share: only there can Kraal
+query it. Source: KafkaProducer.doSend, ProducerInterceptors.onSendError (Kafka 4.3.0), which runs on the sender's own
 thread for records that were never sent.
 """
 
@@ -40,13 +40,13 @@ class Place:
     done: int | None
     """The source offset of the last acknowledged record; None: no record yet."""
     at: int | None
-    """The offset in the target of the last acknowledged record; None: no record yet, or Kafka does not say."""
+    """The offset in the target of the last acknowledged record; None: no record yet, or Kafka returns none."""
     written: int
     """Number of acknowledged records."""
 
 
 class DeliveryTracker:
-    """Tracks one query by its name. Job threads; each call asks the JVM, which takes a millisecond."""
+    """Tracks one query by its name. Job threads; each call to the JVM takes a millisecond."""
 
     def __init__(self, spark: SparkSession, run: str) -> None:
         """Load the class into the JVM."""
@@ -55,20 +55,20 @@ class DeliveryTracker:
 
     def places(self) -> dict[TopicPartition, Place]:
         """Return the progress of each partition of the target that records were sent to."""
-        known = self._runs.get(self._run)
-        return {} if known is None else places_of(str(known.toString()))
+        run = self._runs.get(self._run)
+        return {} if run is None else places_of(str(run.toString()))
 
     def forget(self) -> None:
         """Remove the tracked data."""
         self._runs.remove(self._run)
 
 
-def options(given: Mapping[str, str], run: str) -> dict[str, str]:
+def options(user_options: Mapping[str, str], run: str) -> dict[str, str]:
     """Return Kafka writer options for records with `marked` headers. The user's own interceptors run after it."""
-    made = {**intercepted(given, _CLASS), _RUN: run}
-    if given.get(_IDEMPOTENCE, "false").lower() != "true":
-        made[_IN_FLIGHT] = "1"  # else a record could be acknowledged before one that is retried
-    return made
+    result = {**intercepted(user_options, _CLASS), _RUN: run}
+    if user_options.get(_IDEMPOTENCE, "false").lower() != "true":
+        result[_IN_FLIGHT] = "1"  # else a record could be acknowledged before one that is retried
+    return result
 
 
 def marked(headers: Column, timestamp: Column, offset: Column) -> Column:
@@ -81,7 +81,7 @@ def marked(headers: Column, timestamp: Column, offset: Column) -> Column:
 
 def places_of(text: str) -> dict[TopicPartition, Place]:
     """Parse the text form of a run's map: `{TOPIC PARTITION=WAITING DONE AT WRITTEN, …}`."""
-    found: dict[TopicPartition, Place] = {}
+    places: dict[TopicPartition, Place] = {}
     for each in filter(None, text.strip("{}").split(", ")):
         where, _, numbers = each.partition("=")
         topic, _, partition = where.partition(" ")
@@ -89,8 +89,8 @@ def places_of(text: str) -> dict[TopicPartition, Place]:
         place = Place(
             waiting=waiting, done=None if done < 0 else done, at=None if at < 0 else at, written=written
         )
-        found[TopicPartition(topic, int(partition))] = place
-    return found
+        places[TopicPartition(topic, int(partition))] = place
+    return places
 
 
 def _runs(context: Any) -> Any:

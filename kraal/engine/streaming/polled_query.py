@@ -1,4 +1,4 @@
-"""A streaming query that hands out its batches one by one, and continues once the last one is written and stored.
+"""A streaming query that offers its batches one by one, and continues once the last one is written and stored.
 
     Spark's thread      plan batch 7 ──► offer ───────── waits ─────────► note batch 7 as done, plan batch 8 …
     the task's job                        └─► batch: read, write to Kafka     ▲
@@ -35,7 +35,7 @@ class NotPlanned(Exception):
     """Raised for a batch that the query must not offer now."""
 
 
-class _Quiet(logging.Filter):
+class _GivenUpFilter(logging.Filter):
     """Filters the exceptions of `offer` out of the log, because py4j reports them as errors."""
 
     @override
@@ -43,8 +43,8 @@ class _Quiet(logging.Filter):
         return not (record.exc_info and isinstance(record.exc_info[1], GivenUp))
 
 
-_QUIET: Final = _Quiet()
-_TAKEN_OVER: Final = "Spark ended the streaming query: another one has the same checkpoint"
+_GIVEN_UP_FILTER: Final = _GivenUpFilter()
+_SAME_CHECKPOINT: Final = "Spark ended the streaming query: another one has the same checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Handover:
     """Hands batches from Spark's thread, which waits, to callers, which do not. Any thread."""
 
     def __init__(self, written: int, planned: Callable[[], int]) -> None:
-        """Create it; `written`: the last written batch, or -1; `planned` returns the last one in the checkpoint."""
+        """Create it; `written`: the last written batch, or -1; `planned` returns the last in the checkpoint."""
         self._changed = threading.Condition()
         self._written = written
         self._planned = planned
@@ -74,7 +74,7 @@ class Handover:
     def offer(self, frame: DataFrame, number: int) -> None:
         """Wait until the batch is written. Raises GivenUp if it will not be, and NotPlanned; Spark's thread.
 
-        A batch that is already written, but that the last query could not note as done, passes at once.
+        A batch that is written, but not recorded as done by the last query, passes at once.
         """
         planned = self._planned()
         if number != planned:
@@ -98,7 +98,7 @@ class Handover:
         with self._changed:
             self._written = max(self._written, number)
             if self._batch is not None and self._batch.number <= number:
-                self._batch = None  # it must not be found again before Spark's thread wakes up
+                self._batch = None  # `batch` must not return it again before Spark's thread wakes up
             self._changed.notify_all()
 
     def give_up(self) -> None:
@@ -120,12 +120,12 @@ class BatchQuery:
         written: int,
         planned: Callable[[], int],
     ) -> None:
-        """Start it on a streaming frame. Raises Spark's errors for a source that cannot be read.
+        """Start the query on a streaming frame. Raises Spark's errors for a source that cannot be read.
 
         `checkpoint`: a path; `interval_ms`: how often it looks for new data; `written`, `planned`: as for
         `Handover`.
         """
-        logging.getLogger("py4j.clientserver").addFilter(_QUIET)
+        logging.getLogger("py4j.clientserver").addFilter(_GIVEN_UP_FILTER)
         self._handover = Handover(written, planned)
         writer = frame.writeStream.foreachBatch(self._handover.offer)
         writer = writer.option("checkpointLocation", checkpoint)
@@ -142,15 +142,15 @@ class BatchQuery:
         """Return the waiting batch; None: no batch yet. Raises the error that ended the query."""
         batch = self._handover.batch
         if batch is None and not self._query.isActive:
-            raise why_ended(self._query, _TAKEN_OVER)
+            raise why_ended(self._query, _SAME_CHECKPOINT)
         return batch
 
     def written(self, number: int) -> None:
-        """As `Handover.written`. Any thread, at once."""
+        """See `Handover.written`. Any thread, at once."""
         self._handover.written(number)
 
     def end(self) -> None:
-        """Stop it; waits for Spark. Batches that were not written come again."""
+        """Stop the query; waits for Spark. Unwritten batches are repeated by the next query."""
         self._handover.give_up()
         with contextlib.suppress(Exception):  # it is over, or its JVM is gone
             self._query.stop()

@@ -1,9 +1,9 @@
 """The executor of source tasks in real-time mode: one streaming query, and checks of its progress.
 
-    poll: start ──► look, look, … each reports what was written since the last      rest: stop, drain, report
+    poll: start ──► check, check, … each reports the records since the last one     end: stop, drain, report
 
-Records flow also without requests. So that a pause or a stop repeats no record, it ends the query and reports what the
-query wrote before it is answered (`runs_on`); a resume starts another query where that one ended.
+Records flow also without requests. So that a pause or a stop repeats no record, it first ends the query and reports its
+records (`runs_on`); a resume starts another query where that one ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.record_path import record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.own_session import sibling
-from kraal.engine.session.slots import Held, Slots, slots_of
+from kraal.engine.session.slots import Slots, SlotsHeld, slots_of
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.streaming.real_time_query import QueryProgress, StreamQuery
 from kraal.engine.task_plugins import Converters, make_converters
@@ -36,14 +36,14 @@ from kraal.plugins.api import RetriableError, SourceTask
 
 log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 0.25
-_STORE_S: Final = 1.0
-"""Interval of storing offsets while records flow: about this much is repeated after a kill."""
-_PASSES: Final = re.compile(
+_CHECK_INTERVAL_S: Final = 0.25
+_STORE_INTERVAL_S: Final = 1.0
+"""Interval of storing offsets while records flow: records of this time are repeated after a kill."""
+_RETRIABLE: Final = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable|"
     r"OffsetOutOfRange|UnknownTopicOrPartition)Exception"
 )
-"""Errors that end a query but that another one may not have: unavailable brokers, missing records."""
+"""Errors that may not occur in another query: unavailable brokers, missing records."""
 _SETTINGS: Final = {"linger.ms": "0"}
 
 
@@ -81,9 +81,9 @@ class StreamExecutor:
         self._converters: Converters | None = None
         self._topics: SourceTopics | None = None
         self._query: StreamQuery | None = None
-        self._held: Held | None = None
+        self._slots_held: SlotsHeld | None = None
         self._cancelled = threading.Event()
-        self._look_s = self._told_s = 0.0
+        self._check_due_s = self._reported_s = 0.0
 
     @property
     def poll_interval_s(self) -> float:
@@ -96,7 +96,7 @@ class StreamExecutor:
         return self._query is not None
 
     def open(self) -> str | None:
-        """Make converters and plugin; start it at the stored offsets. Raises NotInRealTime."""
+        """Create converters and plugin; start it at the stored offsets. Raises NotInRealTime."""
         spec = self._spec
         if not self._context.view.spark_is_local:
             raise NotInRealTime(
@@ -118,24 +118,24 @@ class StreamExecutor:
     def poll(self, *, asked: bool) -> JobLauncher | None:
         """Return the job that starts the query, checks it when a check is due, or ends it."""
         if not asked:
-            return self._context.launch(self._rest) if self.runs_on else None
-        if self.runs_on and time.monotonic() < self._look_s:
+            return self._context.launch(self._end_query) if self.runs_on else None
+        if self.runs_on and time.monotonic() < self._check_due_s:
             return None
-        return self._context.launch(self._go_on)
+        return self._context.launch(self._start_or_check)
 
     def wait(self) -> None:
-        """Do nothing: records flow without polls."""
+        """No-op: records flow without polls."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Do nothing: the task actor stores a source's offsets."""
+        """No-op: the task actor stores a source's offsets."""
 
     def close(self) -> None:
         """End a running query, and stop the plugin if it was started."""
         self._cancelled.set()
         if self._query is not None:
             self._query.cancel()
-            self._forget()
-        self._free()
+            self._remove_query()
+        self._free_slots()
         task, self._task = self._task, None
         if task is not None:
             task.stop()
@@ -151,23 +151,23 @@ class StreamExecutor:
         """Let a check end, which is quick; without a lease, the next poll ends the query."""
         return False
 
-    def _go_on(self) -> JobResult:
-        """Start the query if there is none, else report what it wrote. Raises the error that ended it."""
+    def _start_or_check(self) -> JobResult:
+        """Start the query if there is none, else report its records. Raises the error that ended it."""
         query = self._query
         if query is None:
             self._start()
             return None
-        self._look_s = time.monotonic() + _LOOK_S
+        self._check_due_s = time.monotonic() + _CHECK_INTERVAL_S
         ended = not query.runs
-        if not ended and time.monotonic() < self._told_s + _STORE_S:
+        if not ended and time.monotonic() < self._reported_s + _STORE_INTERVAL_S:
             return None
-        news = query.news()
-        if news is not None:
-            return self._done(news)
+        progress = query.news()
+        if progress is not None:
+            return self._done(progress)
         if ended:
             error = query.error()
-            self._forget()
-            if _PASSES.search(cause := root_cause(error)):
+            self._remove_query()
+            if _RETRIABLE.search(cause := root_cause(error)):
                 raise RetriableError(cause) from error
             raise error
         return STILL_WRITING if query.has_unacknowledged else None
@@ -178,7 +178,9 @@ class StreamExecutor:
             return
         stream = task.stream(self._offsets)
         with self._group.job(f"{self._spec.task} in real time") as spark:
-            self._held = self._slots.take(self._spec.task, stream.slots, slots_of(spark.session.sparkContext))
+            self._slots_held = self._slots.take(
+                self._spec.task, stream.slots, slots_of(spark.session.sparkContext)
+            )
             if self._topics is not None:
                 self._topics.ensure(sorted(stream.topics))
             client_id = client_options.producer_client_id(self._spec.task)
@@ -195,40 +197,40 @@ class StreamExecutor:
             )
             scratch = Path(self._context.view.scratch)
             self._query = StreamQuery(sibling(spark.session), stream, plan, scratch, str(self._spec.task))
-        self._told_s = time.monotonic()
+        self._reported_s = time.monotonic()
         if self._cancelled.is_set():  # cancelled while it started
             self._query.cancel()
 
-    def _rest(self) -> JobResult:
-        """End the query; report what it wrote."""
+    def _end_query(self) -> JobResult:
+        """End the query; report its records."""
         query = self._query
         if query is None:
             return None
-        news = query.rest(self._cancelled)
-        self._forget()
-        self._free()
-        return None if news is None else self._done(news)
+        progress = query.rest(self._cancelled)
+        self._remove_query()
+        self._free_slots()
+        return None if progress is None else self._done(progress)
 
-    def _done(self, news: QueryProgress) -> BatchDone:
+    def _done(self, progress: QueryProgress) -> BatchDone:
         now_s = time.monotonic()
-        began_s, self._told_s = self._told_s, now_s
-        self._offsets |= news.offsets
+        began_s, self._reported_s = self._reported_s, now_s
+        self._offsets |= progress.offsets
         return BatchDone(
-            offsets=news.offsets,
-            records=news.records,
-            topics=news.topics,
+            offsets=progress.offsets,
+            records=progress.records,
+            topics=progress.topics,
             duration_s=now_s - began_s,
             way="by a streaming query: the connector is in real-time mode",
             continuous=True,
         )
 
-    def _free(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            self._slots.free(held)
+    def _free_slots(self) -> None:
+        slots, self._slots_held = self._slots_held, None
+        if slots is not None:
+            self._slots.free(slots)
 
-    def _forget(self) -> None:
-        """Forget a query that has ended; its unacknowledged records come again."""
+    def _remove_query(self) -> None:
+        """Remove a query that has ended; its unacknowledged records are repeated."""
         query, self._query = self._query, None
         if query is not None:
             query.forget()

@@ -1,7 +1,7 @@
 """One streaming query in real-time mode: start, progress, stop. Job threads, one at a time.
 
 Its checkpoint is a directory of the worker that is removed with the query: Connect's offset store holds the position,
-and the query's `DeliveryTracker` knows what is written, independently of Spark's batches.
+and the query's `DeliveryTracker` tracks the written records, independently of Spark's batches.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 CHECKPOINTS: Final = "streams"
 """A directory in the worker's scratch directory: files in it at startup belong to a worker that was killed."""
-_DRAIN_S: Final = 3.0
-"""How long a stop waits for acknowledgements; unacknowledged records come again."""
-_DRAIN_EVERY_S: Final = 0.01
+_DRAIN_TIMEOUT_S: Final = 3.0
+"""How long a stop waits for acknowledgements; unacknowledged records are repeated."""
+_DRAIN_INTERVAL_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,10 @@ class QueryProgress:
     """The last written record of each partition of the target, where it is known."""
 
 
-def news_of(
+def progress_between(
     stream: SourceStream, now: Mapping[TopicPartition, Place], before: Mapping[TopicPartition, Place]
 ) -> QueryProgress | None:
-    """Return what was written between two checks of a query; None: nothing."""
+    """Return the records written between two checks of a query; None if there are none."""
     offsets: dict[SourcePartition, Offset] = {}
     pairs: dict[TopicPartition, OffsetPair] = {}
     records, topics = 0, set()
@@ -74,7 +74,7 @@ class StreamQuery:
     def __init__(
         self, spark: SparkSession, stream: SourceStream, plan: WritePlan, scratch: Path, name: str
     ) -> None:
-        """Start it. Raises Spark's errors for an invalid plan."""
+        """Start the query. Raises Spark's errors for an invalid plan."""
         run = f"{name}-{uuid.uuid4().hex[:8]}"
         self._stream = stream
         self._tracker = DeliveryTracker(spark, run)
@@ -99,33 +99,33 @@ class StreamQuery:
 
     @property
     def has_unacknowledged(self) -> bool:
-        """Whether there were records on their way to Kafka at the latest call of `news`."""
+        """Whether there were records in flight at the latest call of `news`."""
         return any(place.waiting for place in self._seen.values())
 
     def news(self) -> QueryProgress | None:
-        """Return what was written since the last call; None: nothing."""
+        """Return the records written since the last call; None if there are none."""
         now = self._tracker.places()
-        found = news_of(self._stream, now, self._seen)
+        progress = progress_between(self._stream, now, self._seen)
         self._seen = now
-        if found is not None and self._stream.tracking is not None:
-            report(self._stream.tracking, {where: [pair] for where, pair in found.pairs.items()})
-        return found
+        if progress is not None and self._stream.tracking is not None:
+            report(self._stream.tracking, {where: [pair] for where, pair in progress.pairs.items()})
+        return progress
 
     def error(self) -> BaseException:
         """Return the error that ended a query that is no longer running."""
         return why_ended(self._query, "Spark ended the streaming query and does not say why")
 
     def cancel(self) -> None:
-        """Stop it. Any thread; waits for Spark. Records on their way to Kafka may still arrive."""
+        """Stop the query. Any thread; waits for Spark. Records in flight may still arrive."""
         with contextlib.suppress(Exception):  # it is over, or its JVM is gone
             self._query.stop()
 
-    def rest(self, given_up: threading.Event) -> QueryProgress | None:
-        """Stop it, wait for records in flight, and return what was written since the last call."""
+    def rest(self, cancelled: threading.Event) -> QueryProgress | None:
+        """Stop the query, wait for records in flight, and return those written since the last call."""
         self._query.stop()
-        end_s = time.monotonic() + _DRAIN_S
+        end_s = time.monotonic() + _DRAIN_TIMEOUT_S
         while any(place.waiting for place in self._tracker.places().values()) and time.monotonic() < end_s:
-            if given_up.wait(_DRAIN_EVERY_S):
+            if cancelled.wait(_DRAIN_INTERVAL_S):
                 break
         return self.news()
 

@@ -28,18 +28,18 @@ class JavaChain:
     address: ChainAddress
 
     def source_pass(
-        self, given: SourcePass, batch: SourceBatch, cancelled: threading.Event | None
+        self, local: SourcePass, batch: SourceBatch, cancelled: threading.Event | None
     ) -> JavaSourcePass:
         """Return the pass of a source's batch."""
         partition, offset = next(iter(batch.offsets.items()), (None, None))
         return JavaSourcePass(
             chain=self.address,
-            given=given,
+            local=local,
             source_partition=None if partition is None else dict(partition.as_dict()),
             source_offset=None if offset is None else dict(offset),
             cancelled=cancelled,
         )
 
-    def sink_pass(self, given: SinkPass, cancelled: threading.Event | None) -> JavaSinkPass:
+    def sink_pass(self, local: SinkPass, cancelled: threading.Event | None) -> JavaSinkPass:
         """Return the pass of a sink's batch."""
-        return JavaSinkPass(chain=self.address, given=given, cancelled=cancelled)
+        return JavaSinkPass(chain=self.address, local=local, cancelled=cancelled)

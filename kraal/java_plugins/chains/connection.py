@@ -25,8 +25,8 @@ SLICE: Final = 4096
 """Number of records in a frame, at most."""
 SLICE_BYTES: Final = 1 << 23
 """Size of a frame in bytes, about."""
-_LOOK_S: Final = 0.2
-_CONNECT_S: Final = 30.0
+_POLL_INTERVAL_S: Final = 0.2
+_CONNECT_TIMEOUT_S: Final = 30.0
 _INT: Final = 4
 
 
@@ -62,7 +62,7 @@ class Connection:
     def __init__(self, chain: ChainAddress, cancelled: threading.Event | None) -> None:
         self._cancelled, self._number = cancelled, chain.number
         try:
-            self._socket = socket.create_connection(("127.0.0.1", chain.port), _CONNECT_S)
+            self._socket = socket.create_connection(("127.0.0.1", chain.port), _CONNECT_TIMEOUT_S)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.sendall(chain.token.encode())
         except OSError as exc:
@@ -89,29 +89,29 @@ class Connection:
 
     def _ask(self, about: Mapping[str, Any], buffers: Buffers) -> tuple[dict[str, Any], Iterator[Any]]:
         try:
-            self._socket.settimeout(_LOOK_S)
+            self._socket.settimeout(_POLL_INTERVAL_S)
             for each in (head_of(about, buffers), *buffers):
                 self._send(each)
             length: int = struct.unpack(">i", self._received(_INT))[0]
             answer: dict[str, Any] = json.loads(self._received(length))
-            found = iter([self._received(size) for size in answer["sizes"]])
+            received = iter([self._received(size) for size in answer["sizes"]])
         except OSError as exc:
             raise ChainLost(f"{_LOST}: {exc}") from exc
         if error := answer.get("error"):
             raise PluginFailed(error.partition("\n")[0], error)
-        return answer, found
+        return answer, received
 
     def _send(self, data: Buffer) -> None:
-        left = memoryview(data).cast("B")
-        while left:
+        remaining = memoryview(data).cast("B")
+        while remaining:
             try:
-                left = left[self._socket.send(left) :]
+                remaining = remaining[self._socket.send(remaining) :]
             except TimeoutError:
                 self._stop_if_cancelled()
 
     def _received(self, count: int) -> bytearray:
-        found = bytearray(count)
-        view, at = memoryview(found), 0
+        content = bytearray(count)
+        view, at = memoryview(content), 0
         while at < count:
             try:
                 got = self._socket.recv_into(view[at:])
@@ -121,7 +121,7 @@ class Connection:
             if not got:
                 raise ConnectionResetError("it was closed")
             at += got
-        return found
+        return content
 
     def _stop_if_cancelled(self) -> None:
         """Raise ChainCancelled if the run was cancelled: the JVM may be frozen, and never answer."""
@@ -130,7 +130,7 @@ class Connection:
 
 
 def attempts(answer: Mapping[str, Any]) -> ErrorCounts:
-    """Return the failed steps and retries that an answer tells of."""
+    """Return the failed steps and retries in an answer."""
     if not answer["failures"]:
         return NO_ERRORS
     return ErrorCounts(

@@ -29,7 +29,7 @@ _LONG: Final = 8
 
 
 def head_of(about: Mapping[str, Any], buffers: Buffers) -> bytes:
-    """Return what is sent before a frame's buffers."""
+    """Return the description that precedes a frame's buffers."""
     sizes = [memoryview(each).nbytes for each in buffers]
     text = json.dumps({**about, "sizes": sizes}, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return struct.pack(">i", len(text)) + text
@@ -125,8 +125,8 @@ def _ends(column: pa.Array, buffers: Buffers) -> tuple[int, int]:
 
 
 def _bytes_of(column: pa.Array, number: int) -> memoryview:
-    found = column.buffers()[number]
-    return memoryview(b"" if found is None else found)
+    buffer = column.buffers()[number]
+    return memoryview(b"" if buffer is None else buffer)
 
 
 def _bits(column: pa.Array) -> bytes:
@@ -157,8 +157,11 @@ def sink_rows_of(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordB
         for _ in range(2)
     )
     stamps = times.cast(pa.timestamp("ms", tz="UTC")).cast(SINK_OUT.field("timestamp").type)
-    made = {name: rows.column(name) for name in rows.schema.names} | {"offset": offsets, "timestamp": stamps}
-    return pa.RecordBatch.from_arrays([made[name] for name in SINK_OUT.names], schema=SINK_OUT)
+    columns = {name: rows.column(name) for name in rows.schema.names} | {
+        "offset": offsets,
+        "timestamp": stamps,
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in SINK_OUT.names], schema=SINK_OUT)
 
 
 def _listed(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
@@ -175,18 +178,18 @@ def schema_text(schema: Schema | None) -> str | None:
 
 def _schema(schema: Schema) -> dict[str, Any]:
     about = {"name": schema.name, "version": schema.version, "doc": schema.doc}
-    made: dict[str, Any] = {"type": str(schema.type), "optional": schema.optional}
-    made.update((name, value) for name, value in about.items() if value is not None)
+    content: dict[str, Any] = {"type": str(schema.type), "optional": schema.optional}
+    content.update((name, value) for name, value in about.items() if value is not None)
     if schema.parameters:
-        made["parameters"] = dict(schema.parameters)
+        content["parameters"] = dict(schema.parameters)
     if isinstance(schema.default, bytes):
-        made["default"] = base64.b64encode(schema.default).decode()
+        content["default"] = base64.b64encode(schema.default).decode()
     elif isinstance(schema.default, (bool, int, float, str)):
-        made["default"] = schema.default
+        content["default"] = schema.default
     if schema.type is Type.STRUCT:
-        made["fields"] = [{**_schema(each.schema), "field": each.name} for each in schema.fields]
+        content["fields"] = [{**_schema(each.schema), "field": each.name} for each in schema.fields]
     elif schema.type is Type.ARRAY and schema.value is not None:
-        made["items"] = _schema(schema.value)
+        content["items"] = _schema(schema.value)
     elif schema.type is Type.MAP and schema.key is not None and schema.value is not None:
-        made["keys"], made["values"] = _schema(schema.key), _schema(schema.value)
-    return made
+        content["keys"], content["values"] = _schema(schema.key), _schema(schema.value)
+    return content

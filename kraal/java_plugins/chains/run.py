@@ -2,8 +2,8 @@
 
     WAITING ──up──► OPENING ──► OPEN ──► CLOSING ──► OVER
 
-The run waits for the JVM and has it make the chain; then the other engine runs the task. If the JVM ends, so does the
-run, as when Spark is lost: its batch under way is given up, and the next run repeats it with a new chain.
+The run waits for the JVM and has it create the chain; then the other engine runs the task. If the JVM ends, so does the
+run, as when Spark is lost: its current batch is abandoned, and the next run repeats it with a new chain.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ChainedRun:
         report: Callable[[RunEvent], None],
         over: Callable[[ChainedRun, Failed | Stopped], None],
     ) -> None:
-        """`config`: the chain's; `kind`: `source` or `sink`; `number`: tells the chain apart.
+        """`config`: the chain's; `kind`: `source` or `sink`; `number`: identifies the chain.
 
         `graceful_s`: how long the end of the run waits for the plugins' `close`; `open_inner` opens the task in the
         other engine.
@@ -134,7 +134,7 @@ class ChainedRun:
                 self._host.submit(self._open, may_block=True)
 
     def down(self, why: str) -> None:
-        """End with the JVM, or go on waiting for it."""
+        """End with the JVM, or continue to wait for it."""
         with self._calls:
             if (inner := self._inner) is not None:
                 self._lost = why
@@ -148,7 +148,7 @@ class ChainedRun:
         """Do nothing: a chain reports nothing."""
 
     def tick(self) -> None:
-        """Try again to make a chain that could not be made; wait no longer for one that does not close."""
+        """Retry the creation of a chain; stop waiting for one that does not close."""
         self.up()
         with self._lock:
             if self._phase is _Phase.CLOSING and time.monotonic() > self._closed_by_s:

@@ -20,7 +20,7 @@ class JavaSinkPass:
     """The pass of one batch. Can be pickled unless it has `cancelled`."""
 
     chain: ChainAddress
-    given: SinkPass
+    local: SinkPass
     """What the sink expects and how faults are settled; its steps are not used."""
     cancelled: threading.Event | None = None
 
@@ -29,14 +29,14 @@ class JavaSinkPass:
 
         Raises ChainLost, ChainCancelled, and PluginFailed for what is not the fault of a record.
         """
-        given, tolerance = self.given, self.given.steps.tolerance
+        local, tolerance = self.local, self.local.steps.tolerance
         result = PassResult(tolerance)
         with self.chain.connect(self.cancelled) as connection:
             for part in slices(batches):
                 if result.over:
                     continue
                 answer, buffers = connection.process(
-                    part, COLUMNS, stops=not tolerance.all, json=given.shown != "text"
+                    part, COLUMNS, stops=not tolerance.all, json=local.shown != "text"
                 )
                 result.counts += attempts(answer)
                 result.read += answer["read"]
@@ -48,17 +48,17 @@ class JavaSinkPass:
         yield pa.RecordBatch.from_pylist([{"note": result.summary().note()}], OUT)
 
     def _left_out(
-        self, part: pa.RecordBatch, found: list[dict[str, object]], result: PassResult
+        self, part: pa.RecordBatch, faults: list[dict[str, object]], result: PassResult
     ) -> Iterator[pa.RecordBatch]:
         """Count the records that failed; yield those that become dead letters, as they came."""
-        if not found:
+        if not faults:
             return
-        failed = part.take(pa.array([each.pop("row") for each in found], pa.int64()))
+        failed = part.take(pa.array([each.pop("row") for each in faults], pa.int64()))
         notes = []
-        for raw, said in zip(raw_records(failed), found, strict=True):
-            fault = Fault(**said, partition=raw.partition, offset=raw.offset, record=raw.text)  # type: ignore[arg-type]
-            result.give_up(fault, dead_letter=self.given.keeps_dead)
+        for raw, fields in zip(raw_records(failed), faults, strict=True):
+            fault = Fault(**fields, partition=raw.partition, offset=raw.offset, record=raw.text)  # type: ignore[arg-type]
+            result.give_up(fault, dead_letter=self.local.keeps_dead)
             notes.append(fault_note(fault))
-        if self.given.keeps_dead:
+        if self.local.keeps_dead:
             columns = [failed.column(name).cast(OUT.field(name).type) for name in OUT.names[:-1]]
             yield pa.RecordBatch.from_arrays([*columns, pa.array(notes, pa.string())], schema=OUT)

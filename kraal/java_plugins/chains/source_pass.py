@@ -22,7 +22,7 @@ class JavaSourcePass:
     """The pass of one batch. Can be pickled unless it has `cancelled`."""
 
     chain: ChainAddress
-    given: SourcePass
+    local: SourcePass
     """What the batch is and how faults are settled; its steps are not used."""
     source_partition: Mapping[str, Any] | None
     source_offset: Mapping[str, Any] | None
@@ -33,11 +33,11 @@ class JavaSourcePass:
 
         Raises ChainLost, ChainCancelled, and PluginFailed for what is not the fault of a record.
         """
-        given = self.given
-        result = PassResult(given.steps.tolerance)
-        columns = [name for name in COLUMNS if name != "topic" or given.topic is None]
+        local = self.local
+        result = PassResult(local.steps.tolerance)
+        columns = [name for name in COLUMNS if name != "topic" or local.topic is None]
         about = self._about()
-        ensure = None if given.gate is None else given.gate.opened()
+        ensure = None if local.gate is None else local.gate.opened()
         with self.chain.connect(self.cancelled) as connection:
             for part in slices(batches):
                 if result.over:
@@ -55,16 +55,16 @@ class JavaSourcePass:
         yield pa.RecordBatch.from_pylist([{"note": result.summary().note()}], OUT)
 
     def _about(self) -> dict[str, Any]:
-        given, tolerance = self.given, self.given.steps.tolerance
+        local, tolerance = self.local, self.local.steps.tolerance
         return {
-            "topic": given.topic,
-            "timestamp": given.timestamp_ms,
-            "key_schema": schema_text(given.key_schema),
-            "value_schema": schema_text(given.value_schema),
+            "topic": local.topic,
+            "timestamp": local.timestamp_ms,
+            "key_schema": schema_text(local.key_schema),
+            "value_schema": schema_text(local.value_schema),
             "source_partition": self.source_partition,
             "source_offset": self.source_offset,
             "stops": not tolerance.all,
-            "dead": given.dead is not None,
+            "dead": local.dead is not None,
             "shows": tolerance.shows_records,
         }
 
@@ -74,15 +74,15 @@ class JavaSourcePass:
         """Count what happened to the records; return the dead letters."""
         result.counts += attempts(answer)
         result.read += answer["read"]
-        dead, faults = self.given.dead, [_fault(each) for each in answer["faults"]]
+        dead, faults = self.local.dead, [_fault(each) for each in answer["faults"]]
         for fault in faults:
             result.give_up(fault, dead_letter=dead is not None)
         return [] if dead is None or not faults else [_dead_letters(dead, faults, failed)]
 
 
-def _fault(said: Mapping[str, Any]) -> Fault:
-    record = said["record"]
-    return Fault(**{**said, "record": f", where source record is = {record}" if record else ""})
+def _fault(fields: Mapping[str, Any]) -> Fault:
+    record = fields["record"]
+    return Fault(**{**fields, "record": f", where source record is = {record}" if record else ""})
 
 
 def _dead_letters(dead: DeadTopic, faults: list[Fault], failed: pa.RecordBatch) -> pa.RecordBatch:

@@ -93,7 +93,7 @@ class PerSchema(Generic[T]):
     Converters that know a record's schema return the same object each time; for others the cache only costs a lookup.
     """
 
-    _MOST: ClassVar[int] = 16
+    _MAX_SIZE: ClassVar[int] = 16
 
     def __init__(self, make: Callable[[Schema], T]) -> None:
         self._make = make
@@ -101,14 +101,14 @@ class PerSchema(Generic[T]):
 
     def __call__(self, schema: Schema) -> T:
         """Return the result for the schema. Raises the errors of computing it, each time."""
-        found = self._known.get(id(schema))
-        if found is not None:
-            return found[1]
-        if len(self._known) >= self._MOST:
+        cached = self._known.get(id(schema))
+        if cached is not None:
+            return cached[1]
+        if len(self._known) >= self._MAX_SIZE:
             self._known.clear()
-        made = self._make(schema)
-        self._known[id(schema)] = (schema, made)
-        return made
+        value = self._make(schema)
+        self._known[id(schema)] = (schema, value)
+        return value
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,7 +118,7 @@ class PerSchema(Generic[T]):
 class PerTopic(Generic[T]):
     """Cache of results by topic name; not pickled."""
 
-    _MOST: ClassVar[int] = 1_000
+    _MAX_SIZE: ClassVar[int] = 1_000
 
     def __init__(self, make: Callable[[str], T]) -> None:
         self._make = make
@@ -130,10 +130,10 @@ class PerTopic(Generic[T]):
             return self._known[topic]
         except KeyError:
             pass
-        if len(self._known) >= self._MOST:
+        if len(self._known) >= self._MAX_SIZE:
             self._known.clear()
-        made = self._known[topic] = self._make(topic)
-        return made
+        value = self._known[topic] = self._make(topic)
+        return value
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ BITS: Final[Mapping[Type, int]] = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32,
 _FLOATS: Final = {Type.FLOAT32: "float", Type.FLOAT64: "double"}
 _SPARK: Final = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 _EXACT: Final = (*BITS, Type.BOOLEAN)
-_SURELY_WHOLE: Final = r"\A-?[0-9]{1,18}\z"
+_INTEGER: Final = r"\A-?[0-9]{1,18}\z"
 
 
 def cast_column(part: Part, schema: Schema) -> tuple[Part, tuple[Expression, ...]]:
@@ -23,29 +23,29 @@ def cast_column(part: Part, schema: Schema) -> tuple[Part, tuple[Expression, ...
     old = part.schema
     if old is None or old.name is not None:
         raise ByRecords
-    given, kind = old.type, schema.type
-    known = (*_EXACT, *_FLOATS, Type.STRING)
-    to_text = kind is Type.STRING and given in _FLOATS
-    of_text = given is Type.STRING and kind in _FLOATS
-    if given not in known or kind not in known or to_text or of_text:
+    source, kind = old.type, schema.type
+    supported = (*_EXACT, *_FLOATS, Type.STRING)
+    to_text = kind is Type.STRING and source in _FLOATS
+    of_text = source is Type.STRING and kind in _FLOATS
+    if source not in supported or kind not in supported or to_text or of_text:
         raise ByRecords
     doubts: tuple[Expression, ...] = ()
-    if given in _FLOATS and (kind in BITS or kind is Type.BOOLEAN):
+    if source in _FLOATS and (kind in BITS or kind is Type.BOOLEAN):
         doubts = (partial(_beyond, part, 2.0 ** (max(BITS.get(kind, 64), 32) - 1)),)
-    if given is Type.STRING and kind in BITS:
+    if source is Type.STRING and kind in BITS:
         doubts = (partial(_unread, part, _SPARK[BITS[kind]]),)
-    return Part(schema=schema, expression=partial(_cast, part, given, kind), sure=part.sure), doubts
+    return Part(schema=schema, expression=partial(_cast, part, source, kind), sure=part.sure), doubts
 
 
-def _cast(part: Part, given: Type, kind: Type) -> Any:
+def _cast(part: Part, source: Type, kind: Type) -> Any:
     value = column_of(part)
-    if kind is given:
+    if kind is source:
         return value
     if kind in _FLOATS:
-        return value.cast("int").cast(_FLOATS[kind]) if given is Type.BOOLEAN else value.cast(_FLOATS[kind])
+        return value.cast("int").cast(_FLOATS[kind]) if source is Type.BOOLEAN else value.cast(_FLOATS[kind])
     if kind is Type.STRING:
         return value.cast("string")
-    if given is Type.STRING:
+    if source is Type.STRING:
         return F.lower(value) == F.lit("true") if kind is Type.BOOLEAN else value.try_cast(_SPARK[BITS[kind]])
     whole = value.try_cast("bigint")
     return whole != F.lit(0) if kind is Type.BOOLEAN else _wrapped(whole, BITS[kind])
@@ -53,8 +53,8 @@ def _cast(part: Part, given: Type, kind: Type) -> Any:
 
 def _wrapped(whole: Any, bits: int) -> Any:
     """Return the lowest bits of a BIGINT as a signed number."""
-    rest = 64 - bits
-    return (F.shiftright(F.shiftleft(whole, rest), rest) if rest else whole).cast(_SPARK[bits])
+    shift = 64 - bits
+    return (F.shiftright(F.shiftleft(whole, shift), shift) if shift else whole).cast(_SPARK[bits])
 
 
 def _beyond(part: Part, limit: float) -> Any:
@@ -64,4 +64,4 @@ def _beyond(part: Part, limit: float) -> Any:
 
 def _unread(part: Part, kind: str) -> Any:
     value = column_of(part)
-    return value.isNotNull() & (~value.rlike(_SURELY_WHOLE) | value.try_cast(kind).isNull())
+    return value.isNotNull() & (~value.rlike(_INTEGER) | value.try_cast(kind).isNull())

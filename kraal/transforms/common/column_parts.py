@@ -57,14 +57,14 @@ def built(
     """Return a struct of `fields`, and doubts for rows with a required field that is null. Raises ByRecords."""
     if not schema.fields:
         raise ByRecords
-    held, doubts = {}, []
+    parts_by_name, doubts = {}, []
     for field in schema.fields:
         part = fields[field.name]
         if not field.schema.optional and not part.sure:
             doubts.append(is_null(part))
             part = replace(part, sure=True)
-        held[field.name] = part
-    return Part(schema=schema, fields=held, sure=True, schemaless=schemaless), tuple(doubts)
+        parts_by_name[field.name] = part
+    return Part(schema=schema, fields=parts_by_name, sure=True, schemaless=schemaless), tuple(doubts)
 
 
 def with_default(part: Part, *, replace_null: bool) -> Part:
@@ -128,7 +128,7 @@ def frame_column(name: str, schema: Schema) -> Part:
     """Return a metadata column of the frame: topic, partition, timestamp in milliseconds."""
 
     def column() -> Any:
-        found = F.col(name)
-        return F.timestamp_millis(F.unix_millis(found)) if schema.name == TIMESTAMP else found
+        raw = F.col(name)
+        return F.timestamp_millis(F.unix_millis(raw)) if schema.name == TIMESTAMP else raw
 
     return Part(schema=schema, expression=column, as_read=True)

@@ -42,7 +42,7 @@ class Element:
 
 def elements(pattern: str) -> tuple[Element, ...]:
     """Parse a pattern. Raises PatternRefused."""
-    found: list[Element] = []
+    result: list[Element] = []
     at = 0
     while at < len(pattern):
         letter = pattern[at]
@@ -50,16 +50,16 @@ def elements(pattern: str) -> tuple[Element, ...]:
             text, at = _quoted(pattern, at)
         elif letter.isascii() and letter.isalpha():
             count = len(pattern) - at - len(pattern[at:].lstrip(letter))
-            found.append(_field(letter, count))
+            result.append(_field(letter, count))
             at += count
             continue
         else:
             text, at = letter, at + 1
-        if found and not found[-1].letter:
-            found[-1] = Element("", text=found[-1].text + text)
+        if result and not result[-1].letter:
+            result[-1] = Element("", text=result[-1].text + text)
         else:
-            found.append(Element("", text=text))
-    return tuple(found)
+            result.append(Element("", text=text))
+    return tuple(result)
 
 
 def _field(letter: str, count: int) -> Element:
@@ -95,7 +95,7 @@ def formatted(pattern: tuple[Element, ...], ms: int) -> str:
 
 
 def _parts(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
-    day, hour, minute, second, rest = clock(ms)
+    day, hour, minute, second, millis = clock(ms)
     year, month, of_month = civil(day)
     numbers = {
         "d": of_month,
@@ -107,7 +107,7 @@ def _parts(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
         "h": hour % _NOON or _NOON,
         "m": minute,
         "s": second,
-        "S": rest,
+        "S": millis,
     }
     for element in pattern:
         count = element.count
@@ -117,8 +117,8 @@ def _parts(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
             case "G":
                 yield "AD" if year > 0 else "BC"
             case "y":
-                shown = year if year > 0 else 1 - year
-                yield f"{shown % 100:02d}" if count == _TWO else f"{shown:0{count}d}"
+                year_of_era = year if year > 0 else 1 - year
+                yield f"{year_of_era % 100:02d}" if count == _TWO else f"{year_of_era:0{count}d}"
             case "M" | "L" if count >= _SHORT:
                 name = MONTHS[month - 1]
                 yield name if count >= _LONG else name[:_SHORT]

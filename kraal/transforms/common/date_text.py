@@ -29,7 +29,7 @@ _UTC_NAMES: Final = ("Coordinated Universal Time", "UTC")
 
 
 @dataclass(slots=True)
-class _Found:
+class _Fields:
     """Fields read so far, by letter in the order of the text."""
 
     values: dict[str, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ def parsed(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = None
 
     `now_ms` decides the century of two-digit years; None means the current time.
     """
-    found, at = _Found(), 0
+    fields, at = _Fields(), 0
     for position, element in enumerate(pattern):
         if not element.letter:
             if not text.startswith(element.text, at):
@@ -54,11 +54,11 @@ def parsed(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = None
             at += len(element.text)
             continue
         after = pattern[position + 1] if position + 1 < len(pattern) else None
-        end = _read(element, text, at, found, limited=after is not None and _is_number(after))
+        end = _read(element, text, at, fields, limited=after is not None and _is_number(after))
         if end is None:
             return None
         at = end
-    return _settled(found, int(time.time() * 1000) if now_ms is None else now_ms)
+    return _to_millis(fields, int(time.time() * 1000) if now_ms is None else now_ms)
 
 
 def _is_number(element: Element) -> bool:
@@ -67,90 +67,90 @@ def _is_number(element: Element) -> bool:
     return element.letter != "" and element.letter in _NUMERIC
 
 
-def _read(element: Element, text: str, start: int, found: _Found, *, limited: bool) -> int | None:
+def _read(element: Element, text: str, start: int, fields: _Fields, *, limited: bool) -> int | None:
     """Read one field and return the index after it. `limited`: a number follows, so the pattern's width counts."""
     at = start + len(text[start:]) - len(text[start:].lstrip(" \t"))
     if at >= len(text):
         return None
     match element.letter:
         case "G":
-            return _name(("BC", "AD"), text, at, found, "G")
+            return _name(("BC", "AD"), text, at, fields, "G")
         case "a":
-            return _name(("AM", "PM"), text, at, found, "a")
+            return _name(("AM", "PM"), text, at, fields, "a")
         case "E":
-            end = _name((*DAYS, *(day[:3] for day in DAYS)), text, at, found, "u")
+            end = _name((*DAYS, *(day[:3] for day in DAYS)), text, at, fields, "u")
             if end is not None:
-                found.put("u", found.values["u"] % len(DAYS) + 1)
+                fields.put("u", fields.values["u"] % len(DAYS) + 1)
             return end
         case "M" | "L" if element.count > _TWO:
-            end = _name((*MONTHS, *(month[:3] for month in MONTHS)), text, at, found, "M")
+            end = _name((*MONTHS, *(month[:3] for month in MONTHS)), text, at, fields, "M")
             if end is not None:
-                found.put("M", found.values["M"] % len(MONTHS) + 1)
+                fields.put("M", fields.values["M"] % len(MONTHS) + 1)
             return end
         case "z" | "Z":
-            return _zone(text, at, found)
+            return _zone(text, at, fields)
         case "X":
-            return _iso_zone(element.count, text, at, found)
+            return _iso_zone(element.count, text, at, fields)
         case _:
-            return _read_number(element, text, start, at, found, limited=limited)
+            return _read_number(element, text, start, at, fields, limited=limited)
 
 
 def _read_number(
-    element: Element, text: str, start: int, at: int, found: _Found, *, limited: bool
+    element: Element, text: str, start: int, at: int, fields: _Fields, *, limited: bool
 ) -> int | None:
     if limited and start + element.count > len(text):
         return None
     number = _NUMBER.match(text, at, start + element.count if limited else len(text))
     if number is None:
         return None
-    _put_number(element, number[0], found)
+    _put_number(element, number[0], fields)
     return number.end()
 
 
-def _put_number(element: Element, text: str, found: _Found) -> None:
+def _put_number(element: Element, text: str, fields: _Fields) -> None:
     value = wrapped(max(-(2**63), min(2**63 - 1, int(text[:1000]))), 32)
     match element.letter:
         case "L":
-            found.put("M", value)
+            fields.put("M", value)
         case "k":
-            found.put("H", 0 if value == _MIDNIGHT else value)
+            fields.put("H", 0 if value == _MIDNIGHT else value)
         case "h":
-            found.put("K", 0 if value == _NOON else value)
+            fields.put("K", 0 if value == _NOON else value)
         case "y":
-            found.is_short_year = element.count <= _TWO and len(text) == _TWO and text.isdigit()
-            found.put("y", value)
+            fields.is_short_year = element.count <= _TWO and len(text) == _TWO and text.isdigit()
+            fields.put("y", value)
         case letter:
-            found.put(letter, value)
+            fields.put(letter, value)
 
 
-def _name(names: tuple[str, ...], text: str, at: int, found: _Found, letter: str) -> int | None:
+def _name(names: tuple[str, ...], text: str, at: int, fields: _Fields, letter: str) -> int | None:
     """Read the longest matching name, ignoring case, and store its number."""
-    rest = text[at:].lower()
-    best = max((name for name in names if rest.startswith(name.lower())), key=len, default=None)
+    tail = text[at:].lower()
+    best = max((name for name in names if tail.startswith(name.lower())), key=len, default=None)
     if best is None:
         return None
-    found.put(letter, names.index(best))
+    fields.put(letter, names.index(best))
     return at + len(best)
 
 
-def _zone(text: str, at: int, found: _Found) -> int | None:
+def _zone(text: str, at: int, fields: _Fields) -> int | None:
     """Read `+0130`, `GMT`, `GMT+1:30` or a name of UTC."""
     if text[at] in "+-":
-        return _offset(_ZONE, text, at, found)
+        return _offset(_ZONE, text, at, fields)
     if text[at : at + 3].upper() == "GMT":
         end = at + 3
-        return _offset(_COLON_ZONE, text, end, found) if text[end : end + 1] in {"+", "-"} else end
-    rest = text[at:].lower()
-    return next((at + len(name) for name in _UTC_NAMES if rest.startswith(name.lower())), None)
+        return _offset(_COLON_ZONE, text, end, fields) if text[end : end + 1] in {"+", "-"} else end
+    tail = text[at:].lower()
+    return next((at + len(name) for name in _UTC_NAMES if tail.startswith(name.lower())), None)
 
 
-def _iso_zone(count: int, text: str, at: int, found: _Found) -> int | None:
+def _iso_zone(count: int, text: str, at: int, fields: _Fields) -> int | None:
     if text[at] == "Z":
         return at + 1
-    return _offset(_ISO_ZONES[count], text, at, found) if text[at] in "+-" else None
+    return _offset(_ISO_ZONES[count], text, at, fields) if text[at] in "+-" else None
 
 
-def _offset(form: re.Pattern[str], text: str, sign: int, found: _Found) -> int | None:
+def _offset(form: re.Pattern[str], text: str, sign: int, fields: _Fields) -> int | None:
     """Read hours and minutes after a sign."""
     number = form.match(text, sign + 1)
     if number is None:
@@ -158,22 +158,22 @@ def _offset(form: re.Pattern[str], text: str, sign: int, found: _Found) -> int |
     hours, minutes = int(number[1]), int(number[2] or 0)
     if hours > _LARGEST_HOUR or minutes > _LARGEST_MINUTE:
         return None
-    found.offset_ms = (hours * 60 + minutes) * 60_000 * (1 if text[sign] == "+" else -1)
+    fields.offset_ms = (hours * 60 + minutes) * 60_000 * (1 if text[sign] == "+" else -1)
     return number.end()
 
 
-def _settled(found: _Found, now_ms: int) -> int:
-    """Return the time of the fields; missing ones are those of the start of 1970."""
-    year = found.values.get("y", 1970)
-    if not found.is_short_year:
-        return _time(found, 1 - year if found.values.get("G") == 0 else year)
+def _to_millis(fields: _Fields, now_ms: int) -> int:
+    """Return the time of the fields; missing fields default to the start of 1970."""
+    year = fields.values.get("y", 1970)
+    if not fields.is_short_year:
+        return _time(fields, 1 - year if fields.values.get("G") == 0 else year)
     today = now_ms // MS_PER_DAY
     this_year, month, day = civil(today)
     first = this_year - _CENTURY
     start = day_of(first, month, day) * MS_PER_DAY + now_ms % MS_PER_DAY
     year += first // 100 * 100 + (100 if year < first % 100 else 0)
-    settled = _time(found, year)
-    return _time(found, year + 100) if year == first and settled < start else settled
+    time_ms = _time(fields, year)
+    return _time(fields, year + 100) if year == first and time_ms < start else time_ms
 
 
 def _first_weekday(first: int, weekday: int) -> int:
@@ -183,8 +183,8 @@ def _first_weekday(first: int, weekday: int) -> int:
     return first + (weekday - 1 - (first + THURSDAY)) % len(DAYS)
 
 
-def _time(found: _Found, year: int) -> int:
-    values, order = found.values, list(found.values)
+def _time(fields: _Fields, year: int) -> int:
+    values, order = fields.values, list(fields.values)
     if "D" in values and ("d" not in values or order.index("D") > order.index("d")):
         day = day_of(year, 1, 1) + values["D"] - 1
     else:
@@ -196,4 +196,4 @@ def _time(found: _Found, year: int) -> int:
         hour = values.get("K", 0) + _NOON * values.get("a", 0)
     minutes = hour * 60 + values.get("m", 0)
     seconds = minutes * 60 + values.get("s", 0)
-    return day * MS_PER_DAY + seconds * 1000 + values.get("S", 0) - found.offset_ms
+    return day * MS_PER_DAY + seconds * 1000 + values.get("S", 0) - fields.offset_ms

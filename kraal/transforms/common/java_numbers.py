@@ -13,13 +13,13 @@ from typing import Final
 from kraal.plugins.model.records import Float32
 from kraal.plugins.values.java_values import exact_float32
 
-_WHOLE: Final = re.compile(r"[+-]?\d+")
+_INTEGER: Final = re.compile(r"[+-]?\d+")
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?")
 _FLOAT: Final = re.compile(r"([+-]?)(NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _HEX: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 _LARGEST_EXPONENT: Final = 2**31 - 1
-_LONGEST: Final = 1000
+_MAX_DIGITS: Final = 1000
 """Maximum number of digits; Python refuses to parse very long numbers."""
 _LONG: Final = 64
 
@@ -56,15 +56,15 @@ def long_of(number: Decimal) -> int:
 
 def big_decimal(text: str) -> Decimal | None:
     """Parse as `new BigDecimal` does; None if Java raises."""
-    found = _DECIMAL.fullmatch(text)
-    if found is None or len(text) > _LONGEST or abs(int(found[1] or 0)) > _LARGEST_EXPONENT:
+    match = _DECIMAL.fullmatch(text)
+    if match is None or len(text) > _MAX_DIGITS or abs(int(match[1] or 0)) > _LARGEST_EXPONENT:
         return None
     return Decimal(text)
 
 
 def parse_whole(text: str, bits: int) -> int | None:
     """Parse as `Long.parseLong` and its narrower variants do; None if Java raises."""
-    if len(text) > _LONGEST or not _WHOLE.fullmatch(text):
+    if len(text) > _MAX_DIGITS or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
     return number if wrapped(number, bits) == number else None
@@ -78,17 +78,17 @@ def parse_double(text: str) -> float | None:
             return float.fromhex(stripped.rstrip("fFdD") if stripped[-1] in "fFdD" else stripped)
         except OverflowError:
             return -math.inf if stripped.startswith("-") else math.inf
-    found = _FLOAT.fullmatch(stripped)
-    if found is None:
+    match = _FLOAT.fullmatch(stripped)
+    if match is None:
         return None
-    return float(found[1] + _without_suffix(found[2]))
+    return float(match[1] + _without_suffix(match[2]))
 
 
 def parse_float(text: str) -> Float32 | None:
     """Parse as `Float.parseFloat` does; None if Java raises."""
     double = parse_double(text)
     stripped = text.strip(_BLANKS)
-    if double is None or not math.isfinite(double) or _HEX.fullmatch(stripped) or len(stripped) > _LONGEST:
+    if double is None or not math.isfinite(double) or _HEX.fullmatch(stripped) or len(stripped) > _MAX_DIGITS:
         return None if double is None else Float32(_rounded(double))
     return exact_float32(Decimal(_without_suffix(stripped))) if double else Float32(double)
 

@@ -20,13 +20,13 @@ def replaced_first(pattern: Pattern, text: str, replacement: str) -> str:
     Raises IllegalArgument or IndexOutOfBounds for an invalid replacement, and PatternTooSlow.
     Source: Matcher.replaceFirst.
     """
-    found = pattern.search(text)
-    if found is None:
+    match = pattern.search(text)
+    if match is None:
         return text
-    return text[: found.start()] + _expanded(found, replacement) + text[found.end() :]
+    return text[: match.start()] + _expanded(match, replacement) + text[match.end() :]
 
 
-def _expanded(found: Any, replacement: str) -> str:
+def _expanded(match: Any, replacement: str) -> str:
     out: list[str] = []
     at = 0
     while at < len(replacement):
@@ -37,8 +37,8 @@ def _expanded(found: Any, replacement: str) -> str:
             out.append(replacement[at + 1])
             at += 2
         elif letter == "$":
-            group, at = _group(found.re, replacement, at + 1)
-            out.append(found[group] or "")
+            group, at = _group(match.re, replacement, at + 1)
+            out.append(match[group] or "")
         else:
             out.append(letter)
             at += 1

@@ -47,10 +47,10 @@ class Path:
         """Return the field's declaration, or None. Raises DataException if a parent is not a struct."""
         current = schema
         for step in self.steps[:-1]:
-            found = field_of(current, step)
-            if found is None:
+            field = field_of(current, step)
+            if field is None:
                 return None
-            current = found.schema
+            current = field.schema
         return field_of(current, self.steps[-1])
 
     def in_struct(self, whole: Struct, *, replace_null: bool) -> Any:
@@ -60,11 +60,11 @@ class Path:
         """
         current = whole
         for step in self.steps[:-1]:
-            found = field_of(current.schema, step)
-            value = None if found is None else read(current, found, replace_null=True)
+            field = field_of(current.schema, step)
+            value = None if field is None else read(current, field, replace_null=True)
             if value is None:
                 return None
-            current = require_struct(value, _PURPOSE, None if found is None else found.schema)
+            current = require_struct(value, _PURPOSE, None if field is None else field.schema)
         last = field_of(current.schema, self.steps[-1])
         return None if last is None else read(current, last, replace_null=replace_null)
 

@@ -22,7 +22,7 @@ from kraal.transforms.sql.values import BITS, operator_kind
 
 _WIDE: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
 _TRY: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
-_SURELY_WHOLE: Final = r"\A-?[0-9]{1,18}\z"
+_INTEGER: Final = r"\A-?[0-9]{1,18}\z"
 _SURELY_BOOLEAN: Final = r"\A(true|false)\z"
 
 
@@ -117,21 +117,21 @@ class Builder:
 
     def _checked(self, name: str, columns: list[Any]) -> Any:
         """Return an operation that gives null on overflow and marks the row as doubtful."""
-        found = F.call_function(_TRY[name], *columns)
-        self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & found.isNull())
-        return found
+        result = F.call_function(_TRY[name], *columns)
+        self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & result.isNull())
+        return result
 
-    def _cast(self, column: Any, given: Family, kind: Type) -> Any:
-        if (given is Family.DOUBLE and kind is Type.STRING) or (
-            given is Family.TEXT and kind is Type.FLOAT64
+    def _cast(self, column: Any, source: Family, kind: Type) -> Any:
+        if (source is Family.DOUBLE and kind is Type.STRING) or (
+            source is Family.TEXT and kind is Type.FLOAT64
         ):
             raise ByRecords  # only the record path prints numbers as Java does
-        if given is Family.TEXT and kind is not Type.STRING:
-            sure = _SURELY_WHOLE if kind in BITS else _SURELY_BOOLEAN
+        if source is Family.TEXT and kind is not Type.STRING:
+            sure = _INTEGER if kind in BITS else _SURELY_BOOLEAN
             self.doubts.append(~column.rlike(sure))
             column = F.when(column.rlike(sure), column)
-        if given is Family.DOUBLE and kind in BITS:
+        if source is Family.DOUBLE and kind in BITS:
             self.doubts.append(F.isnan(column) | (F.abs(column) >= F.lit(9.2e18)))
-        found = column.try_cast(SPARK_TYPES[kind])
-        self.doubts.append(column.isNotNull() & found.isNull())
-        return found
+        result = column.try_cast(SPARK_TYPES[kind])
+        self.doubts.append(column.isNotNull() & result.isNull())
+        return result

@@ -54,13 +54,13 @@ class Family(StrEnum):
 NUMBERS: Final = (Family.WHOLE, Family.DOUBLE)
 PLAIN: Final = (Family.TEXT, Family.WHOLE, Family.DOUBLE, Family.BOOLEAN)
 _TEXT: Final = (Family.TEXT,)
-_WHOLE: Final = (Family.WHOLE,)
+_INTEGER: Final = (Family.WHOLE,)
 
 Kinds = tuple[Family, ...]
 
 
-def _first_family(given: Sequence[Family]) -> Family:
-    return next((each for each in given if each is not Family.NULL), Family.NULL)
+def _first_family(families: Sequence[Family]) -> Family:
+    return next((each for each in families if each is not Family.NULL), Family.NULL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +92,17 @@ class Function:
         many = str(self.least) if self.least == self.most else f"{self.least} or {self.most}"
         return f"{many} argument{'s' * (self.most > 1)}"
 
-    def kind(self, given: Sequence[Family]) -> Family:
+    def kind(self, families: Sequence[Family]) -> Family:
         """Return the family of the result. Raises DataException for arguments of the wrong kind."""
-        for at, each in enumerate(given):
+        for at, each in enumerate(families):
             allowed = self.takes_kinds[min(at, len(self.takes_kinds) - 1)]
             if each is not Family.NULL and each not in allowed:
-                wanted = " or ".join(allowed)
-                raise DataException(f"argument {at + 1} of {self.name} must be {wanted}, but is {each}")
+                expected = " or ".join(allowed)
+                raise DataException(f"argument {at + 1} of {self.name} must be {expected}, but is {each}")
         if self.gives is not None:
             return self.gives
-        common = _first_family(given)
-        for each in given:
+        common = _first_family(families)
+        for each in families:
             if each not in (common, Family.NULL):
                 raise DataException(
                     f"the arguments of {self.name} must be of one type, but are {common} and {each}"
@@ -136,8 +136,8 @@ def _substring_column(text: Any, position: Any, length: Any = None) -> Any:
 
 
 def _right_column(text: Any, count: Any) -> Any:
-    taken = _substring_column(text, -_cut(count))
-    return F.when(text.isNull() | count.isNull(), F.lit(None)).when(count <= 0, "").otherwise(taken)
+    end = _substring_column(text, -_cut(count))
+    return F.when(text.isNull() | count.isNull(), F.lit(None)).when(count <= 0, "").otherwise(end)
 
 
 def _padded(text: str, width: int, pad: str, *, left: bool) -> str:
@@ -186,12 +186,12 @@ def _absolute(number: float) -> float:
 
 
 def _extreme(sign: int) -> Callable[..., Any]:
-    def value(*given: Any) -> Any:
-        found = None
-        for each in given:
-            if each is not None and (found is None or compare(each, found) * sign > 0):
-                found = each
-        return found
+    def value(*values: Any) -> Any:
+        extreme = None
+        for each in values:
+            if each is not None and (extreme is None or compare(each, extreme) * sign > 0):
+                extreme = each
+        return extreme
 
     return value
 
@@ -200,14 +200,14 @@ def _joined(separator: str | None, *texts: str | None) -> str | None:
     return None if separator is None else separator.join(each for each in texts if each is not None)
 
 
-def _text_function(name: str, value: Callable[..., Any], **others: Any) -> Function:
-    given: dict[str, Any] = {
+def _text_function(name: str, value: Callable[..., Any], **more: Any) -> Function:
+    properties: dict[str, Any] = {
         "takes_kinds": (_TEXT,),
         "gives": Family.TEXT,
         "column": _named(name),
         "most": 1,
     }
-    return Function(name=name, value=value, **{**given, **others})
+    return Function(name=name, value=value, **{**properties, **more})
 
 
 def _ascii(change: Callable[[str], str], name: str) -> Function:
@@ -225,12 +225,12 @@ _ALL: Final = (
     _text_function("concat", lambda *texts: "".join(texts), most=None),
     _text_function("concat_ws", _joined, most=None, nulls=True),
     _text_function(
-        "substring", _substring, takes_kinds=(_TEXT, _WHOLE), least=2, most=3, column=_substring_column
+        "substring", _substring, takes_kinds=(_TEXT, _INTEGER), least=2, most=3, column=_substring_column
     ),
     _text_function(
         "left",
         lambda text, count: _substring(text, 1, count),
-        takes_kinds=(_TEXT, _WHOLE),
+        takes_kinds=(_TEXT, _INTEGER),
         least=2,
         most=2,
         column=lambda text, count: _substring_column(text, F.lit(1), count),
@@ -238,7 +238,7 @@ _ALL: Final = (
     _text_function(
         "right",
         lambda text, count: "" if count <= 0 else _substring(text, -_clamped(count)),
-        takes_kinds=(_TEXT, _WHOLE),
+        takes_kinds=(_TEXT, _INTEGER),
         least=2,
         most=2,
         column=_right_column,
@@ -253,7 +253,7 @@ _ALL: Final = (
     _text_function(
         "lpad",
         lambda text, width, pad=" ": _padded(text, width, pad, left=True),
-        takes_kinds=(_TEXT, _WHOLE, _TEXT),
+        takes_kinds=(_TEXT, _INTEGER, _TEXT),
         least=2,
         most=3,
         column=_pad_column("lpad"),
@@ -261,7 +261,7 @@ _ALL: Final = (
     _text_function(
         "rpad",
         lambda text, width, pad=" ": _padded(text, width, pad, left=False),
-        takes_kinds=(_TEXT, _WHOLE, _TEXT),
+        takes_kinds=(_TEXT, _INTEGER, _TEXT),
         least=2,
         most=3,
         column=_pad_column("rpad"),
@@ -282,7 +282,7 @@ _ALL: Final = (
     _text_function(
         "sha2",
         _sha2,
-        takes_kinds=(_TEXT, _WHOLE),
+        takes_kinds=(_TEXT, _INTEGER),
         least=2,
         most=2,
         column=lambda text, bits: F.call_function("sha2", text, _cut(bits)),

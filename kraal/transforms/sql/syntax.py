@@ -14,9 +14,9 @@ from kraal.plugins.model.schema import Type
 from kraal.transforms.sql.functions import FUNCTIONS, TYPES, listed
 from kraal.transforms.sql.tokens import Kind, SqlError, Token, tokens
 
-DEEPEST: Final = 30
+MAX_DEPTH: Final = 30
 """Maximum nesting of brackets and calls."""
-LONGEST_CHAIN: Final = 100
+MAX_CHAIN: Final = 100
 """Maximum number of nested operations: `a + b + c` has two."""
 
 _COMPARISONS: Final = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
@@ -70,18 +70,18 @@ Node = Literal | Reference | Call | Cast | Case
 def parse(text: str) -> dict[str, Node]:
     """Return the expression of each name, in order. Raises SqlError."""
     parser = _Parser(tokens(text))
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     while True:
         node, name = parser.item()
-        if _depth(node) > LONGEST_CHAIN:
-            raise SqlError(f"{name} has more than {LONGEST_CHAIN} steps within each other")
-        if name in found:
+        if _depth(node) > MAX_CHAIN:
+            raise SqlError(f"{name} has more than {MAX_CHAIN} steps within each other")
+        if name in nodes:
             raise SqlError(f"{name} is computed twice")
-        found[name] = node
+        nodes[name] = node
         if not parser.take_sign(","):
             break
     parser.end()
-    return found
+    return nodes
 
 
 def _depth(node: Node) -> int:
@@ -127,14 +127,14 @@ class _Parser:
         return self._take().text.upper() if self._next.is_word(*words) else None
 
     def _want(self, *, sign: str = "", word: str = "") -> None:
-        found = self.take_sign(sign) if sign else self._take_word(word)
-        if found is None:
+        token = self.take_sign(sign) if sign else self._take_word(word)
+        if token is None:
             raise self._unexpected(repr(sign or word))
 
-    def _unexpected(self, wanted: str) -> SqlError:
+    def _unexpected(self, expected: str) -> SqlError:
         token = self._next
-        found = "the end" if token.kind is Kind.END else repr(token.text)
-        return SqlError(f"expected {wanted} at character {token.at}, got {found}")
+        actual = "the end" if token.kind is Kind.END else repr(token.text)
+        return SqlError(f"expected {expected} at character {token.at}, got {actual}")
 
     def end(self) -> None:
         """Require the end of the text."""
@@ -160,11 +160,11 @@ class _Parser:
 
     def _expression(self) -> Node:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise SqlError(f"the expression is nested more than {DEEPEST} deep")
-        found = self._chain("OR", lambda: self._chain("AND", self._negation))
+        if self._depth > MAX_DEPTH:
+            raise SqlError(f"the expression is nested more than {MAX_DEPTH} deep")
+        node = self._chain("OR", lambda: self._chain("AND", self._negation))
         self._depth -= 1
-        return found
+        return node
 
     def _chain(self, word: str, operand: Callable[[], Node]) -> Node:
         operands = [operand()]
@@ -176,10 +176,10 @@ class _Parser:
         count = 0
         while self._take_word("NOT"):
             count += 1
-        found = self._predicate()
+        node = self._predicate()
         for _ in range(min(count, 2 - count % 2)):
-            found = Call("NOT", (found,))
-        return found
+            node = Call("NOT", (node,))
+        return node
 
     def _predicate(self) -> Node:
         left = self._sum()
@@ -209,32 +209,32 @@ class _Parser:
             return Call("LIKE", (left, Literal(_pattern(self._take().text))))
         self._want(word="IN")
         self._want(sign="(")
-        found = [Call("=", (left, self._expression()))]
+        comparisons = [Call("=", (left, self._expression()))]
         while self.take_sign(","):
-            found.append(Call("=", (left, self._expression())))
+            comparisons.append(Call("=", (left, self._expression())))
         self._want(sign=")")
-        return Call("OR", tuple(found))
+        return Call("OR", tuple(comparisons))
 
     def _sum(self) -> Node:
-        found = self._product()
+        node = self._product()
         while sign := self.take_sign("+", "-", "||"):
-            found = Call("concat" if sign == "||" else sign, (found, self._product()))
-        return found
+            node = Call("concat" if sign == "||" else sign, (node, self._product()))
+        return node
 
     def _product(self) -> Node:
-        found = self._factor()
+        node = self._factor()
         while sign := self.take_sign("*", "/", "%"):
-            found = Call(sign, (found, self._factor()))
-        return found
+            node = Call(sign, (node, self._factor()))
+        return node
 
     def _factor(self) -> Node:
         if self.take_sign("+"):
             return self._factor_of_sign()
         if self.take_sign("-"):
-            found = self._factor_of_sign(negative=True)
-            if isinstance(found, Literal):
-                return found
-            return Call("NEGATIVE", (found,))
+            node = self._factor_of_sign(negative=True)
+            if isinstance(node, Literal):
+                return node
+            return Call("NEGATIVE", (node,))
         return self._primary()
 
     def _factor_of_sign(self, *, negative: bool = False) -> Node:
@@ -251,9 +251,9 @@ class _Parser:
         if token.kind is Kind.TEXT:
             return Literal(self._take().text)
         if self.take_sign("("):
-            found = self._expression()
+            node = self._expression()
             self._want(sign=")")
-            return found
+            return node
         if word := self._take_word("NULL", "TRUE", "FALSE"):
             return Literal({"TRUE": True, "FALSE": False}.get(word))
         if self._take_word("CASE"):
@@ -324,8 +324,8 @@ def _rewritten(name: str, arguments: tuple[Node, ...]) -> Node:
 
 
 def _pattern(text: str) -> str:
-    rest = text.replace("\\\\", "")
-    if "\\" in rest.replace("\\%", "").replace("\\_", ""):
+    unescaped = text.replace("\\\\", "")
+    if "\\" in unescaped.replace("\\%", "").replace("\\_", ""):
         raise SqlError(rf"in LIKE's pattern {text!r} only \%, \_ and \\ are escapes")
     return text
 

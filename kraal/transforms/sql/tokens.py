@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-LONGEST: Final = 10_000
+MAX_LENGTH: Final = 10_000
 """Maximum number of characters of all expressions together."""
 
 
@@ -59,9 +59,9 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "
 
 def tokens(text: str) -> list[Token]:
     """Return the tokens of a text; the last has kind END. Raises SqlError."""
-    if len(text) > LONGEST:
-        raise SqlError(f"the expressions have {len(text)} characters; at most {LONGEST} are allowed")
-    found: list[Token] = []
+    if len(text) > MAX_LENGTH:
+        raise SqlError(f"the expressions have {len(text)} characters; at most {MAX_LENGTH} are allowed")
+    result: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -69,9 +69,9 @@ def tokens(text: str) -> list[Token]:
             raise SqlError(f"{text[at : at + 10]!r} at character {at + 1} is not part of an expression")
         token = _token(match, at + 1)
         if token is not None:
-            found.append(token)
+            result.append(token)
         at = match.end()
-    return [*found, Token(Kind.END, "", len(text) + 1)]
+    return [*result, Token(Kind.END, "", len(text) + 1)]
 
 
 def _token(match: re.Match[str], at: int) -> Token | None:
@@ -97,9 +97,9 @@ def _unescaped(text: str, quote: str) -> str:
     r"""Resolve escapes as Spark does: `\%` and `\_` stay, for LIKE; other letters lose the backslash."""
 
     def one(match: re.Match[str]) -> str:
-        found = match[0]
-        if found == quote * 2:
+        escape = match[0]
+        if escape == quote * 2:
             return quote
-        return found if found[1] in "%_" else _ESCAPES.get(found[1], found[1])
+        return escape if escape[1] in "%_" else _ESCAPES.get(escape[1], escape[1])
 
     return re.sub(rf"{quote}{quote}|\\.", one, text, flags=re.DOTALL)

@@ -81,11 +81,11 @@ class SQL(Transformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        found = settings(self.config_def, config)
-        self._is_key = found[OF] == "key"
-        self._replace_null = found[REPLACE_NULL]
+        values = settings(self.config_def, config)
+        self._is_key = values[OF] == "key"
+        self._replace_null = values[REPLACE_NULL]
         self._config = dict(config)
-        self._nodes = parse(found[EXPRESSIONS])
+        self._nodes = parse(values[EXPRESSIONS])
         self._computed = {name: computed(node) for name, node in self._nodes.items()}
 
     @override
@@ -113,13 +113,13 @@ class SQL(Transformation):
         return self._with(record, changed, struct(changed, values))
 
     def _results(self, reading: Any) -> dict[str, Any]:
-        found = {}
+        results = {}
         for name, compute in self._computed.items():
             try:
-                found[name] = compute(reading)
+                results[name] = compute(reading)
             except DataException as exc:
                 raise DataException(f"SQL, {name}: {exc}") from exc
-        return found
+        return results
 
     def _with(self, record: Record, schema: Schema | None, value: Any) -> Record:
         if self._is_key:
@@ -138,8 +138,8 @@ class SQL(Transformation):
         new = {}
         for name, node in self._nodes.items():
             if isinstance(node, Reference):
-                found = _part_at(fields, node.path, replace_null=self._replace_null)
-                new[name] = replace(found, schema=shaped[name])
+                source = _part_at(fields, node.path, replace_null=self._replace_null)
+                new[name] = replace(source, schema=shaped[name])
                 continue
             reading = partial(_column_at, dict(fields), self._replace_null)
             new[name] = Part(schema=shaped[name], expression=partial(_result, schema, reading, node))
@@ -151,55 +151,55 @@ class SQL(Transformation):
         """Return the schema with the computed fields. Raises DataException for expressions that do not fit it."""
         if schema.type is not Type.STRUCT:
             raise DataException(f"Only Struct objects supported for [{_PURPOSE}], found: {schema.type.name}")
-        made = {}
+        schemas = {}
         for name, node in self._nodes.items():
             try:
-                made[name] = schema_of(node, schema)
+                schemas[name] = schema_of(node, schema)
             except DataException as exc:
                 raise DataException(f"SQL, {name}: {exc}") from exc
-        fields = [replace(each, schema=made.pop(each.name, each.schema)) for each in schema.fields]
-        fields += [Field(name=name, schema=found) for name, found in made.items()]
+        fields = [replace(each, schema=schemas.pop(each.name, each.schema)) for each in schema.fields]
+        fields += [Field(name=name, schema=kind) for name, kind in schemas.items()]
         return struct_schema(schema, fields)
 
 
 def _configured(config: Mapping[str, str]) -> SQL:
-    made = SQL()
-    made.configure(config)
-    return made
+    transform = SQL()
+    transform.configure(config)
+    return transform
 
 
 def _member(whole: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     """Return a member of a schemaless object, or None if it is missing."""
-    found: Any = whole
+    value: Any = whole
     for name in path:
-        if found is None:
+        if value is None:
             return None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise DataException(f"{'.'.join(path)}: there are no fields in it")
-        found = found.get(name)
-    return found
+        value = value.get(name)
+    return value
 
 
 def _field(whole: Struct, replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - bound by partial
-    found: Any = whole
+    value: Any = whole
     for name in path:
-        if found is None:
+        if value is None:
             return None
-        field = next(each for each in found.schema.fields if each.name == name)
-        found = read(found, field, replace_null=replace_null)
-    return found
+        field = next(each for each in value.schema.fields if each.name == name)
+        value = read(value, field, replace_null=replace_null)
+    return value
 
 
 def _part_at(fields: Mapping[str, Part], path: tuple[str, ...], *, replace_null: bool) -> Part:
-    found = fields[path[0]]
+    part = fields[path[0]]
     for name in path[1:]:
-        if found.schema is None:
+        if part.schema is None:
             raise ByRecords
-        field = next(each for each in found.schema.fields if each.name == name)
-        if field.schema.default is not None and not found.sure:
+        field = next(each for each in part.schema.fields if each.name == name)
+        if field.schema.default is not None and not part.sure:
             raise ByRecords  # a missing struct has no defaults for its fields
-        found = with_default(found.field(field), replace_null=replace_null)
-    return found
+        part = with_default(part.field(field), replace_null=replace_null)
+    return part
 
 
 def _column_at(fields: Mapping[str, Part], replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - as above
@@ -213,7 +213,7 @@ def _result(schema: Schema, reading: Any, node: Node) -> Any:
 def _doubt(schema: Schema, reading: Any, node: Node) -> Any:
     builder = Builder(schema, reading)
     builder.result(node)
-    found = F.lit(False)  # noqa: FBT003 - Spark's literal
+    condition = F.lit(False)  # noqa: FBT003 - Spark's literal
     for each in builder.doubts:
-        found = found | each
-    return found
+        condition = condition | each
+    return condition

@@ -39,14 +39,14 @@ def family_of(schema: Schema) -> Family:
 
 def schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
     """Return the schema of a field by its path. Raises DataException if it does not exist."""
-    found, optional = whole, False
+    schema, optional = whole, False
     for name in path:
-        field = next((each for each in found.fields if each.name == name), None)
+        field = next((each for each in schema.fields if each.name == name), None)
         if field is None:
             raise DataException(f"there is no field {'.'.join(path)}")
-        optional = optional or (found.optional and found is not whole)
-        found = field.schema
-    return replace(found, optional=True) if optional else found
+        optional = optional or (schema.optional and schema is not whole)
+        schema = field.schema
+    return replace(schema, optional=True) if optional else schema
 
 
 def kind_of(node: Node, whole: Schema) -> Family:

@@ -29,7 +29,7 @@ SQL_NAMES: Final[Mapping[Type, str]] = {
     Type.STRING: "STRING",
 }
 _BLANKS: Final = "".join(map(chr, range(0x21))) + "\x7f"
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,40}")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TRUE: Final = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
@@ -63,7 +63,7 @@ def family(value: Any) -> Family:
 
 def operator_kind(name: str, kinds: list[Family]) -> Family:
     """Return the family of an operator's result. Raises DataException for invalid operands."""
-    known = [each for each in kinds if each is not Family.NULL]
+    families = [each for each in kinds if each is not Family.NULL]
     if name == "IS NULL":
         return Family.BOOLEAN
     if name in ("AND", "OR", "NOT"):
@@ -75,16 +75,16 @@ def operator_kind(name: str, kinds: list[Family]) -> Family:
     elif name in (*_ARITHMETIC, "NEGATIVE"):
         allowed = NUMBERS
     else:
-        allowed = NUMBERS if any(each in NUMBERS for each in known) else tuple(known[:1])
-    for each in known:
+        allowed = NUMBERS if any(each in NUMBERS for each in families) else tuple(families[:1])
+    for each in families:
         if each not in allowed or each is Family.OTHER:
-            wanted = " or ".join(allowed)
-            raise DataException(f"{name} wants {wanted}, but one side is {each}; CAST may help")
+            expected = " or ".join(allowed)
+            raise DataException(f"{name} wants {expected}, but one side is {each}; CAST may help")
     if name not in (*_ARITHMETIC, "NEGATIVE"):
         return Family.BOOLEAN
     if name == "/":
         return Family.DOUBLE
-    return Family.DOUBLE if Family.DOUBLE in known else Family.WHOLE
+    return Family.DOUBLE if Family.DOUBLE in families else Family.WHOLE
 
 
 def computed(node: Node) -> Compute:
@@ -145,23 +145,23 @@ def _function(name: str, arguments: list[Compute]) -> Compute:
 
     def compute(read: Read) -> Any:
         if name == "coalesce":  # arguments after the first value are not evaluated
-            return next((found for each in arguments if (found := each(read)) is not None), None)
-        given = [each(read) for each in arguments]
-        function.kind([family(each) for each in given])
-        return None if not function.nulls and None in given else function.value(*given)
+            return next((value for each in arguments if (value := each(read)) is not None), None)
+        values = [each(read) for each in arguments]
+        function.kind([family(each) for each in values])
+        return None if not function.nulls and None in values else function.value(*values)
 
     return compute
 
 
 def _junction(read: Read, arguments: list[Compute], *, ends_at: bool) -> bool | None:
-    found: bool | None = not ends_at
+    result: bool | None = not ends_at
     for each in arguments:
         value = each(read)
         operator_kind("AND", [family(value)])
         if value is ends_at:
             return value is True
-        found = None if value is None else found
-    return found
+        result = None if value is None else result
+    return result
 
 
 def _like(text: Compute, pattern: Compute) -> Compute:
@@ -259,7 +259,7 @@ def _read(text: str, kind: Type) -> Any:
         return trimmed.lower() in _TRUE
     if kind is Type.FLOAT64 and _NUMBER.fullmatch(trimmed):
         return float(trimmed)
-    if kind in BITS and _WHOLE.fullmatch(trimmed):
+    if kind in BITS and _INTEGER.fullmatch(trimmed):
         return _to_integer(int(trimmed), text, kind)
     raise DataException(f"{text!r} cannot be cast to {SQL_NAMES[kind]}")
 

@@ -12,7 +12,7 @@ import pytest
 
 from kraal.connectors.file import sink as file_sink
 from kraal.connectors.file import staging
-from kraal.connectors.file.sink import FEW_RECORDS, FileStreamSinkTask
+from kraal.connectors.file.sink import MAX_WORKER_RECORDS, FileStreamSinkTask
 from kraal.connectors.file.source import FileStreamSourceTask
 from kraal.plugins.api import PartitionsLost, SinkBatch, TaskContext, TopicPartition
 
@@ -57,7 +57,7 @@ def numbers(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
     return spark.range(0, count, 1, partitions).selectExpr("cast(id as string) as value")
 
 
-@pytest.mark.parametrize("count", [3, FEW_RECORDS + 1, 20_000])
+@pytest.mark.parametrize("count", [3, MAX_WORKER_RECORDS + 1, 20_000])
 def test_batches_are_appended_in_order(
     spark: SparkSession, sink: FileStreamSinkTask, target: Path, count: int
 ) -> None:
@@ -99,7 +99,7 @@ def test_runs_that_overlap_leave_each_others_files_alone(
     older, task, next_one = FileStreamSinkTask(), FileStreamSinkTask(), FileStreamSinkTask()
     for each in (older, task):
         each.start({"file": str(target)}, context(tmp_path))
-    count = FEW_RECORDS + 1
+    count = MAX_WORKER_RECORDS + 1
     older.write(batch(numbers(spark, count), count))
 
     def save(*args: Any, **named: Any) -> None:
@@ -118,7 +118,7 @@ def test_a_batch_whose_partition_was_lost_is_not_appended(
     def lost() -> None:
         raise PartitionsLost("t-0 belongs to another task")
 
-    for count in (3, FEW_RECORDS + 1):
+    for count in (3, MAX_WORKER_RECORDS + 1):
         with pytest.raises(PartitionsLost):
             sink.write(replace(batch(numbers(spark, count), count), ownership=lost))
     assert target.read_bytes() == b""

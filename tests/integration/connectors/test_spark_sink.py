@@ -164,7 +164,7 @@ def test_runs_that_overlap_leave_each_others_files_alone(
 def test_files_that_vanish_before_they_are_put_in_place_are_written_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: list[str]
 ) -> None:
-    monkeypatch.setattr(staging, "_REPORT_S", 0.2)
+    monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.2)
     task = started({"spark.format": "csv", "path": str(tmp_path / "out")}, tmp_path)
     real = staging.check_complete
 

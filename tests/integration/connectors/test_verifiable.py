@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kraal.connectors.verifiable.source import FEW_RECORDS, MOST_RECORDS
+from kraal.connectors.verifiable.source import MAX_RECORDS, MAX_WORKER_RECORDS
 from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Opened, Stopped
 from tests.fakes.spark.stage import Stage
@@ -71,15 +71,15 @@ def test_much_of_it_and_all_of_it_reaches_the_sink(stage: Stage, capfd: pytest.C
     topic, name = stage.topic(), f"sink-{uuid.uuid4().hex[:8]}"
     config = example("verifiable-source", {"topic": topic, "throughput": "-1"})
     numbers = {"key.converter": NUMBER.format("Integer"), "value.converter": NUMBER.format("Long")}
-    last, batches = run_source(stage, {**config, **numbers}, None, FEW_RECORDS + 1)
-    assert (last, [done.records for done in batches]) == (MOST_RECORDS - 1, [MOST_RECORDS])
-    assert seqnos(printed(capfd), "task") == list(range(MOST_RECORDS))
+    last, batches = run_source(stage, {**config, **numbers}, None, MAX_WORKER_RECORDS + 1)
+    assert (last, [done.records for done in batches]) == (MAX_RECORDS - 1, [MAX_RECORDS])
+    assert seqnos(printed(capfd), "task") == list(range(MAX_RECORDS))
     sink = {**example("verifiable-sink", {"topics": topic}), **numbers, "id": "3"}
-    run_sink(stage, sink, MOST_RECORDS, name=name, connector="VerifiableSink")
+    run_sink(stage, sink, MAX_RECORDS, name=name, connector="VerifiableSink")
     lines = printed(capfd)
     put = [line for line in lines if "flushed" not in line]
-    assert [line["seqno"] for line in put] == list(range(MOST_RECORDS))
-    assert seqnos(lines, "flushed") == list(range(MOST_RECORDS))
+    assert [line["seqno"] for line in put] == list(range(MAX_RECORDS))
+    assert seqnos(lines, "flushed") == list(range(MAX_RECORDS))
     assert put[7] == {
         "task": 1, "seqno": 7, "offset": 7, "time_ms": put[7]["time_ms"], "name": name, "topic": topic, "sinkTask": 3,
     }  # fmt: skip

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Failed, Opened, Stopped
 from kraal.engine.lanes import lanes
-from kraal.engine.lanes.rows import ROWS
+from kraal.engine.lanes.rows import MAX_ROWS
 from kraal.engine.source.ways import Way
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.schema import STRING
@@ -80,7 +80,7 @@ def test_batches_by_jobs_and_through_the_lane_arrive_in_order(stage: Stage) -> N
     topic = stage.topic()
     task = Task(stage, topic)
     task.reach_lane()
-    assert not by_lane(task.write(ROWS + 1))
+    assert not by_lane(task.write(MAX_ROWS + 1))
     for _ in range(20):
         done = task.write()
         assert by_lane(done)
@@ -185,7 +185,7 @@ def test_jobs_write_when_the_lanes_spark_task_is_killed_and_then_it_starts_again
     SparkSession.builder.getOrCreate().sparkContext.cancelAllJobs()
     for _ in range(5):
         task.write()
-    monkeypatch.setattr(lanes, "AGAIN_S", 0.0)
+    monkeypatch.setattr(lanes, "RESTART_DELAY_S", 0.0)
     task.reach_lane()
     values = stage.values(topic, task.written)
     assert list(dict.fromkeys(values)) == texts(task.written), "in order; a batch may be there twice"
@@ -207,7 +207,7 @@ def test_a_lane_whose_results_cannot_be_read_is_ended_and_another_one_starts(
         settle(self, *given)
 
     monkeypatch.setattr(lanes.Lanes, "_settle", fail_once)
-    monkeypatch.setattr(lanes, "AGAIN_S", 0.0)
+    monkeypatch.setattr(lanes, "RESTART_DELAY_S", 0.0)
     task.write()
     assert failed
     task.reach_lane()

@@ -222,7 +222,7 @@ def test_a_record_that_a_wait_has_found_comes_once_and_in_order(group: Group) ->
     start = dict.fromkeys(member.assigned, 0)
     assert member.committed() == dict.fromkeys(member.assigned)
     member.start(start)
-    assert member.takes
+    assert member.reads
     texts = [str(number).encode() for number in range(10)]
     for text in texts:
         group.produce(text)
@@ -297,7 +297,7 @@ def test_a_pause_by_another_thread_during_the_start_is_known(group: Group) -> No
     member.start(start)
     pausing.join()
     member._consumer = consumer
-    assert not member.takes
+    assert not member.reads
     member.resume()
     group.produce(b"after")
     member.wait(WAIT_S)
@@ -317,7 +317,7 @@ def test_pausing_neither_repeats_nor_skips_records(group: Group) -> None:
         if number % 2:
             found += [record.value for record in member.poll(5)]
         member.pause()  # drops what the wait has found
-        assert not member.takes
+        assert not member.reads
         assert member.poll(5) == []
         member.resume()
     while len(found) < len(texts):

@@ -15,7 +15,7 @@ from kraal.connectors.verifiable import source as verifiable_source
 from kraal.connectors.verifiable.config import VERIFIABLE_SOURCE
 from kraal.connectors.verifiable.lines import both, ended, flushed, source_lines
 from kraal.connectors.verifiable.sink import VerifiableSinkConnector, VerifiableSinkTask
-from kraal.connectors.verifiable.source import FEW_RECORDS, MOST_RECORDS, VerifiableSourceTask
+from kraal.connectors.verifiable.source import MAX_RECORDS, MAX_WORKER_RECORDS, VerifiableSourceTask
 from kraal.connectors.verifiable.source import VerifiableSourceConnector as SourceConnector
 from kraal.core.errors import ConfigInvalid
 from kraal.plugins.api import ConnectorContext, Offset, SourceBatch, SourcePartition, TaskContext
@@ -112,7 +112,7 @@ def test_many_records_are_a_range_for_spark_and_bounded(counter: Counter, throug
     assert batch is not None
     assert batch.table is None
     assert batch.read is not None
-    assert batch.offsets == {HERE: {"seqno": MOST_RECORDS - 1}}
+    assert batch.offsets == {HERE: {"seqno": MAX_RECORDS - 1}}
     assert counter.printed == []  # printed by the job, which may wait for the reader of what is printed
 
 
@@ -212,4 +212,4 @@ def test_a_sinks_lines_come_again_as_flushed() -> None:
 
 
 def test_few_are_fewer_than_many() -> None:
-    assert FEW_RECORDS < MOST_RECORDS
+    assert MAX_WORKER_RECORDS < MAX_RECORDS

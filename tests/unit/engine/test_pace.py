@@ -8,7 +8,7 @@ from kraal.engine.pace import (
     BUSY_POLL_S,
     BUSY_S,
     IDLE_POLLS,
-    MOST_IGNORED,
+    MAX_IGNORED,
     STEPS_S,
     Gathering,
     IdleInterval,
@@ -133,7 +133,7 @@ def test_tasks_count_while_they_are_open() -> None:
     ],
 )
 def test_a_pause_helps_after_small_batches_of_different_sizes(polls: list[tuple[int | None, bool]]) -> None:
-    assert _gathered(polls).helps
+    assert _gathered(polls).pauses
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_pause_helps_after_small_batches_of_different_sizes(polls: list[tuple[
     ],
 )
 def test_no_pause_after_equally_many_nothing_or_a_large_batch(polls: list[tuple[int | None, bool]]) -> None:
-    assert not _gathered(polls).helps
+    assert not _gathered(polls).pauses
 
 
 def _gathered(polls: list[tuple[int | None, bool]]) -> Gathering:
@@ -162,10 +162,10 @@ def test_a_source_that_happens_to_return_equally_many_is_seldom_polled_at_once()
     at_once = 0
     for _ in range(1000):
         gathering.polled(5, small=True)
-        if not gathering.helps:
+        if not gathering.pauses:
             at_once += 1
             gathering.polled(None)
-    assert at_once == 1000 // (MOST_IGNORED + 2) + 3
+    assert at_once == 1000 // (MAX_IGNORED + 2) + 3
 
 
 def test_a_source_with_a_fixed_number_is_polled_at_once_as_long_as_it_has_more() -> None:
@@ -173,6 +173,6 @@ def test_a_source_with_a_fixed_number_is_polled_at_once_as_long_as_it_has_more()
     gathering.polled(100, small=True)
     for _ in range(50):
         gathering.polled(100, small=True)
-        assert not gathering.helps
+        assert not gathering.pauses
     gathering.polled(37, small=True)
-    assert gathering.helps
+    assert gathering.pauses

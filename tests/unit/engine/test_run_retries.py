@@ -113,9 +113,9 @@ class Threads:
     def closing(self, executor: Executor) -> None:
         del executor
 
-    def leave_behind(self, owner: Owner) -> None:
+    def abandon_calls(self, owner: Owner) -> None:
         if self.pool.abandon(owner):
-            self.poller.after(0.02, lambda: self.leave_behind(owner))
+            self.poller.after(0.02, lambda: self.abandon_calls(owner))
 
     def over(self, task: TaskId, run: Run) -> None:
         del task, run
@@ -123,7 +123,7 @@ class Threads:
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
-    monkeypatch.setattr(module, "RETRY_S", (0.01,))
+    monkeypatch.setattr(module, "RETRY_DELAYS_S", (0.01,))
     threads = Threads()
     yield threads
     threads.poller.close(1.0)
@@ -155,7 +155,7 @@ def test_logs_every_retried_job(host: Threads) -> None:
 
 
 def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LEASE_S", 0.01)
+    monkeypatch.setattr(module, "_LEASE_CHECK_INTERVAL_S", 0.01)
     said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Fickle(jobs=1)
     leased.set()
@@ -214,7 +214,7 @@ class Stuck(Fickle):
 def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
     host: Threads, monkeypatch: pytest.MonkeyPatch, ends_with: BaseException | None
 ) -> None:
-    monkeypatch.setattr(module, "_LEASE_S", 0.01)
+    monkeypatch.setattr(module, "_LEASE_CHECK_INTERVAL_S", 0.01)
     said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Stuck(interruptible=True, ends_with=ends_with)
     leased.set()

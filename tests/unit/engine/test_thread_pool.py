@@ -261,7 +261,7 @@ def test_calls_of_others_are_not_stuck() -> None:
 
 def test_polls_that_do_not_return_keep_so_many_threads_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller_module, "STUCK_S", 0.01)
-    monkeypatch.setattr(poller_module, "MOST", 2)
+    monkeypatch.setattr(poller_module, "MAX_THREADS", 2)
     poller, let_go, began = TimerThread("timers"), threading.Event(), threading.Semaphore(0)
 
     def poll() -> None:

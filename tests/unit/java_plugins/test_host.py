@@ -156,7 +156,7 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     monkeypatch.setattr(module, "Jvm", made)
-    monkeypatch.setattr(module, "_BACKOFF_S", (0.0,))
+    monkeypatch.setattr(module, "_RESTART_DELAYS_S", (0.0,))
     return made
 
 
@@ -258,7 +258,7 @@ def test_java_exceptions_and_process_exits_are_raised(
 def test_a_process_that_does_not_answer_is_ended(
     machine: Machine, host: PluginHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HUNG_S", -1.0)
+    monkeypatch.setattr(module, "HUNG_TIMEOUT_S", -1.0)
     listener = following(host)
     host.start()
     assert listener.next() == "up"

@@ -168,7 +168,7 @@ def test_a_connector_is_abandoned_once_and_not_after_it_was_stopped(machine: Mac
 
 
 def test_a_process_that_is_used_again_soon_is_kept(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT_S", 0.01)
+    monkeypatch.setattr(module, "IDLE_TIMEOUT_S", 0.01)
     host = machine.hosts.take("c", OWN)
     (made,) = machine.made
     assert made.next() == "started"

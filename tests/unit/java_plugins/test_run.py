@@ -186,7 +186,7 @@ def test_a_pause_is_reported_when_the_task_has_paused(played: Played) -> None:
 
 
 def test_a_pause_inside_the_plugin_is_reported_soon(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HOLD_S", 0.0)
+    monkeypatch.setattr(module, "HOLD_TIMEOUT_S", 0.0)
     run = played.running()
     run.hold()
     run.tick()
@@ -286,7 +286,7 @@ def test_a_task_does_not_start_without_a_lease(played: Played) -> None:
 
 
 def test_an_old_claim_is_made_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CLAIM_S", -1.0)
+    monkeypatch.setattr(module, "CLAIM_TIMEOUT_S", -1.0)
     transactions = Transactions()
     played.run(transactions=transactions)
     played.host.up()
@@ -391,7 +391,7 @@ def test_a_run_is_tried_again_later_while_the_last_one_is_inside_its_plugin(
     played.host.tell(1, "waiting", why)
     run.tick()  # at once, because an event has come
     assert [each[0] for each in played.host.asked] == ["startTask"]
-    now_s += module.RETRY_S
+    now_s += module.RETRY_DELAY_S
     run.tick()
     played.host.tell(1, "waiting", why)
     assert [each[0] for each in played.host.asked] == ["startTask", "startTask"]

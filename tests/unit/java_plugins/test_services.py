@@ -12,7 +12,7 @@ from kraal.core.errors import BadRequest, ConfigInvalid, PluginFailed, ProviderF
 from kraal.java_plugins.catalog import parse_catalog
 from kraal.java_plugins.connector import classes_of
 from kraal.java_plugins.hosts import PluginHosts
-from kraal.java_plugins.services import SOON_S, Asking, JavaPolicy, open_services
+from kraal.java_plugins.services import CALL_TIMEOUT_S, Asking, JavaPolicy, open_services
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.framework import WorkerDefaults
@@ -116,10 +116,10 @@ def test_ending_worker_fails_requests_without_waiting(host: FakeHost) -> None:
 
 
 def test_a_request_waits_for_some_time(host: FakeHost) -> None:
-    now = iter([0.0, 0.0, SOON_S - 1, SOON_S])
+    now = iter([0.0, 0.0, CALL_TIMEOUT_S - 1, CALL_TIMEOUT_S])
     asking = Asking(host, lambda: False, now.__next__)
     with pytest.raises(Unavailable, match="it starts"):
-        asking.ask("any", within_s=SOON_S)
+        asking.ask("any", within_s=CALL_TIMEOUT_S)
     assert host.waited == 2
 
 

@@ -11,7 +11,7 @@ from kraal.plugins.model.records import DataException, Record, Struct
 from kraal.plugins.model.schema import Field, Schema, Type
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import ChainInvalid, make_chain
-from kraal.transforms.sql.syntax import DEEPEST
+from kraal.transforms.sql.syntax import MAX_DEPTH
 from kraal.transforms.sql.transform import SQL
 
 REGISTRY = Registry.load()
@@ -144,7 +144,7 @@ def test_fields_that_the_schema_lacks_are_refused() -> None:
         ("9223372036854775808 AS x", "the number 9223372036854775808 is beyond BIGINT"),
         ("a LIKE b AS x", "expected a text as LIKE's pattern at character 8, got 'b'"),
         ("a LIKE 'x\\\\y' AS x", "only \\%, \\_ and \\\\ are escapes"),
-        (f"{'(' * 10 * DEEPEST}1 AS x", f"the expression is nested more than {DEEPEST} deep"),
+        (f"{'(' * 10 * MAX_DEPTH}1 AS x", f"the expression is nested more than {MAX_DEPTH} deep"),
         (f"{'NOT ' * 2000}", "the end"),
         (f"{'1+' * 2000}1 AS x", "x has more than 100 steps within each other"),
         ("", "expected a name at character 1, got the end"),

@@ -249,7 +249,7 @@ def test_a_target_that_nobody_can_keep_a_journal_for_is_refused(
 
 def test_waits_a_bounded_time_for_a_lock(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = AppendTarget(str(path), str(tmp_path))
-    monkeypatch.setattr(append, "LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr(append, "LOCK_TIMEOUT_S", 0.1)
     script = (
         "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(); sys.stdin.read()"
     )

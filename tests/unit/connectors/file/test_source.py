@@ -147,7 +147,7 @@ def test_replaced_idle_file_is_detected_within_a_second(tail: Tail, monkeypatch:
     assert [tail.poll(), tail.poll()] == [None, None]
     tail.path.with_suffix(".new").write_bytes(b"two\n")
     tail.path.with_suffix(".new").rename(tail.path)
-    now.s += source.LOOK_S - 0.01
+    now.s += source.CHECK_INTERVAL_S - 0.01
     assert tail.poll() is None
     now.s += 0.02
     with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
@@ -181,7 +181,7 @@ def test_a_file_replaced_before_it_was_read_does_not_fail(
     assert tail.poll() is None
     tail.path.unlink()
     tail.add(b"new\n")
-    now.s += source.LOOK_S
+    now.s += source.CHECK_INTERVAL_S
     assert tail.poll() == (["new"], 4)
 
 

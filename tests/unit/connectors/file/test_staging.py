@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kraal.connectors.file import staging
-from kraal.connectors.file.staging import LEFT_OVER_S, Staging, Written, check_complete
+from kraal.connectors.file.staging import STALE_AFTER_S, Staging, Written, check_complete
 from kraal.plugins.api import RetriableError
 
 
@@ -48,7 +48,7 @@ def test_removes_files_of_killed_runs_after_a_long_silence(tmp_path: Path) -> No
     )
     (tmp_path / ".a.kraal-c.kraal").touch()  # the journal of another target
     for each in (left, alive, other, tmp_path / ".a.kraal-c.kraal"):
-        age(each.parent if each.is_dir() else each, LEFT_OVER_S + 60)
+        age(each.parent if each.is_dir() else each, STALE_AFTER_S + 60)
     os.utime(tmp_path / ".a.kraal-c.kraal", (0, 0))
     (alive / "part-0.txt").write_text("more")
     Staging(tmp_path, ".a.kraal-")
@@ -83,7 +83,7 @@ def test_compares_staged_files_with_what_spark_wrote(
     records: int | None,
     error: str | None,
 ) -> None:
-    monkeypatch.setattr(staging, "_REPORT_S", 0.05)
+    monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.05)
     directory = make(tmp_path / "batch", *sizes)
     check: Callable[[], None] = lambda: check_complete(  # noqa: E731 - asked twice below
         directory, lambda: Written(2, 7), most=most, records=records
@@ -102,5 +102,5 @@ def test_spark_reports_late(tmp_path: Path) -> None:
 
 
 def test_without_a_report_the_mark_of_success_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_REPORT_S", 0.05)
+    monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.05)
     check_complete(make(tmp_path / "batch", 7), lambda: None, most=1, records=1)

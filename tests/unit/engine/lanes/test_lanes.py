@@ -317,7 +317,7 @@ def test_a_lane_that_ends_leaves_its_batches_to_jobs_and_is_not_started_again_at
     assert stage.jobs.get(timeout=WAIT_S) == "b"
     assert not stage.lanes.takes(1, 5)
     assert stage.bridges.empty()
-    monkeypatch.setattr(module, "AGAIN_S", 0.0)
+    monkeypatch.setattr(module, "RESTART_DELAY_S", 0.0)
     stage.started()
     assert stage.lanes.down() is None
 
@@ -338,5 +338,5 @@ def test_a_large_batch_and_a_worker_without_a_session_have_no_lane(stage: Stage)
 
 def test_the_lane_takes_no_more_while_much_is_waiting(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.started()
-    monkeypatch.setattr(module, "WAITING_BYTES", -1)
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", -1)
     assert not stage.lanes.takes(1, 5)

@@ -14,7 +14,7 @@ from kraal.converters.primitive.string import StringConverter
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import BYTES, ROWS, is_plain, is_small, stream_of
+from kraal.engine.lanes.rows import MAX_BYTES, MAX_ROWS, is_plain, is_small, stream_of
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Converter, Schema
 from kraal.plugins.model.schema import STRING, Type
@@ -90,9 +90,9 @@ def test_rows_of_a_pass_are_plain_and_transforms_by_columns_are_not() -> None:
 
 
 def test_a_batch_with_many_records_or_bytes_is_not_small() -> None:
-    assert is_small(ROWS, BYTES)
-    assert not is_small(ROWS + 1, BYTES)
-    assert not is_small(ROWS, BYTES + 1)
+    assert is_small(MAX_ROWS, MAX_BYTES)
+    assert not is_small(MAX_ROWS + 1, MAX_BYTES)
+    assert not is_small(MAX_ROWS, MAX_BYTES + 1)
 
 
 def pending(table: pa.Table, topic: str | None) -> PendingBatch:

@@ -221,8 +221,8 @@ def test_a_wait_for_executors_is_told_and_ends_with_the_application() -> None:
     session, reasons = Context(), list[str]()
     session.executors = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executors, "_SOON_S", 0.0)
-        patch.setattr(executors, "_LOOK_S", 0.0)
+        patch.setattr(executors, "_START_REPORT_DELAY_S", 0.0)
+        patch.setattr(executors, "_POLL_INTERVAL_S", 0.0)
 
         def told(why: str) -> None:
             reasons.append(why)

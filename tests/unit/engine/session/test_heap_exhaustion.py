@@ -256,7 +256,7 @@ def test_a_late_result_of_an_abandoned_run_does_not_count_for_the_next_one(bench
     assert bench.begin(A)
     left.running.pop()(DONE)
     assert not bench.begin(B), "it is the turn of the second run"
-    bench.quarantine.yields(left)
+    bench.quarantine.release_turn(left)
     assert not bench.begin(B)
     bench.end(A)
     assert bench.begin(B)

@@ -59,16 +59,16 @@ def test_records_behind(
 
 def test_the_ends_of_the_last_question_and_of_the_fetches_count() -> None:
     reports = Reports()
-    reports.report.found({P0: Bounds(0, 10), P1: Bounds(0, 10)})
-    reports.report.tell({P0: 4})
+    reports.report.set_ends({P0: Bounds(0, 10), P1: Bounds(0, 10)})
+    reports.report.report({P0: 4})
     reports.fetches.ends = {P0: 12}
     reports.polled({P0: 4}, records=True)
     assert reports.said == [6], "the batch is not written yet"
     reports.fetches.ends = {P0: 100}
-    reports.report.tell({P0: 5})
+    reports.report.report({P0: 5})
     assert reports.said == [6, 7], "the consumer is not asked during a batch"
-    reports.report.found({P0: Bounds(0, 11)})
-    reports.report.tell({P0: 4, P1: 0})
+    reports.report.set_ends({P0: Bounds(0, 11)})
+    reports.report.report({P0: 4, P1: 0})
     assert reports.said == [6, 7, 7], "the last question did not answer for the other partition"
 
 

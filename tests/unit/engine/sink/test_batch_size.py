@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.engine.sink.batch_size import BatchSizing, Sample, Sizes, paced
+from kraal.engine.sink.batch_size import BatchSizing, Sample, Sizes, update_sizing
 
 MAX_RECORDS: Final = 1_000_000
 TARGET_S: Final = 10.0
@@ -24,7 +24,7 @@ def limits(sink: Sink, batches: int, most: int = MAX_RECORDS, available: int = M
     for _ in range(batches):
         size = min(pace.limit or most, most, available)
         sizes.append(size)
-        pace = paced(pace, Sample(size, sink(size)), target_s=TARGET_S, most=most)
+        pace = update_sizing(pace, Sample(size, sink(size)), target_s=TARGET_S, max_records=most)
     return sizes
 
 
@@ -64,7 +64,7 @@ def test_a_batch_has_one_record_at_least() -> None:
 def test_small_batches_of_a_sink_with_a_fixed_time_set_no_limit(durations_s: Sequence[float]) -> None:
     pace = BatchSizing()
     for number, duration_s in enumerate(durations_s):
-        pace = paced(pace, Sample(1 + number % 3, duration_s), target_s=TARGET_S, most=MAX_RECORDS)
+        pace = update_sizing(pace, Sample(1 + number % 3, duration_s), target_s=TARGET_S, max_records=MAX_RECORDS)
     assert pace.limit is None
 
 
@@ -72,13 +72,13 @@ def test_a_sink_that_is_fast_again_gets_at_most_twice_as_many_each_time() -> Non
     pace, sizes = BatchSizing(limit=1000, last=Sample(1000, 10.0)), list[int]()
     while pace.limit is not None:
         sizes.append(pace.limit)
-        pace = paced(pace, Sample(pace.limit, 0.1), target_s=TARGET_S, most=MAX_RECORDS)
+        pace = update_sizing(pace, Sample(pace.limit, 0.1), target_s=TARGET_S, max_records=MAX_RECORDS)
     assert sizes == [1000 * 2**n for n in range(10)], "then the limit is gone"
 
 
 def test_a_small_batch_does_not_raise_the_limit() -> None:
-    pace = paced(
-        BatchSizing(limit=1000, last=Sample(1000, 10.0)), Sample(3, 0.01), target_s=TARGET_S, most=MAX_RECORDS
+    pace = update_sizing(
+        BatchSizing(limit=1000, last=Sample(1000, 10.0)), Sample(3, 0.01), target_s=TARGET_S, max_records=MAX_RECORDS
     )
     assert pace.limit == 1000
 
@@ -94,9 +94,9 @@ def test_a_new_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     sizes = Sizes(TaskId(ConnectorName("slow"), 0), 1000, poll_limit_s=40.0)
     with caplog.at_level(logging.INFO):
         sizes.written(1000, 20.0)
-        assert sizes.most == 500
+        assert sizes.max_records == 500
         sizes.written(500, 20.0)
-        sizes.written(sizes.most, 5.0)
+        sizes.written(sizes.max_records, 5.0)
     (said,) = caplog.messages
     assert said == (
         "Sink task slow-0: writing 1000 records took 20.0 s. The next batch has at most 500 records, so that a write "

@@ -148,7 +148,7 @@ def test_a_partition_that_was_away_begins_at_its_end(latest: Bench) -> None:
 def test_a_partition_that_brokers_did_not_know_is_read_when_they_do(
     latest: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)
     del latest.member.ends[B]
     latest.poll()
     latest.poll()
@@ -162,7 +162,7 @@ def test_a_partition_that_brokers_did_not_know_is_read_when_they_do(
 def test_partitions_that_brokers_know_are_not_looked_up_again(
     latest: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)
     latest.poll()
     monkeypatch.setattr(latest.member, "bounds", None)
     latest.poll()

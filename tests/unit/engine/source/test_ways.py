@@ -7,8 +7,8 @@ import pytest
 
 from kraal.engine.api import BatchDone
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.source.ways import FEW, PolledBatch, TaskFacts, Way, choose
-from kraal.engine.way import noted
+from kraal.engine.source.ways import MAX_WORKER_ROWS, PolledBatch, TaskFacts, Way, choose
+from kraal.engine.way import with_choice
 from kraal.plugins.api import SourceBatch
 
 PLAIN = TaskFacts()
@@ -44,8 +44,8 @@ def polled(rows: int | None, *, columns: bool = False, jobless: Way | None = Non
             Way.IN_WORKER,
             "at most 5000 records, which pass one by one because of transforms",
         ),
-        (TRANSFORMED, polled(FEW), Way.IN_WORKER, "at most 5000 records"),
-        (TRANSFORMED, polled(FEW + 1), Way.OWN_JOB, "more than 5000 records"),
+        (TRANSFORMED, polled(MAX_WORKER_ROWS), Way.IN_WORKER, "at most 5000 records"),
+        (TRANSFORMED, polled(MAX_WORKER_ROWS + 1), Way.OWN_JOB, "more than 5000 records"),
         (TRANSFORMED, polled(3, columns=True), Way.COALESCED, "every transform has a column form"),
         (TRANSFORMED, polled(None), Way.OWN_JOB, "Spark reads the records, which pass one by one"),
         (EXACTLY_ONCE, polled(3), Way.TRANSACTION, "exactly-once support"),
@@ -65,8 +65,8 @@ def test_a_batchs_report_contains_the_way_and_the_reason() -> None:
     reports: list[object] = []
     done = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
     choice = choose(PLAIN, polled(1))
-    noted(lambda report: report(done), choice)(reports.append)
-    noted(lambda report: report(None), choice)(reports.append)
+    with_choice(lambda report: report(done), choice)(reports.append)
+    with_choice(lambda report: report(None), choice)(reports.append)
     assert isinstance(reports[0], BatchDone)
     assert reports[0].way == (
         "by columns, in a Spark job shared with other tasks: the plugin returns the records"

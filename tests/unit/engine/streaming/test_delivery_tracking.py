@@ -9,7 +9,7 @@ from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.kafka_io.record_times import INTERCEPTORS
 from kraal.engine.streaming.delivery_tracking import Place, options, places_of
-from kraal.engine.streaming.real_time_query import QueryProgress, news_of
+from kraal.engine.streaming.real_time_query import QueryProgress, progress_between
 from kraal.plugins.api import OffsetPair, SourceStream, TopicPartition
 
 A, B = TopicPartition("west.t", 0), TopicPartition("west.u_v", 12)
@@ -40,25 +40,25 @@ def test_reads_the_interceptors_text() -> None:
 
 def test_news_are_what_was_acknowledged_since_the_last_look() -> None:
     first = {A: Place(waiting=3, done=None, at=None, written=0)}
-    assert news_of(STREAM, first, {}) is None
+    assert progress_between(STREAM, first, {}) is None
     later = {
         A: Place(waiting=1, done=5, at=3, written=2),
         B: Place(waiting=0, done=9, at=None, written=4),
     }
-    assert news_of(STREAM, later, first) == QueryProgress(
+    assert progress_between(STREAM, later, first) == QueryProgress(
         offsets=dict([stored(A, 5), stored(B, 9)]),
         records=6,
         topics=frozenset(map(TopicName, ("west.t", "west.u_v"))),
         pairs={A: OffsetPair(5, 3)},
     )
     last = later | {A: Place(waiting=0, done=7, at=4, written=3)}
-    assert news_of(STREAM, last, later) == QueryProgress(
+    assert progress_between(STREAM, last, later) == QueryProgress(
         offsets=dict([stored(A, 7)]),
         records=1,
         topics=frozenset({TopicName("west.t")}),
         pairs={A: OffsetPair(7, 4)},
     )
-    assert news_of(STREAM, last, last) is None
+    assert progress_between(STREAM, last, last) is None
 
 
 def test_a_producer_keeps_the_order_that_a_trail_counts_on() -> None:

@@ -161,10 +161,10 @@ def module_outcome(function: Any) -> Any:
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
-    monkeypatch.setattr(run_module, "RETRY_S", (0.01,))
-    monkeypatch.setattr(run_module, "_LEASE_S", 0.01)
-    monkeypatch.setattr(module, "_LOOK_S", 0.01)
-    monkeypatch.setattr(module, "_STORE_S", 0.0)
+    monkeypatch.setattr(run_module, "RETRY_DELAYS_S", (0.01,))
+    monkeypatch.setattr(run_module, "_LEASE_CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(module, "_CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(module, "_STORE_INTERVAL_S", 0.0)
     monkeypatch.setattr(module, "StreamQuery", Query)
     monkeypatch.setattr(module, "reader_of", lambda *_: dict.fromkeys)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
