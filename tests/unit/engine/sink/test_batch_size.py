@@ -64,7 +64,9 @@ def test_a_batch_has_one_record_at_least() -> None:
 def test_small_batches_of_a_sink_with_a_fixed_time_set_no_limit(durations_s: Sequence[float]) -> None:
     pace = BatchSizing()
     for number, duration_s in enumerate(durations_s):
-        pace = update_sizing(pace, Sample(1 + number % 3, duration_s), target_s=TARGET_S, max_records=MAX_RECORDS)
+        pace = update_sizing(
+            pace, Sample(1 + number % 3, duration_s), target_s=TARGET_S, max_records=MAX_RECORDS
+        )
     assert pace.limit is None
 
 
@@ -78,7 +80,10 @@ def test_a_sink_that_is_fast_again_gets_at_most_twice_as_many_each_time() -> Non
 
 def test_a_small_batch_does_not_raise_the_limit() -> None:
     pace = update_sizing(
-        BatchSizing(limit=1000, last=Sample(1000, 10.0)), Sample(3, 0.01), target_s=TARGET_S, max_records=MAX_RECORDS
+        BatchSizing(limit=1000, last=Sample(1000, 10.0)),
+        Sample(3, 0.01),
+        target_s=TARGET_S,
+        max_records=MAX_RECORDS,
     )
     assert pace.limit == 1000
 
