@@ -137,14 +137,15 @@ def clean_name(name: str, value: object) -> str | None:
         return None
     if not value:
         return invalid(name, value, "String may not be empty")
-    found = [
+    control_characters = [
         str(ord(letter))
         for letter in value
         if ord(letter) <= _DELETE_LINE or _FIRST_C1 <= ord(letter) <= _LAST_C1
     ]
-    if not found:
+    if not control_characters:
         return None
-    reason = f"String may not contain control sequences but had the following ASCII chars: {', '.join(found)}"
+    codes = ", ".join(control_characters)
+    reason = f"String may not contain control sequences but had the following ASCII chars: {codes}"
     return invalid(name, value, reason)
 
 

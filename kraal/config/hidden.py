@@ -41,8 +41,8 @@ def shown(key: str, value: str | None, declared: Collection[str] = ()) -> str | 
 
 def credentials_within(value: str) -> list[str]:
     """Return the credentials in a value that is not itself a secret, such as the password of a URL."""
-    found = [match[2] for each in _WITHIN for match in each.finditer(value)]
-    return [text for text in found if not _REFERENCE.fullmatch(text)]
+    secrets = [match[2] for each in _WITHIN for match in each.finditer(value)]
+    return [text for text in secrets if not _REFERENCE.fullmatch(text)]
 
 
 def _without_credential(match: re.Match[str]) -> str:

@@ -120,10 +120,10 @@ def _escape(text: str, at: int, *, in_set: bool) -> tuple[str, int]:
     if kind in {"p", "P"}:
         return _named_set(text, at, in_set=in_set)
     if kind == "k":
-        found = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>").match(text, at + 2)
-        if found is None:
+        match = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>").match(text, at + 2)
+        if match is None:
             raise re.error("\\k is not followed by '<' for named capturing group", text, at)
-        return f"(?P={found[1]})", found.end()
+        return f"(?P={match[1]})", match.end()
     if kind == "h":
         return (_HORIZONTAL if in_set else f"[{_HORIZONTAL}]"), at + 2
     if number := _NUMBERED.match(text, at):
@@ -144,12 +144,12 @@ def _numbered(number: re.Match[str], text: str) -> str:
 
 
 def _named_set(text: str, at: int, *, in_set: bool) -> tuple[str, int]:
-    found = re.compile(r"\{(\w+)\}|(\w)").match(text, at + 2)
-    name = "" if found is None else found[1] or found[2]
+    match = re.compile(r"\{(\w+)\}|(\w)").match(text, at + 2)
+    name = "" if match is None else match[1] or match[2]
     letters = _CLASSES.get(name)
     negated = text[at + 1] == "P"
-    if found is None or letters is None or (negated and in_set):
+    if match is None or letters is None or (negated and in_set):
         raise re.error(f"the set of letters {text[at : at + 3 + len(name)]} is not supported", text, at)
     if in_set:
-        return letters, found.end()
-    return f"[{'^' if negated else ''}{letters}]", found.end()
+        return letters, match.end()
+    return f"[{'^' if negated else ''}{letters}]", match.end()

@@ -25,13 +25,13 @@ class NamedPlugin:
 
 def named_plugins(config: Config) -> list[NamedPlugin]:
     """Return the plugins whose keys a config may contain: its connector, converters, transforms and predicates."""
-    found = [NamedPlugin("", config.get("connector.class") or "")]
-    found += [NamedPlugin(f"{role}.", config.get(role) or "") for role in _CONVERTERS]
+    named = [NamedPlugin("", config.get("connector.class") or "")]
+    named += [NamedPlugin(f"{role}.", config.get(role) or "") for role in _CONVERTERS]
     for family in _ALIASED:
         for alias in (each.strip() for each in (config.get(family) or "").split(",")):
             prefix = f"{family}.{alias}."
-            found.append(NamedPlugin(prefix, config.get(f"{prefix}type") or ""))
-    return [each for each in dict.fromkeys(found) if each.plugin.strip()]
+            named.append(NamedPlugin(prefix, config.get(f"{prefix}type") or ""))
+    return [each for each in dict.fromkeys(named) if each.plugin.strip()]
 
 
 def values_below(prefix: str, config: Config, named: Collection[NamedPlugin]) -> frozenset[str]:

@@ -19,11 +19,11 @@ import regex
 
 from kraal.core.errors import PatternTooSlow
 
-LONGEST: Final = 10_000
+MAX_PATTERN_LENGTH: Final = 10_000
 """Maximum length of an expression; compiling a longer one takes Python seconds."""
-MOST_REPEATED: Final = 1_000
+MAX_REPEATED_PARTS: Final = 1_000
 """Maximum number of characters and sets in all counted repetitions of an expression when expanded."""
-LONGEST_TEXT: Final = 10_000
+MAX_TEXT_LENGTH: Final = 10_000
 """Maximum length of a text to match; topic names have up to 249 characters."""
 LIMIT_S: Final = 0.5
 
@@ -48,10 +48,10 @@ class Pattern:
         return self._limited(self.engine.search, text)
 
     def _limited(self, match: Any, text: str) -> Any:
-        if len(text) > LONGEST_TEXT:
+        if len(text) > MAX_TEXT_LENGTH:
             raise PatternTooSlow(
                 f"The regular expression '{self.text}' cannot be matched with a text of {len(text)} characters; "
-                f"{LONGEST_TEXT} at most are allowed"
+                f"{MAX_TEXT_LENGTH} at most are allowed"
             )
         try:
             return match(text, timeout=LIMIT_S, concurrent=True)
@@ -71,7 +71,7 @@ def why_refused(text: str) -> str | None:
     """Return why a text is not a valid or allowed expression in Python's syntax; None if it is."""
     if (reason := _why_not_python(text)) is not None:
         return reason
-    if (repeated := _weighed(text).repeated) > MOST_REPEATED:
+    if (repeated := _weighed(text).repeated) > MAX_REPEATED_PARTS:
         return _too_much(repeated)
     try:
         regex.compile(text, _flags())
@@ -83,8 +83,8 @@ def why_refused(text: str) -> str | None:
 
 
 def _why_not_python(text: str) -> str | None:
-    if len(text) > LONGEST:
-        return f"it has {len(text)} characters, and {LONGEST} at most are allowed"
+    if len(text) > MAX_PATTERN_LENGTH:
+        return f"it has {len(text)} characters, and {MAX_PATTERN_LENGTH} at most are allowed"
     try:
         re.compile(text)
     except (re.error, ValueError, OverflowError) as exc:
@@ -95,7 +95,9 @@ def _why_not_python(text: str) -> str | None:
 
 
 def _too_much(repeated: int) -> str:
-    return f"its repetitions, written out, have {repeated} parts, and {MOST_REPEATED} at most are allowed"
+    return (
+        f"its repetitions, written out, have {repeated} parts, and {MAX_REPEATED_PARTS} at most are allowed"
+    )
 
 
 def _flags(*, ignore_case: bool = False) -> int:
@@ -131,8 +133,8 @@ def _weighed(text: str) -> _Weight:
         if letter == "\\":
             at += 2
         elif letter == "[":
-            found = _SET.match(text, at)
-            at = len(text) if found is None else found.end()
+            match = _SET.match(text, at)
+            at = len(text) if match is None else match.end()
         else:
             at += 1
             if letter == "(":
@@ -143,11 +145,11 @@ def _weighed(text: str) -> _Weight:
                 continue
             if letter == ")" and len(groups) > 1:
                 part = groups.pop()
-        while found := _QUANTIFIER.match(text, at):
-            least, comma, most = found.groups()
+        while match := _QUANTIFIER.match(text, at):
+            least, comma, most = match.groups()
             count = 1 if least is None else int(most or least or 0) + (1 if comma and not most else 0)
             part = part.times(max(1, count))
-            at = found.end()
+            at = match.end()
         groups[-1].then(part)
     while len(groups) > 1:
         part = groups.pop()

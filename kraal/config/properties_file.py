@@ -7,7 +7,7 @@ from pathlib import Path
 from kraal.config.properties_text import parse
 from kraal.core.errors import BadRequest
 
-LARGEST = 10 * 1024 * 1024
+MAX_BYTES = 10 * 1024 * 1024
 """Maximum size of a config file in bytes; a larger file was named by mistake."""
 
 
@@ -21,8 +21,8 @@ def read_text(path: str | Path, what: str) -> str:
         if not file.is_file():
             reason = "it is not a file" if file.exists() else "there is no such file"
             raise BadRequest(f"Cannot read the {what} '{path}': {reason}.")
-        if file.stat().st_size > LARGEST:
-            raise BadRequest(f"Cannot read the {what} '{path}': it is larger than {LARGEST} bytes.")
+        if file.stat().st_size > MAX_BYTES:
+            raise BadRequest(f"Cannot read the {what} '{path}': it is larger than {MAX_BYTES} bytes.")
         data = file.read_bytes()
     except OSError as exc:
         raise BadRequest(f"Cannot read the {what} '{path}': {exc.strerror or exc}.") from exc

@@ -91,10 +91,10 @@ class FileConfigProvider(_OfFiles):
             return ConfigData()
         try:
             with open(file, encoding="utf-8", newline="") as lines:  # noqa: PTH123 - a path as it is written
-                found = parse(lines.read())
+                values = parse(lines.read())
         except (OSError, ValueError) as exc:
             raise ProviderFailed(f"Could not read properties from file {path}") from exc
-        return ConfigData(data={key: found[key] for key in keys if key in found})
+        return ConfigData(data={key: values[key] for key in keys if key in values})
 
 
 class DirectoryConfigProvider(_OfFiles):

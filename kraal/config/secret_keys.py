@@ -17,10 +17,10 @@ _TEXTS = (ConfigType.STRING, ConfigType.LIST)
 def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
     """Return the secret values of a config, see `secret_keys`, and the credentials within its other values."""
     names = secret_keys(config, keys)
-    found = ((name, value) for name, value in config.items() if value is not None)
+    present = ((name, value) for name, value in config.items() if value is not None)
     return [
         secret
-        for name, value in found
+        for name, value in present
         for secret in ([value] if name in names else credentials_within(value))
     ]
 

@@ -42,9 +42,9 @@ def shared_paths(worker: Mapping[str, str]) -> list[str]:
 
 def standalone_masters(master: str) -> list[tuple[str, int]]:
     """Return host and port of each master in `spark://HOST:PORT,HOST:PORT`; those without a port are left out."""
-    found = []
+    masters = []
     for each in master.removeprefix(_STANDALONE).split(","):
         host, _, port = each.strip().rpartition(":")
         if host and port.isdigit():
-            found.append((host.strip("[]"), int(port)))
-    return found
+            masters.append((host.strip("[]"), int(port)))
+    return masters

@@ -10,5 +10,5 @@ def kafka_opts_property(name: str, environment: Mapping[str, str]) -> str | None
     """Return the value of `-Dname=value` in KAFKA_OPTS, without quotes; the last one counts, as in Java."""
     pattern = rf"""(?:^|\s)(?:"-D{re.escape(name)}==?([^"]*)"|'-D{re.escape(name)}==?([^']*)'|"""
     pattern += rf"""-D{re.escape(name)}==?("[^"]*"|'[^']*'|[^\s"']*))"""
-    found = re.findall(pattern, environment.get("KAFKA_OPTS", ""))
-    return "".join(found[-1]).strip("\"'") if found else None
+    matches = re.findall(pattern, environment.get("KAFKA_OPTS", ""))
+    return "".join(matches[-1]).strip("\"'") if matches else None

@@ -69,7 +69,7 @@ _BLANKS = "".join(map(chr, range(0x21)))
 _AROUND_COMMAS = " \t\n\x0b\f\r"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
-_LONGEST = 1000
+_MAX_DIGITS = 1000
 """Maximum length of a number: Python refuses to parse very long ones."""
 
 
@@ -123,10 +123,10 @@ def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve |
         return None
     text = trim(raw)
     if kind is ConfigType.CLASS:
-        found = resolve(text) if resolve is not None else text
-        if not found:
+        resolved = resolve(text) if resolve is not None else text
+        if not resolved:
             raise ValueError(invalid(name, raw, f"Class {raw} could not be found."))
-        return found
+        return resolved
     try:
         return _PARSERS[kind](text)
     except ValueError as exc:
@@ -150,7 +150,7 @@ def _integer_parser(kind: ConfigType, bits: int) -> Callable[[str], int]:
     limit = 1 << (bits - 1)
 
     def parse(text: str) -> int:
-        number = int(text) if len(text) < _LONGEST and _WHOLE_NUMBER.fullmatch(text) else None
+        number = int(text) if len(text) < _MAX_DIGITS and _WHOLE_NUMBER.fullmatch(text) else None
         if number is None or not -limit <= number < limit:
             raise ValueError(f"Not a number of type {kind}")
         return number

@@ -46,9 +46,9 @@ def _found_in(text: str) -> Iterator[tuple[int, int, Variable]]:
         if closing < 0:
             return
         end = closing + 1
-        found = Variable.of(text[begin + 2 : closing])
-        if found is not None:
-            yield begin, end, found
+        variable = Variable.of(text[begin + 2 : closing])
+        if variable is not None:
+            yield begin, end, variable
 
 
 def has_variable(text: str | None) -> bool:
@@ -113,9 +113,9 @@ class Resolved:
 
     def _replaced(self) -> list[tuple[str, str]]:
         """Return resolved values that are worth a search, the longest first, with their texts as written."""
-        found = {
+        texts = {
             value: text
             for key, text in self.raw.items()
             if text is not None and (value := self.config[key]) is not None and value != text and hides(value)
         }
-        return sorted(found.items(), key=lambda pair: (-len(pair[0]), pair[0]))
+        return sorted(texts.items(), key=lambda pair: (-len(pair[0]), pair[0]))

@@ -55,7 +55,7 @@ def typed(text: str) -> object:
 
 def read_yaml(text: str, plain: Plain) -> list[Any]:
     """Read all documents that are not empty. Raises YamlError."""
-    found: list[Any] = []
+    result: list[Any] = []
     if old_break := _OLD_BREAK.search(text):
         line = text.count("\n", 0, old_break.start()) + 1
         raise YamlError(
@@ -66,7 +66,7 @@ def read_yaml(text: str, plain: Plain) -> list[Any]:
         while loader.check_node():
             node = loader.get_node()
             if not (isinstance(node, yaml.ScalarNode) and node.style is None and not node.value):
-                found.append(_value(node, plain))
+                result.append(_value(node, plain))
     except yaml.MarkedYAMLError as exc:
         raise _located(exc) from exc
     except yaml.reader.ReaderError as exc:
@@ -74,7 +74,7 @@ def read_yaml(text: str, plain: Plain) -> list[Any]:
         raise YamlError(f"line {line}: the character U+{exc.character:04X} is not allowed") from exc
     except RecursionError as exc:
         raise YamlError("line 1: nested too deeply") from exc
-    return found
+    return result
 
 
 class _Loader(yaml.SafeLoader):
@@ -126,14 +126,14 @@ def _value(node: Any, plain: Plain) -> Any:
 
 
 def _mapping(node: yaml.MappingNode, plain: Plain) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise _error(key.start_mark, "a key must be a scalar")
-        if key.value in found:
+        if key.value in result:
             raise _error(key.start_mark, f"duplicate key {key.value!r}")
-        found[key.value] = _value(value, plain)
-    return found
+        result[key.value] = _value(value, plain)
+    return result
 
 
 def _error(mark: Any, problem: str) -> YamlError:

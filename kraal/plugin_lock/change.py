@@ -54,7 +54,7 @@ def add(path: Path, what: Sequence[str]) -> Change:
     with _changing(path) as (lock, scratch):
         coordinates = [each for each in what if is_coordinates(each)]
         java = [each for each in what if is_java(each)]
-        others = [_requirement_or_file(each) for each in what if each not in (*coordinates, *java)]
+        packages = [_requirement_or_file(each) for each in what if each not in (*coordinates, *java)]
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         plugins = _locked_files(path, lock.java)
         added, left, connectors = list(lock.added), list[str](), list[str]()
@@ -62,19 +62,19 @@ def add(path: Path, what: Sequence[str]) -> Change:
             added = _replaced(added, coordinates)
             jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
             connectors = [each.name for each, jar in jars if each.name in coordinates and has_connectors(jar)]
-        if others:
-            asked = [Path(each).name if each.endswith(".whl") else each for each in others]
-            new = {_project(each) for each in asked}
-            kept = [str(file) for each, file in wheels if each.module not in new]
-            found = resolve_wheels([*kept, *others], scratch)
-            _refuse_what_is_there(asked, found)
-            added = _replaced(added, asked)
-            wheels = _still_needed(added, found, scratch) if kept else found
+        if packages:
+            names = [Path(each).name if each.endswith(".whl") else each for each in packages]
+            new = {_project(each) for each in names}
+            remaining = [str(file) for each, file in wheels if each.module not in new]
+            resolved = resolve_wheels([*remaining, *packages], scratch)
+            _refuse_provided(names, resolved)
+            added = _replaced(added, names)
+            wheels = _still_needed(added, resolved, scratch) if remaining else resolved
         if java:
-            fresh = resolve_java(java, scratch)
-            again = {each.module for each, _ in fresh}
-            added = _replaced(added, [each.name for each, _ in fresh])
-            plugins = [*(pair for pair in plugins if pair[0].module not in again), *fresh]
+            resolved_java = resolve_java(java, scratch)
+            replaced_modules = {each.module for each, _ in resolved_java}
+            added = _replaced(added, [each.name for each, _ in resolved_java])
+            plugins = [*(pair for pair in plugins if pair[0].module not in replaced_modules), *resolved_java]
         done = _replace(path, lock, added, jars, wheels, plugins, left)
         return replace(done, connectors=tuple(connectors))
 
@@ -82,12 +82,12 @@ def add(path: Path, what: Sequence[str]) -> Change:
 def remove(path: Path, what: Sequence[str]) -> Change:
     """Remove entries and their unused dependencies from a lock. Raises PluginsUnfit, JarsUnavailable, JavaMissing."""
     with _changing(path) as (lock, scratch):
-        gone = {_match(lock, each) for each in what}
-        added, left = [each for each in lock.added if each not in gone], list[str]()
+        removed = {_match(lock, each) for each in what}
+        added, left = [each for each in lock.added if each not in removed], list[str]()
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
-        if any(map(is_coordinates, gone)):
+        if any(map(is_coordinates, removed)):
             jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
-        if not all(is_coordinates(each) or is_java(each) for each in gone):
+        if not all(is_coordinates(each) or is_java(each) for each in removed):
             wheels = _still_needed(added, wheels, scratch)
         plugins = _locked_files(path, [each for each in lock.java if each.name in added])
         return _replace(path, lock, added, jars, wheels, plugins, left)
@@ -147,10 +147,10 @@ def _replaced(added: Sequence[str], new: Sequence[str]) -> list[str]:
     return [*(each for each in added if _project(each) not in again), *dict.fromkeys(new)]
 
 
-def _refuse_what_is_there(asked: Sequence[str], wheels: Found) -> None:
-    found = {each.module for each, _ in wheels}
-    for each in asked:
-        if _project(each) not in found:
+def _refuse_provided(names: Sequence[str], wheels: Found) -> None:
+    modules = {each.module for each, _ in wheels}
+    for each in names:
+        if _project(each) not in modules:
             raise PluginsUnfit(f"{each} is already installed in Kraal's environment and needs no lock.")
 
 

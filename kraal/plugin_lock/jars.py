@@ -40,7 +40,7 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
     (scratch / "ivy").mkdir()
     try:
         with Progress("Downloading jars") as progress:
-            found = ivy.retrieve(
+            downloaded = ivy.retrieve(
                 map(Coordinates.parse, added),
                 scratch / "ivy",
                 transitive=True,
@@ -52,7 +52,7 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
         hint = " ".join(each for each in (_of_connectors(added, exc.missing), exc.hint) if each)
         raise JarsUnavailable(*exc.args, hint=hint, missing=exc.missing) from exc
     kept, left = [], []
-    for path in found:
+    for path in downloaded:
         org, artifact, revision = path.stem.split("__")
         name = f"{org}:{artifact}:{revision}"
         if artifact in ours:

@@ -66,13 +66,13 @@ def plugin_path(lock: Path) -> Path:
     return files_of(lock) / LINK
 
 
-def resolve_java(wanted: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
+def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
     """Download and pack Java plugins; return each with the path of its file, in `scratch` or where it was given.
 
     Raises PluginsUnfit, JarsUnavailable, JavaMissing.
     """
-    found = [_local(each, scratch) for each in wanted if not is_java_coordinates(each)]
-    names = {Coordinates.parse(each).file_name: each for each in wanted if is_java_coordinates(each)}
+    resolved = [_local(each, scratch) for each in archives if not is_java_coordinates(each)]
+    names = {Coordinates.parse(each).file_name: each for each in archives if is_java_coordinates(each)}
     if names:
         into = scratch / "java-ivy"
         into.mkdir()
@@ -81,8 +81,8 @@ def resolve_java(wanted: Sequence[str], scratch: Path) -> list[tuple[Locked, Pat
             paths = ivy.retrieve(
                 coordinates, into, transitive=False, progress=lambda _, fetched: progress.at(fetched)
             )
-        found += [(Locked(names[path.name], path.name, sha256_of(path)), path) for path in paths]
-    return found
+        resolved += [(Locked(names[path.name], path.name, sha256_of(path)), path) for path in paths]
+    return resolved
 
 
 def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
@@ -143,15 +143,15 @@ def unpack_java(directory: Path, plugins: Sequence[Locked]) -> None:
 
 def _folders(plugins: Sequence[Locked]) -> dict[str, Locked]:
     """Return the plugins by the names of their folders. Raises PluginsUnfit if two would have the same."""
-    found: dict[str, Locked] = {}
+    folders: dict[str, Locked] = {}
     for each in plugins:
-        other = found.setdefault(_folder(each.file), each)
+        other = folders.setdefault(_folder(each.file), each)
         if other is not each:
             raise PluginsUnfit(
                 f"{other.file} and {each.file} would be unpacked into the same folder, {_folder(each.file)}; rename "
                 "one of them, or remove it from the lock."
             )
-    return found
+    return folders
 
 
 def _folder(file: str) -> str:

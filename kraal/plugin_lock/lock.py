@@ -102,14 +102,14 @@ def read_lock(path: Path) -> Lock:
 
 def parse_lock(text: str) -> Lock:
     """Parse a lock. Raises ValueError, TypeError or KeyError if it is invalid."""
-    found = tomllib.loads(text)
-    if found["version"] != VERSION:
-        raise ValueError(f"unsupported version {found['version']}; expected {VERSION}")
+    document = tomllib.loads(text)
+    if document["version"] != VERSION:
+        raise ValueError(f"unsupported version {document['version']}; expected {VERSION}")
     return Lock(
-        tuple(str(each) for each in found["added"]),
-        tuple(sorted(_entry(each, ".jar") for each in found.get("jar", ()))),
-        tuple(sorted(_entry(each, ".whl") for each in found.get("wheel", ()))),
-        tuple(sorted(_entry(each, *JAVA_ENDINGS) for each in found.get("java", ()))),
+        tuple(str(each) for each in document["added"]),
+        tuple(sorted(_entry(each, ".jar") for each in document.get("jar", ()))),
+        tuple(sorted(_entry(each, ".whl") for each in document.get("wheel", ()))),
+        tuple(sorted(_entry(each, *JAVA_ENDINGS) for each in document.get("java", ()))),
     )
 
 
@@ -145,7 +145,7 @@ def write_lock(path: Path, lock: Lock) -> None:
 def check_files(path: Path, entries: Iterable[Locked]) -> Sequence[Path]:
     """Verify the files of a lock's entries and return their paths. Raises PluginsUnfit if one is invalid."""
     directory = files_of(path)
-    found = []
+    files = []
     for entry in entries:
         file = directory / entry.file
         try:
@@ -160,5 +160,5 @@ def check_files(path: Path, entries: Iterable[Locked]) -> Sequence[Path]:
                 f"{file} does not match {path}: expected sha256 {entry.sha256} for {entry.name}, got {has}.",
                 hint="Copy the directory together with the lock, or restore both with `kraal plugins lock`.",
             )
-        found.append(file)
-    return found
+        files.append(file)
+    return files

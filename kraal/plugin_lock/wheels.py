@@ -26,7 +26,7 @@ from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_op
 from kraal.jars.jars import sha256_of
 from kraal.plugin_lock.lock import Locked, PluginsUnfit
 
-PATIENCE_S = 900.0
+TIMEOUT_S = 900.0
 _WHEEL = re.compile(r"([A-Za-z0-9_.]+)-([A-Za-z0-9_.!+]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
 
 
@@ -63,12 +63,12 @@ def resolve_wheels(
     if only is not None:
         options += ["--no-index", "--find-links", str(only)]
     _pip(scratch, "install", *options, *wanted)
-    found = json.loads(report.read_text("utf-8"))["install"]
+    items = json.loads(report.read_text("utf-8"))["install"]
     local = [*(Path(each) for each in wanted if each.endswith(".whl")), *(only.glob("*.whl") if only else ())]
     names = {wheel_name(path.name): path for path in local}
     fetch = []
     result = []
-    for each in found:
+    for each in items:
         name = f"{canonical(each['metadata']['name'])}=={each['metadata']['version']}"
         if name in names:
             path = names[name]
@@ -98,12 +98,12 @@ def _fetched(lines: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
 
 
 def _sum_in(item: dict[str, Any], name: str) -> str:
-    found = item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256")
-    if not found:
+    checksum = item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256")
+    if not checksum:
         raise PluginsUnfit(
             f"The package index has no sha256 for {name}; download the wheel and add the file."
         )
-    return str(found)
+    return str(checksum)
 
 
 def _constraints(path: Path) -> None:
@@ -132,12 +132,12 @@ def _pip(scratch: Path, *arguments: str) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired as exc:
         raise PluginsUnfit(
-            f"pip timed out after {PATIENCE_S:.0f} s; check that the package index is reachable.",
+            f"pip timed out after {TIMEOUT_S:.0f} s; check that the package index is reachable.",
             hint="To use another index, set PIP_INDEX_URL.",
         ) from exc
     if done.returncode:

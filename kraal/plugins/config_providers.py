@@ -212,10 +212,10 @@ def _resolve(
         asked = provider(name)
         if asked is None:
             continue
-        found = _ask(name, asked, path, list(keys), get)
-        values |= {Variable(name, path, key): text for key, text in found.data.items()}
-        if found.ttl_ms is not None and found.ttl_ms >= 0:
-            ttls.append(found.ttl_ms)
+        config_data = _ask(name, asked, path, list(keys), get)
+        values |= {Variable(name, path, key): text for key, text in config_data.data.items()}
+        if config_data.ttl_ms is not None and config_data.ttl_ms >= 0:
+            ttls.append(config_data.ttl_ms)
     register(*values.values())
     return Resolved.of(config, values, min(ttls, default=None))
 

@@ -73,7 +73,7 @@ def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) 
     except KraalError:
         return []
     runtime, near = registry.runtime(connector.name), connector.location
-    found = [
+    connector_parts_ = [
         Part(part=_CONNECTOR, class_name=connector.name, version=connector.known_version, runtime=runtime)
     ]
     if runtime == PYTHON and needs_java(registry, converters, config):
@@ -86,8 +86,8 @@ def parts_of(registry: Registry, config: Config, converters: Mapping[str, str]) 
             plugin = None
         version = None if plugin is None else plugin.known_version
         full = registry.resolve(text) or text
-        found.append(Part(part=key, class_name=full, version=version, runtime=runtime))
-    return found
+        connector_parts_.append(Part(part=key, class_name=full, version=version, runtime=runtime))
+    return connector_parts_
 
 
 def _named(config: Config) -> Iterator[tuple[str, PluginKind, str]]:

@@ -141,12 +141,12 @@ class Entry:
         """The class. Raises PluginFailed if it cannot be imported or is not a plugin."""
         try:
             with ONE_AT_A_TIME:
-                found = self._load()
+                loaded = self._load()
         except Exception as exc:
             raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
-        if isinstance(found, type) and issubclass(found, _INTERFACES):
-            return found
-        reason = f"plugin {self.name} is {found!r}, which is not a plugin"
+        if isinstance(loaded, type) and issubclass(loaded, _INTERFACES):
+            return loaded
+        reason = f"plugin {self.name} is {loaded!r}, which is not a plugin"
         raise PluginFailed(reason, reason)
 
     @property

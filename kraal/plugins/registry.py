@@ -59,17 +59,17 @@ class Registry:
         self._versions: dict[str, list[Entry]] = {}
         for entry in entries:
             self._versions.setdefault(entry.name, []).append(entry)
-        found: dict[str, set[str]] = {}
+        names_by_alias: dict[str, set[str]] = {}
         for entry in entries:
             for alias in entry.aliases:
-                found.setdefault(alias, set()).add(entry.name)
-        self._aliases = {alias: names.pop() for alias, names in found.items() if len(names) == 1}
+                names_by_alias.setdefault(alias, set()).add(entry.name)
+        self._aliases = {alias: names.pop() for alias, names in names_by_alias.items() if len(names) == 1}
 
     @staticmethod
     def load() -> Registry:
         """Find the installed plugins without importing them."""
-        found = [Entry.installed(point) for group in GROUPS for point in installed(group)]
-        return Registry([*{entry.name: entry for entry in (SIMPLE_HEADERS, *found)}.values()])
+        entries = [Entry.installed(point) for group in GROUPS for point in installed(group)]
+        return Registry([*{entry.name: entry for entry in (SIMPLE_HEADERS, *entries)}.values()])
 
     @staticmethod
     def of(classes: Mapping[str, type[Connector | Converter | Transformation | Predicate]]) -> Registry:
@@ -225,14 +225,14 @@ class Registry:
         Imports plugins of other packages only. Those that cannot be imported are logged and omitted.
         """
         wanted = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
-        found = [
+        matching = [
             plugin
             for entry in self._all
             if wanted & set(entry.possible_kinds)
             for plugin in _listed_or_none(entry)
             if plugin.kind in wanted
         ]
-        return tuple(sorted(found, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
+        return tuple(sorted(matching, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
 
     def versions(self, name: str, *kinds: PluginKind, near: str | None = None) -> tuple[str, ...]:
         """Return the version of each role of a plugin, ascending; see `roles`. Raises PluginFailed."""

@@ -68,13 +68,13 @@ def chosen(versions: Iterable[T], wanted: str | None, near: str | None = None) -
 
     None if no version fits. So a connector prefers the converters and transforms of its own directory.
     """
-    found = None
+    match = None
     for each in versions:
         if wanted is None or allows(wanted, each.version):
-            found = each
-        if found is not None and found.location == near:
+            match = each
+        if match is not None and match.location == near:
             break
-    return found
+    return match
 
 
 def mismatch(plugin: str, wanted: str | None, available: tuple[str, ...]) -> str | None:
@@ -116,14 +116,14 @@ def _ranges(wanted: str) -> list[_Range]:
 
 def _sets(text: str) -> list[_Range]:
     """Return ranges that are separated by commas; none if the text is something else."""
-    found: list[_Range] = []
+    ranges: list[_Range] = []
     at = 0
     while match := _RANGE.match(text, at):
         opening, low, comma, high, closing = match.groups()
-        found.append(_Range(opening, low.strip(), high.strip() if comma else low.strip(), closing))
+        ranges.append(_Range(opening, low.strip(), high.strip() if comma else low.strip(), closing))
         at = match.end()
         if at == len(text):
-            return found
+            return ranges
         at += text[at] == ","
     return []
 

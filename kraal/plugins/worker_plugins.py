@@ -89,20 +89,20 @@ class ProvidedPlugins:
 
     def kind_of(self, config: Config) -> str:
         """Return `source` or `sink`; `unknown` for a class that cannot be found or imported."""
-        found = self._class_of(config)
-        return "unknown" if found is None else found.kind
+        connector_class = self._class_of(config)
+        return "unknown" if connector_class is None else connector_class.kind
 
     def version_of(self, config: Config) -> str | None:
         """Return the version of the plugin; None for a class that cannot be found or imported."""
-        found = self._class_of(config)
-        return None if found is None else found.version
+        connector_class = self._class_of(config)
+        return None if connector_class is None else connector_class.version
 
     def tracks_offsets(self, config: Config) -> bool:
         """Return whether a connector's source tasks may request the offsets of their records."""
-        found = self._class_of(config)
-        if found is None or not issubclass(found.task_class, SourceTask):
+        connector_class = self._class_of(config)
+        if connector_class is None or not issubclass(connector_class.task_class, SourceTask):
             return False
-        return found.task_class.tracks_offsets({k: v for k, v in config.items() if v is not None})
+        return connector_class.task_class.tracks_offsets({k: v for k, v in config.items() if v is not None})
 
     def check(self, config: Config) -> ConfigInfos:
         """Validate a connector config; results and errors never show values that a provider resolved.

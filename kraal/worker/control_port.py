@@ -39,9 +39,9 @@ from kraal.core.errors import KraalError
 log = logging.getLogger(__name__)
 
 HOST: Final = "127.0.0.1"
-LONGEST: Final = 4_096
+MAX_REQUEST_BYTES: Final = 4_096
 """Maximum length of a line in bytes, including its end."""
-PATIENCE_S: Final = 5.0
+TIMEOUT_S: Final = 5.0
 """Timeout in seconds for a client's line and for the supervisor's answer."""
 REASON: Final = "chaos: killed through the test control port"
 _CLIENTS: Final = frozenset(
@@ -77,7 +77,7 @@ class ControlPort:
         """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
 
 
 def is_loopback(host: str) -> bool:
@@ -105,13 +105,13 @@ def answer(line: bytes, supervisor: Address) -> dict[str, Any]:
 def _done(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
     match request:
         case {"do": "list"}:
-            return {"actors": ask(supervisor, ListActors(), timeout_s=PATIENCE_S)}
+            return {"actors": ask(supervisor, ListActors(), timeout_s=TIMEOUT_S)}
         case {"do": "threads"}:
             return {"threads": sorted(thread.name for thread in threading.enumerate())}
         case {"do": "clients"}:
             return {"clients": clients()}
         case {"do": "crash", "actor": str(name)}:
-            ask(supervisor, CrashActor(name, REASON), timeout_s=PATIENCE_S)
+            ask(supervisor, CrashActor(name, REASON), timeout_s=TIMEOUT_S)
             log.warning("Killing %s as requested through the test control port", name)
             return {"crashed": name}
         case {"do": "crash"}:
@@ -133,8 +133,8 @@ def clients() -> dict[str, int]:
     frozen = gc.get_freeze_count()
     gc.unfreeze()  # get_objects leaves out frozen objects
     gc.collect()
-    found = [each for each in gc.get_objects() if not _CLIENTS.isdisjoint(map(str, type(each).__mro__))]
-    counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in found])
+    objects = [each for each in gc.get_objects() if not _CLIENTS.isdisjoint(map(str, type(each).__mro__))]
+    counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in objects])
     if frozen:
         gc.freeze()
     return dict(counts)
@@ -171,14 +171,16 @@ class _Server(socketserver.TCPServer):
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    timeout = PATIENCE_S
+    timeout = TIMEOUT_S
     server: _Server
 
     @override
     def handle(self) -> None:
-        line = self.rfile.readline(LONGEST)
+        line = self.rfile.readline(MAX_REQUEST_BYTES)
         if not line.endswith(b"\n"):
-            response: dict[str, Any] = {"error": f"A request is one line of at most {LONGEST} bytes."}
+            response: dict[str, Any] = {
+                "error": f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."
+            }
         else:
             response = answer(line, self.server.supervisor)
         self.wfile.write(json.dumps(response).encode() + b"\n")

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 JARS: Final = "mirror"
-LOOK_S: Final = 0.25
+CHECK_INTERVAL_S: Final = 0.25
 """How often a worker looks whether it has become the leader."""
 _LATER: Final = (Momentary, NotLeader, Unavailable, TimedOut, ActorDied)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -87,7 +87,7 @@ class Leadership:
         ]
         self._is_done = False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Configure the connectors if this worker is the leader and has not done so since it became that."""
         snapshot = self._assembly.published.latest
         if not _leads(snapshot):
@@ -129,8 +129,8 @@ class FlowProcess(DistributedProcess):
         leadership = Leadership(assembly, self._configs)
 
         def follow() -> None:
-            while not self._ended.wait(LOOK_S):
-                leadership.look()
+            while not self._ended.wait(CHECK_INTERVAL_S):
+                leadership.check()
 
         threading.Thread(target=follow, name="leadership", daemon=True).start()
 
@@ -147,13 +147,13 @@ def run_mirror(
     if flow is None and len(flows) > 1:
         mirror_plugins()  # once, before several processes need them
         return run_all([_command(file, each, style) for each in flows])
-    found = _flow_in(raw, flow) if flow is not None else flows[0]
-    number = flows_of(raw).index(found)
-    derived = kraal_config(raw, found, number, [str(mirror_plugins())])
+    matching_flow = _flow_in(raw, flow) if flow is not None else flows[0]
+    number = flows_of(raw).index(matching_flow)
+    derived = kraal_config(raw, matching_flow, number, [str(mirror_plugins())])
     config = parse_distributed(resolved_worker(derived), resolve=Registry.load().resolve)
     for warning in config.warnings:
         log.warning("%s", warning)
-    process = FlowProcess(config, found, connector_configs(raw, found))
+    process = FlowProcess(config, matching_flow, connector_configs(raw, matching_flow))
     process.end_on_signals()
     if is_child:
         threading.Thread(target=_end_with_parent, args=(process,), name="parent", daemon=True).start()
@@ -183,19 +183,19 @@ def _end_with_parent(process: FlowProcess) -> None:
 
 def run_all(commands: Sequence[Sequence[str]]) -> int:
     """Run processes until one ends or a signal arrives, then end all; return the first exit code that is not 0."""
-    told: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
+    queue: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
     for number in _SIGNALS:
-        signal.signal(number, lambda *_: told.put(None))
+        signal.signal(number, lambda *_: queue.put(None))
     running = [
         subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)  # Ctrl-C is for this process
         for command in commands
     ]
     for each in running:
-        threading.Thread(target=_wait, args=(each, told), name="worker", daemon=True).start()
+        threading.Thread(target=_wait, args=(each, queue), name="worker", daemon=True).start()
     codes: list[int] = []
     is_ending = False
     while running:
-        ended = told.get()
+        ended = queue.get()
         if ended is not None:
             running.remove(ended)
             codes.append(ended.returncode if ended.returncode >= 0 else 128 - ended.returncode)
@@ -210,8 +210,8 @@ def run_all(commands: Sequence[Sequence[str]]) -> int:
     return next((code for code in codes if code), 0)
 
 
-def _wait(process: subprocess.Popen[bytes], told: SimpleQueue[subprocess.Popen[bytes] | None]) -> None:
+def _wait(process: subprocess.Popen[bytes], queue: SimpleQueue[subprocess.Popen[bytes] | None]) -> None:
     process.wait()
     if process.stdin is not None:
         process.stdin.close()
-    told.put(process)
+    queue.put(process)

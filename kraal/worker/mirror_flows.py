@@ -93,13 +93,13 @@ def flows_of(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
     if unknown := sorted(wanted - set(clusters)):
         raise BadRequest(f"Unknown cluster '{unknown[0]}'; expected some of {', '.join(clusters)}.")
     pairs = [Flow(source, target) for source in clusters for target in clusters if source != target]
-    found = [flow for flow in pairs if flow.target in wanted and _needs_worker(raw, flow)]
-    if not found:
+    flows = [flow for flow in pairs if flow.target in wanted and _needs_worker(raw, flow)]
+    if not flows:
         raise BadRequest(
             f"No source->target replication flows between the clusters '{raw[CLUSTERS]}'; "
             "set SOURCE->TARGET.enabled=true."
         )
-    return found
+    return flows
 
 
 def _needs_worker(raw: Properties, flow: Flow) -> bool:
@@ -109,10 +109,10 @@ def _needs_worker(raw: Properties, flow: Flow) -> bool:
 
 def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
     """Return the config of a flow's worker, as MirrorMaker derives it, with variables unresolved."""
-    found = _cluster(raw, flow.target)
+    config = _cluster(raw, flow.target)
     for prefix in _OF_WORKERS:
-        found |= _with_prefix(raw, prefix)
-    found |= _with_prefix(raw, _PROVIDERS)
+        config |= _with_prefix(raw, prefix)
+    config |= _with_prefix(raw, _PROVIDERS)
     defaults = {
         "client.id": str(flow),
         "group.id": f"{flow.source}-mm2",
@@ -122,7 +122,7 @@ def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
         },
         **dict.fromkeys(_CONVERTERS, BYTES),
     }
-    return {**defaults, **found}
+    return {**defaults, **config}
 
 
 def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
@@ -134,7 +134,7 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
         for key, text in _cluster(raw, cluster).items():
             common[side + ("" if _OF_CLIENTS.match(key) else "cluster.") + key] = text
     own = _without_prefix(raw, f"{flow}.")
-    found = {}
+    configs = {}
     for name in CONNECTORS:
         defaults = {
             "name": name,
@@ -142,8 +142,8 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
             "source.cluster.alias": flow.source,
             "target.cluster.alias": flow.target,
         }
-        found[name] = {"enabled": "false", **defaults, **common, **own}
-    return found
+        configs[name] = {"enabled": "false", **defaults, **common, **own}
+    return configs
 
 
 def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str]) -> dict[str, str]:
@@ -155,24 +155,24 @@ def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str
         number: its place among all flows of the file, from 0; is added to ports, as each worker has its own.
         plugins: directories with MirrorMaker's plugins.
     """
-    found = {
+    config = {
         key: text
         for key, text in worker_config(raw, flow).items()
         if not key.startswith("replication.policy") and key != "tasks.max"  # the connectors' own
     }
-    found |= {key: text for key, text in raw.items() if key.startswith(_OWN)}
+    config |= {key: text for key, text in raw.items() if key.startswith(_OWN)}
     if PATH not in raw:
-        found.setdefault(DISCOVERY, "service_load")
-    found[PATH] = ",".join([*plugins, *split_list(raw.get(PATH, ""))])
+        config.setdefault(DISCOVERY, "service_load")
+    config[PATH] = ",".join([*plugins, *split_list(raw.get(PATH, ""))])
     if not _is_true(raw.get(INTERNAL_REST, "false")):
-        return {**found, "listeners": LOOPBACK}
-    given = {key: text for key, text in raw.items() if key.startswith(_LISTENERS)}
+        return {**config, "listeners": LOOPBACK}
+    overrides = {key: text for key, text in raw.items() if key.startswith(_LISTENERS)}
     for key in ("listeners", "admin.listeners"):
-        if key in given:
-            given[key] = ",".join(_moved(each, number) for each in split_list(given[key]))
-    if given.get("rest.advertised.port", "").isdecimal():
-        given["rest.advertised.port"] = str(int(given["rest.advertised.port"]) + number)
-    return {**found, **given}
+        if key in overrides:
+            overrides[key] = ",".join(_moved(each, number) for each in split_list(overrides[key]))
+    if overrides.get("rest.advertised.port", "").isdecimal():
+        overrides["rest.advertised.port"] = str(int(overrides["rest.advertised.port"]) + number)
+    return {**config, **overrides}
 
 
 def _moved(listener: str, number: int) -> str:
@@ -183,15 +183,15 @@ def _moved(listener: str, number: int) -> str:
 
 def _cluster(raw: Properties, alias: str) -> dict[str, str]:
     """Return the settings of one cluster: its own, and those of its clients that it leaves open."""
-    found = _without_prefix(raw, f"{alias}.")
+    config = _without_prefix(raw, f"{alias}.")
     shared = ["bootstrap.servers", *sorted(_security_keys())]
-    for settings in (dict(found), raw):
+    for settings in (dict(config), raw):
         for key in shared:
             if (text := settings.get(key)) is not None:
                 for client in _CLIENT:
-                    found.setdefault(client + key, text)
-                found.setdefault(key, text)
-    return found
+                    config.setdefault(client + key, text)
+                config.setdefault(key, text)
+    return config
 
 
 def _security_keys() -> frozenset[str]:
@@ -204,9 +204,9 @@ def _with_prefix(raw: Properties, prefix: str) -> dict[str, str]:
 
 
 def _without_prefix(raw: Properties, prefix: str) -> dict[str, str]:
-    found = {key.removeprefix(prefix): text for key, text in raw.items() if key.startswith(prefix)}
-    found.pop("", None)
-    return found
+    config = {key.removeprefix(prefix): text for key, text in raw.items() if key.startswith(prefix)}
+    config.pop("", None)
+    return config
 
 
 def _is_true(text: str) -> bool:

@@ -11,7 +11,7 @@ from kraal.engine.api import EngineReady
 if TYPE_CHECKING:
     from kraal.engine.api import EngineState
 
-MOST_FILES: Final = 65_536
+MAX_OPEN_FILES: Final = 65_536
 """Maximum limit of open files; enough for many thousands of connections."""
 YOUNG_OBJECTS: Final = 20_000
 """Objects between two collections of the young ones; Python's default is 700, of which one answer makes 50 times that.
@@ -28,7 +28,7 @@ def files_allowed(now: int, most: int) -> int:
     """
     if now == resource.RLIM_INFINITY:
         return now
-    return max(now, MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most))
+    return max(now, MAX_OPEN_FILES if most == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, most))
 
 
 def open_as_many_as_allowed() -> None:

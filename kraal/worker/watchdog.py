@@ -37,9 +37,9 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 class Watchdog:
     """The watchdog of one process."""
 
-    def __init__(self, patience_s: float) -> None:
-        """`patience_s`: maximum duration of the shutdown in seconds."""
-        self._patience_s = patience_s
+    def __init__(self, timeout_s: float) -> None:
+        """`timeout_s`: maximum duration of the shutdown in seconds."""
+        self._timeout_s = timeout_s
         self._armed = threading.Lock()
 
     def handle_signals(self, on_signal: Callable[[], None]) -> None:
@@ -57,9 +57,9 @@ class Watchdog:
         if not self._armed.acquire(blocking=False):
             return
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
-            faulthandler.dump_traceback_later(self._patience_s + HELD_S, exit=True, file=sys.stderr)
-        why = f"the shutdown timed out after {self._patience_s:g} s"
-        timer = threading.Timer(self._patience_s, _end, [why])
+            faulthandler.dump_traceback_later(self._timeout_s + HELD_S, exit=True, file=sys.stderr)
+        why = f"the shutdown timed out after {self._timeout_s:g} s"
+        timer = threading.Timer(self._timeout_s, _end, [why])
         timer.daemon = True
         timer.start()
 

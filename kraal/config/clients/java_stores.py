@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 JAVA_STORES: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 """Formats by their first four bytes."""
 
-_LONGEST_S: Final = 60.0
-_MOST_KEYS: Final = 20
-_LONGEST_REASON: Final = 200
+_TIMEOUT_S: Final = 60.0
+_MAX_KEYS: Final = 20
+_MAX_REASON_LENGTH: Final = 200
 _JVM: Final = ("-J-Xmx64m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-J-Duser.language=en")
 _SOURCE, _TARGET = "KRAAL_SOURCE_STORE", "KRAAL_TARGET_STORE"
 
@@ -71,10 +71,10 @@ class Converted:
 def find_keytool() -> Path:
     """Return the keytool of `JAVA_HOME`, or that of `PATH`. Raises NoKeytool with the end of a sentence."""
     if home := os.environ.get("JAVA_HOME"):
-        found = Path(home) / "bin" / "keytool"
-        if not os.access(found, os.X_OK):
+        keytool = Path(home) / "bin" / "keytool"
+        if not os.access(keytool, os.X_OK):
             raise NoKeytool(f"JAVA_HOME is {home}, which does not contain bin/keytool")
-        return found
+        return keytool
     if on_path := shutil.which("keytool"):
         return Path(on_path)
     if java := shutil.which("java"):
@@ -111,7 +111,7 @@ def to_pkcs12(
         ]
         environment = {**os.environ, _TARGET: new_password, _SOURCE: password or ""}
         # It asks for the store's password if that is not set, and for the password of each key that differs.
-        answers = "\n" if password is None else f"{key_password or ''}\n" * _MOST_KEYS
+        answers = "\n" if password is None else f"{key_password or ''}\n" * _MAX_KEYS
         try:
             done = subprocess.run(
                 command,
@@ -119,7 +119,7 @@ def to_pkcs12(
                 capture_output=True,
                 text=True,
                 env=environment,
-                timeout=_LONGEST_S,
+                timeout=_TIMEOUT_S,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as exc:
@@ -134,4 +134,4 @@ def _failure(said: str, otherwise: str) -> NotConverted:
     """Return the error for what keytool said."""
     culprit = next((each for words, each in _CULPRITS.items() if words in said), Culprit.OTHER)
     lines = [line.strip() for line in said.splitlines() if line.startswith("keytool error:")]
-    return NotConverted(lines[0][:_LONGEST_REASON] if lines else otherwise, culprit)
+    return NotConverted(lines[0][:_MAX_REASON_LENGTH] if lines else otherwise, culprit)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kraal.config.clients.private_keys import Pkcs12
 
 _DER_SEQUENCE: Final = b"\x30"
-_LARGEST: Final = 10 * 1024 * 1024
+_MAX_BYTES: Final = 10 * 1024 * 1024
 _PEM_LINE: Final = 64
 
 
@@ -126,8 +126,8 @@ def _content(location: str, key: str, kind: str) -> bytes:
     """Read a store and check that it is what its type says. Raises Unusable."""
     path = Path(location)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise Unusable(key, f"it is larger than {_LARGEST} bytes")
+        if path.stat().st_size > _MAX_BYTES:
+            raise Unusable(key, f"it is larger than {_MAX_BYTES} bytes")
         data = path.read_bytes()
     except OSError as exc:
         raise Unusable(key, f"it cannot be read: {exc.strerror or exc}") from exc

@@ -68,10 +68,10 @@ def read_offset_reset(name: str, text: str) -> OffsetReset:
 
 def _duration_ms(text: str) -> int | None:
     """Return an ISO-8601 duration of days to seconds in milliseconds; None if it is not valid."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         return None
-    sign, *numbers, fraction = found.groups()
+    sign, *numbers, fraction = match.groups()
     total_ms = sum(int(number or 0) * unit for number, unit in zip(numbers, _UNITS_MS, strict=True))
     part_ms = int((fraction or "").ljust(3, "0")[:3])
     total_ms += -part_ms if (numbers[-1] or "").startswith("-") else part_ms

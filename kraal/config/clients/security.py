@@ -161,11 +161,11 @@ class _Reader:
 
     def _protocol(self) -> SecurityProtocol:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT
-        found = next((each for each in SecurityProtocol if each == text.upper()), None)
-        if found is None:
+        protocol = next((each for each in SecurityProtocol if each == text.upper()), None)
+        if protocol is None:
             allowed = ", ".join(SecurityProtocol)
             self._wrong("security.protocol", f"String must be one of (case insensitive): {allowed}")
-        return found or SecurityProtocol.PLAINTEXT
+        return protocol or SecurityProtocol.PLAINTEXT
 
     def tls(self) -> Tls:
         if self._get("ssl.engine.factory.class"):

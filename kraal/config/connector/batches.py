@@ -24,8 +24,8 @@ TRANSACTION_LINGER_MS: Final = 400
 DEFAULT_MAX_RECORDS: Final = 1_000_000
 SPARK_SQL: Final = "spark.sql."
 
-_MOST: Final = 10_000_000
-_LONGEST_MS: Final = 60_000
+_MAX_RECORDS: Final = 10_000_000
+_MAX_LINGER_MS: Final = 60_000
 _GROUP: Final = "Batches"
 _HARMLESS: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
 """What a connector may set: it changes how files are read and written, and nothing of another connector."""
@@ -69,8 +69,8 @@ def _harmless(name: str, value: object) -> str | None:
 
 _CHECKS: Final[Mapping[str, Rule]] = {
     POLL_INTERVAL: at_least(1),
-    LINGER: between(0, _LONGEST_MS),
-    MAX_RECORDS: between(1, _MOST),
+    LINGER: between(0, _MAX_LINGER_MS),
+    MAX_RECORDS: between(1, _MAX_RECORDS),
 }
 
 _POLL: Final = Key(

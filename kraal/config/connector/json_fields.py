@@ -14,11 +14,11 @@ from kraal.core.errors import BadRequest
 from kraal.core.ids import Json
 from kraal.core.offsets import Pair
 
-_NOTHING_GIVEN: Final = "Partitions / offsets need to be provided for an alter offsets request"
+_NO_OFFSETS: Final = "Partitions / offsets need to be provided for an alter offsets request"
 _OFFSET_FIELDS: Final = ("partition", "offset")
 _DEEPEST: Final = 100
 """Maximum nesting of partition and offset values; Python's own limit depends on the call stack."""
-_LONGEST_NUMBER: Final = 1000
+_MAX_DIGITS: Final = 1000
 """In digits; Python refuses to parse very long numbers."""
 _HALF_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -41,7 +41,7 @@ def offset_pairs(offsets: Any, field: str) -> list[Pair]:
     if not isinstance(offsets, list):
         raise BadRequest(f"Field {field} must be a JSON array, but is {kind_of(offsets)}")
     if not offsets:
-        raise BadRequest(_NOTHING_GIVEN)
+        raise BadRequest(_NO_OFFSETS)
     pairs: list[Pair] = []
     for number, each in enumerate(offsets):
         what = f"{field}[{number}]"
@@ -50,9 +50,9 @@ def offset_pairs(offsets: Any, field: str) -> list[Pair]:
     return pairs
 
 
-def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
+def _fields(record_: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
     """Return a partition or an offset; None when it is null or missing. Raises BadRequest."""
-    value = found.get(name)
+    value = record_.get(name)
     if value is None:
         return None
     fields = object_of(value, f"Field {name} of {what}")
@@ -66,7 +66,7 @@ def _plain(value: Any, what: str, depth: int = 0) -> Json:
     match value:
         case Number():
             text = str(value)
-            if len(text) > _LONGEST_NUMBER:
+            if len(text) > _MAX_DIGITS:
                 raise BadRequest(f"A number in {what} is too long: it has {len(text)} characters")
             if text.removeprefix("-").isdecimal():
                 return int(text)

@@ -22,7 +22,7 @@ from kraal.core.errors import PatternTooSlow
 
 TOPICS: Final = "topics"
 TOPICS_REGEX: Final = "topics.regex"
-_LONGEST_TOPIC: Final = 249
+_MAX_TOPIC_LENGTH: Final = 249
 """Kafka's maximum length of topic names."""
 DLQ_TOPIC: Final = "errors.deadletterqueue.topic.name"
 
@@ -146,7 +146,7 @@ def _dead_letters(topic: str, how: str, key: str, value: str) -> str:
 
 def _check_pattern(pattern: str, dlq: str) -> list[tuple[str, str]]:
     """Check that the topics of a pattern do not include the one of dead letters."""
-    if len(dlq) > _LONGEST_TOPIC:
+    if len(dlq) > _MAX_TOPIC_LENGTH:
         return []
     try:
         if compiled(pattern).fullmatch(dlq) is None:

@@ -81,11 +81,11 @@ def _jaas_file(raw: Mapping[str, str], environment: Mapping[str, str]) -> tuple[
     """Return the path of the JAAS file, and the setting that defines it."""
     if path := trim(raw.get(JAAS_FILE) or ""):
         return JAAS_FILE, path
-    found = kafka_opts_property(JAAS_FILE, environment)
-    if not found:
+    jaas_file = kafka_opts_property(JAAS_FILE, environment)
+    if not jaas_file:
         reason = f"it needs a JAAS file: set {JAAS_FILE}, or KAFKA_OPTS=-D{JAAS_FILE}=FILE in the environment"
         raise _wrong(EXTENSIONS, _NAMES[-1], reason)
-    return f"{JAAS_FILE} in KAFKA_OPTS", found
+    return f"{JAAS_FILE} in KAFKA_OPTS", jaas_file
 
 
 def _module(entries: Mapping[str, tuple[LoginModule, ...]], key: str, path: str) -> LoginModule:

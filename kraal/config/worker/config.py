@@ -293,25 +293,25 @@ def worker_warnings(
     handles keys that start with one of `prefixes`.
     """
     known = {key.name for key in definition} | own_client_keys()
-    found = [
+    warnings = [
         f"{key.name} is ignored: {key.no_effect}."
         for key in definition
         if key.no_effect and key.name in raw and key.name not in own_client_keys()
     ]
-    found += [
+    warnings += [
         f"{name} is ignored: {family.no_effect}."
         for name in raw
         for family in WORKER_FAMILIES
         if family.no_effect and name.startswith(family.prefix) and name not in definition
     ]
-    found += https_warnings(raw)
-    found += launch_warnings(raw)
+    warnings += https_warnings(raw)
+    warnings += launch_warnings(raw)
     if raw.get(JAAS_FILE) and not raw.get(EXTENSIONS):
-        found.append(
+        warnings.append(
             f"{JAAS_FILE} is ignored: {EXTENSIONS} names no extension, and REST asks for no password."
         )
     own = {name: value for name, value in raw.items() if name in own_client_keys()}
-    found += [
+    warnings += [
         f"{name} does nothing for the worker's own Kafka clients: they are not Java."
         for name in unknown_to_librdkafka(own)
     ]
@@ -322,20 +322,20 @@ def worker_warnings(
         if why is None and nearest(name, known) == ".":
             why = next((elsewhere[at] for at in elsewhere if at[-1] == "." and name.startswith(at)), None)
         if why is not None:
-            found.append(f"{name} is ignored: {why}.")
+            warnings.append(f"{name} is ignored: {why}.")
         elif name.startswith((*PREFIXES, *prefixes)):
             continue
         elif name in client_names():
-            found.append(f"{name} is ignored: it needs a client's prefix, such as consumer.{name}.")
+            warnings.append(f"{name} is ignored: it needs a client's prefix, such as consumer.{name}.")
         else:
-            found.append(f"{name} is ignored: no such configuration is known{nearest(name, known)}")
-    return found
+            warnings.append(f"{name} is ignored: no such configuration is known{nearest(name, known)}")
+    return warnings
 
 
 def _policy(name: str, allowlist: Iterable[str]) -> WorkerPolicy:
     """Return the policy of a name; a class of `plugin.path` is not known yet, and nothing is allowed before."""
-    found = OverridePolicy.parse(name) or OverridePolicy.NONE
-    return Allowlist(frozenset(allowlist)) if found is OverridePolicy.ALLOWLIST else found
+    policy = OverridePolicy.parse(name) or OverridePolicy.NONE
+    return Allowlist(frozenset(allowlist)) if policy is OverridePolicy.ALLOWLIST else policy
 
 
 def _worker_id(url: str) -> WorkerId:

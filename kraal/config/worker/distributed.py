@@ -301,16 +301,18 @@ def _static_warnings(checked: Checked) -> list[str]:
 
 def _warnings(raw: Mapping[str, str]) -> list[str]:
     """Return warnings about ignored and unknown keys."""
-    found: list[str] = []
+    warnings: list[str] = []
     if (count := raw.get("config.storage.partitions")) is not None:
-        found.append(
+        warnings.append(
             f"Ignoring 'config.storage.partitions={count}' setting, since config topic partitions is always 1"
         )
     for prefix in TOPIC_PREFIXES:
         if (policy := raw.get(prefix + _CLEANUP)) is not None:
-            found.append(f"Ignoring '{prefix}{_CLEANUP}={policy}' setting, since compaction is always used")
+            warnings.append(
+                f"Ignoring '{prefix}{_CLEANUP}={policy}' setting, since compaction is always used"
+            )
         known = {*(prefix + name for name in TOPIC_SETTINGS), *(key.name for key in DISTRIBUTED)}
-        found += [
+        warnings += [
             f"{name} is given to Kafka as a setting of the topic, but none such is known{nearest(name, known)}"
             for name in raw
             if name.startswith(prefix)
@@ -318,4 +320,4 @@ def _warnings(raw: Mapping[str, str]) -> list[str]:
             and name not in _ELSEWHERE
             and name != "config.storage.partitions"
         ]
-    return [*found, *worker_warnings(raw, DISTRIBUTED, _ELSEWHERE, TOPIC_PREFIXES)]
+    return [*warnings, *worker_warnings(raw, DISTRIBUTED, _ELSEWHERE, TOPIC_PREFIXES)]

@@ -17,8 +17,8 @@ from kraal.protocol.signature import DEFAULT_ALGORITHM, DIGESTS, KEY_BYTES
 _INT, _LIST, _LONG = ConfigType.INT, ConfigType.LIST, ConfigType.LONG
 _SHORT, _STRING = ConfigType.SHORT, ConfigType.STRING
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-_LARGEST: Final = 2**31 - 1
-_DIGITS: Final = len(str(_LARGEST))
+_MAX_INT: Final = 2**31 - 1
+_DIGITS: Final = len(str(_MAX_INT))
 _OURS: Final = "DistributedConfig"
 
 EXACTLY_ONCE: Final = "exactly.once.source.support"
@@ -72,10 +72,10 @@ _TASK: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 def static_task(text: str) -> tuple[str, int] | None:
     """Split a task id at its last hyphen; None if it is invalid. Task numbers have at most 32 bits."""
-    found = _TASK.fullmatch(text)
-    if found is None or len(found[2]) > _DIGITS or not found[1].strip() or int(found[2]) > _LARGEST:
+    match = _TASK.fullmatch(text)
+    if match is None or len(match[2]) > _DIGITS or not match[1].strip() or int(match[2]) > _MAX_INT:
         return None
-    return found[1], int(found[2])
+    return match[1], int(match[2])
 
 
 @rule("names of connectors, not blank")
@@ -158,7 +158,7 @@ _GROUP = [
          check=_static_tasks, source="KIP-987"),
     worker_key("scheduled.rebalance.max.delay.ms", _INT, _LOW,
          "How long the work of a lost worker waits for its return, in milliseconds.",
-         default=300_000, check=between(0, _LARGEST), source=_OURS),
+         default=300_000, check=between(0, _MAX_INT), source=_OURS),
     worker_key(EXACTLY_ONCE, _STRING, _HIGH,
          "Whether sources write records and offsets in transactions: disabled, preparing or enabled. "
          "With preparing, only the leader writes to the config topic, in transactions. To enable it, set "
@@ -181,7 +181,7 @@ _GROUP = [
 _SIGNING = [
     worker_key("inter.worker.key.ttl.ms", _INT, _LOW,
          "Interval at which the leader replaces the session key, in milliseconds; 0: never.",
-         default=3_600_000, check=between(0, _LARGEST), source=_OURS),
+         default=3_600_000, check=between(0, _MAX_INT), source=_OURS),
     worker_key(KEY_ALGORITHM, _STRING, _LOW, "Algorithm of session keys.",
          default=DEFAULT_ALGORITHM, check=_key_generator, source=_OURS),
     worker_key(KEY_SIZE, _INT, _LOW, "Size of session keys in bits. Default: the algorithm's own size.",

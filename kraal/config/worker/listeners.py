@@ -33,7 +33,7 @@ class Listener:
 
 def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, ...], list[str]]:
     """Parse a list of listeners; return them and an error for each invalid entry."""
-    found: list[Listener] = []
+    listeners: list[Listener] = []
     errors: list[str] = []
     for entry in entries:
         match = _LISTENER.fullmatch(entry)
@@ -50,8 +50,8 @@ def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, .
                 f"a listener has the form {_FORM}."
             )
         else:
-            found.append(Listener(scheme, match["host"].strip("[]"), int(match["port"])))
-    return tuple(found), errors
+            listeners.append(Listener(scheme, match["host"].strip("[]"), int(match["port"])))
+    return tuple(listeners), errors
 
 
 def advertise(

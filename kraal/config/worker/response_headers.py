@@ -18,7 +18,7 @@ from kraal.config.values import is_blank, trim
 _ACTIONS: Final = ("set", "add", "setDate", "addDate")
 _PARTS: Final = 2
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _FRAMING: Final = ("connection", "content-length", "transfer-encoding")
 _RULE: Final = re.compile(r'\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"?[^,]*|(?P<plain>[^,]*))(?:,|$)', re.DOTALL)
 
@@ -57,7 +57,7 @@ def sets_date(rules: Sequence[HeaderRule]) -> bool:
 
 def _split(text: str) -> list[str]:
     """Split at commas outside quotes; remove the quotes and any text after them."""
-    found: list[str] = []
+    fields: list[str] = []
     at = 0
     while at < len(text):
         match = _RULE.match(text, at)
@@ -65,11 +65,11 @@ def _split(text: str) -> list[str]:
             break
         quoted, plain = match["quoted"], match["plain"]
         if quoted is not None:
-            found.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))
+            fields.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))
         elif plain.strip() or match[0].endswith(","):
-            found.append(plain.strip())
+            fields.append(plain.strip())
         at = match.end()
-    return found
+    return fields
 
 
 def _rule(text: str) -> HeaderRule:
@@ -98,7 +98,7 @@ def _rule(text: str) -> HeaderRule:
 
 
 def _offset_ms(name: str, value: str) -> int:
-    if not _WHOLE.fullmatch(value):
+    if not _INTEGER.fullmatch(value):
         raise ValueError(
             f"Invalid value '{value}' of header {name}. A date is a whole number of milliseconds from now"
         )

@@ -76,8 +76,8 @@ def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> Listen
 
 def listener_context(raw: Mapping[str, str], prefix: str, scratch: Path) -> ssl.SSLContext:
     """Return the context of HTTPS listeners. Raises ConfigInvalid."""
-    found = read_listener_tls(raw, prefix)
-    return server_context(found.tls, found.clients, scratch)
+    warnings = read_listener_tls(raw, prefix)
+    return server_context(warnings.tls, warnings.clients, scratch)
 
 
 def peer_context(raw: Mapping[str, str], scratch: Path) -> ssl.SSLContext:
@@ -112,7 +112,7 @@ def https_errors(
 
 def https_warnings(raw: Mapping[str, str]) -> list[str]:
     """Return warnings about keys of HTTPS listeners without effect."""
-    found: list[str] = []
+    warnings: list[str] = []
     known = {key.name for key in client_def("admin") if key.name.startswith("ssl.")}
     obeyed = {*_OTHERS, *(name for name in known if name.startswith(_STORES))}
     for name in raw:
@@ -120,8 +120,8 @@ def https_warnings(raw: Mapping[str, str]) -> list[str]:
         if prefix is None or (key := name.removeprefix(prefix)) in obeyed:
             continue
         why = "HTTPS listeners are not Java" if key in known else "no such configuration is known"
-        found.append(f"{name} is ignored: {why}.")
-    return found
+        warnings.append(f"{name} is ignored: {why}.")
+    return warnings
 
 
 def _chosen(raw: Mapping[str, str], prefix: str) -> tuple[Mapping[str, str], Callable[[str], str]]:

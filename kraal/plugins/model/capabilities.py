@@ -10,9 +10,9 @@ def declares(plugin: object, capability: str, *methods: str) -> bool:
     apply to the new method.
     """
     for cls in type(plugin).__mro__:
-        found = vars(cls)
-        if capability in found:
+        attributes = vars(cls)
+        if capability in attributes:
             return True
-        if any(method in found for method in methods):
+        if any(method in attributes for method in methods):
             return False
     return False

@@ -29,8 +29,8 @@ def real_time_errors(
     if config.get("transforms"):
         yield "transforms", f"{_MODE}: it has no transforms"
     for name in _ALLOWED:
-        default, found = ERROR_KEYS[name].default, values[name].value
-        if found != default and not values[name].errors:
+        default, value = ERROR_KEYS[name].default, values[name].value
+        if value != default and not values[name].errors:
             text = str(default).lower()
             yield name, f"{_MODE}: {name} is {text}, for records that fail cannot be left out or tried again"
     if config.get(_DEAD_LETTERS):

@@ -49,9 +49,9 @@ def day_of(year: int, month: int, day: int) -> int:
     from_march = year + carried - (month <= _FEBRUARY)
     of_year = (153 * (month + (-3 if month > _FEBRUARY else 9)) + 2) // 5 + day - 1
     leaps = from_march // 4 - from_march // 100 + from_march // 400
-    found = from_march * 365 + leaps + of_year - _MARCH_0
-    if found >= _CUTOVER:
-        return found
+    days = from_march * 365 + leaps + of_year - _MARCH_0
+    if days >= _CUTOVER:
+        return days
     return from_march * 365 + from_march // 4 + of_year - _MARCH_0_JULIAN
 
 

@@ -133,24 +133,24 @@ class _Parser:
         return False
 
     def _scalar(self, token: str, *, embedded: bool) -> _Found:
-        found = None
+        parsed = None
         if token[0].isdigit():
-            found = self._several_as_time(token)
-        if found is None and (token[0].isdigit() or token[0] in "+-"):
-            found = _number(token)
-        if found is None and embedded:
+            parsed = self._several_as_time(token)
+        if parsed is None and (token[0].isdigit() or token[0] in "+-"):
+            parsed = _number(token)
+        if parsed is None and embedded:
             raise DataException("Failed to parse embedded value")
-        return found or (STRING, self._tokens.text)
+        return parsed or (STRING, self._tokens.text)
 
     def _several_as_time(self, token: str) -> _Found | None:
         """Parse up to five tokens as one time value; the colons in a time delimit tokens."""
         start = self._tokens.mark()
         rest = self._tokens.several(4)
-        found = None if rest is None else _time(token + rest)
-        if found is None:
+        parsed = None if rest is None else _time(token + rest)
+        if parsed is None:
             self._tokens.rewind(start)
-            found = _time(token)
-        return found
+            parsed = _time(token)
+        return parsed
 
     def _quoted(self) -> _Found:
         parts = []

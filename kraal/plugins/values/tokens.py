@@ -31,9 +31,9 @@ class Tokens:
 
     def next(self) -> str:
         """Return the next token."""
-        found = self._cut() if self._seen is None else self._seen
+        token = self._cut() if self._seen is None else self._seen
         self._seen = None
-        return found
+        return token
 
     def several(self, count: int) -> str | None:
         """Consume `count` tokens and return their text; None, without consuming any, if there are fewer."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kraal.config.connector.topic_creation import read_rules
 from kraal.config.java_regex import compiled, java_regex, why_refused
-from kraal.config.patterns import LONGEST_TEXT
+from kraal.config.patterns import MAX_TEXT_LENGTH
 from kraal.config.providers import EnvVarConfigProvider
 from kraal.connectors.mirror.config import MIRROR
 from kraal.connectors.mirror.topics import choice_of
@@ -103,7 +103,7 @@ def test_slow_expression_is_named_in_the_error(use: object) -> None:
 
 def test_a_text_of_any_length_is_not_matched() -> None:
     with pytest.raises(PatternTooSlow, match="a text of 10001 characters; 10000 at most"):
-        compiled(".*").fullmatch("a" * (LONGEST_TEXT + 1))
+        compiled(".*").fullmatch("a" * (MAX_TEXT_LENGTH + 1))
 
 
 def test_patterns_and_what_transforms_remember_can_be_pickled() -> None:

@@ -25,7 +25,7 @@ from kraal.core import lease_clock
 from kraal.core.errors import ConfigInvalid, KraalError
 from kraal.testing._simulation.engine import FakeEngine
 from kraal.testing._simulation.worker import DEFAULTS
-from kraal.worker.control_port import HOST, LONGEST, ControlPort, is_loopback
+from kraal.worker.control_port import HOST, MAX_REQUEST_BYTES, ControlPort, is_loopback
 from kraal.worker.standalone import StandaloneProcess
 
 if TYPE_CHECKING:
@@ -175,8 +175,8 @@ def test_counts_open_clients_by_owner_including_untracked_ones(stage: Stage) -> 
         (b"[]\n", 'The request is not a JSON object; expected something like {"do": "list"}'),
         (b"POST / HTTP/1.1\r\n", 'The request is not valid JSON; expected something like {"do": "list"}'),
         (b"\xff\n", 'The request is not valid JSON; expected something like {"do": "list"}'),
-        (b'{"do": "list"}', f"A request is one line of at most {LONGEST} bytes."),
-        (b"x" * LONGEST, f"A request is one line of at most {LONGEST} bytes."),
+        (b'{"do": "list"}', f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."),
+        (b"x" * MAX_REQUEST_BYTES, f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."),
     ],
 )
 def test_an_invalid_request_gets_the_reason_and_kills_nothing(stage: Stage, line: bytes, error: str) -> None:

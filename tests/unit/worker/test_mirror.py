@@ -47,7 +47,7 @@ class Worker:
     def look(self, *, leads: bool) -> list[str]:
         """Return what is configured by one look."""
         self.published.publish(replace(LEADER, is_leader=leads))
-        self._leadership.look()
+        self._leadership.check()
         done, self.applied = self.applied, []
         return done
 

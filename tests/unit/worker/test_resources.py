@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kraal.worker.resources import (
-    MOST_FILES,
+    MAX_OPEN_FILES,
     YOUNG_OBJECTS,
     collect_seldom,
     files_allowed,
@@ -23,9 +23,9 @@ UNLIMITED = resource.RLIM_INFINITY
     ("soft", "hard", "reached"),
     [
         (1024, 4096, 4096),
-        (1024, MOST_FILES + 1, MOST_FILES),
-        (1024, UNLIMITED, MOST_FILES),
-        (MOST_FILES + 1, UNLIMITED, MOST_FILES + 1),
+        (1024, MAX_OPEN_FILES + 1, MAX_OPEN_FILES),
+        (1024, UNLIMITED, MAX_OPEN_FILES),
+        (MAX_OPEN_FILES + 1, UNLIMITED, MAX_OPEN_FILES + 1),
         (UNLIMITED, UNLIMITED, UNLIMITED),
     ],
 )

@@ -111,7 +111,7 @@ def test_a_refusal_tells_which_password_is_wrong(
 def test_a_keytool_that_hangs_is_an_error(
     keytool: FakeKeytool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kraal.config.clients.java_stores._LONGEST_S", 0.2)
+    monkeypatch.setattr("kraal.config.clients.java_stores._TIMEOUT_S", 0.2)
     (keytool.at / "keytool").write_text("#!/bin/sh\nexec sleep 30\n")
     with pytest.raises(NotConverted, match="failed: TimeoutExpired"):
         convert(tmp_path / "me.jks")
