@@ -59,7 +59,7 @@ def merged(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> di
 class JavaMetrics(Protocol):
     """Measures the tasks in the plugins' JVMs."""
 
-    def metrics(self, living: Container[Instance]) -> JvmMetrics:
+    def current(self, living: Container[Instance]) -> JvmMetrics:
         """Return the latest metrics of the instances that run or failed here."""
 
     def gather(self) -> Sequence[Future[bool]]:
