@@ -9,6 +9,9 @@ import pytest
 from tests.fuzz.findings import from_bytes, from_schema
 from tests.fuzz.target import MODES, Target, target
 
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
+"""Hypothesis blames a strategy if the state of `random` changes meanwhile; the worker's threads use it."""
+
 SEED = 980
 OF_EACH_OPERATION = 25
 REQUESTS = 500

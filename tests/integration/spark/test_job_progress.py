@@ -31,7 +31,7 @@ def calls() -> Iterator[Pool]:
     pool.close(5)
 
 
-@pytest.mark.parametrize(("tasks", "seconds", "least", "most"), [(12, 0.5, 3, 99), (1, 3.0, 0, 1)])
+@pytest.mark.parametrize(("tasks", "seconds", "least", "most"), [(12, 0.5, 3, 99), (1, 3.0, 0, 2)])
 def test_completed_tasks_are_progress_and_a_task_that_hangs_is_none(
     stage: Stage,
     spark: SparkSession,
@@ -42,6 +42,7 @@ def test_completed_tasks_are_progress_and_a_task_that_hangs_is_none(
     least: int,
     most: int,
 ) -> None:
+    """The start of a job and its end may each be seen."""
     monkeypatch.setattr(job_progress, "CHECK_INTERVAL_S", 0.1)
     reports: list[float] = []
 
