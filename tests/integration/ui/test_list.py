@@ -318,7 +318,7 @@ def test_all_that_match_can_be_selected_without_scripts(worker: tuple[Api, str],
     assert paused(api) == [name for name in names if name != "copy-30"]
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_every_key_of_the_help_works(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     api.herder.put("orders", {"connector.class": "x"})
