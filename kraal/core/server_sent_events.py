@@ -11,7 +11,7 @@ from typing import Final
 
 from kraal.core.errors import KraalError
 
-_MAX_LINE_BYTES: Final = 1_000_000
+_MAX_EVENT_BYTES: Final = 1_000_000
 """Maximum bytes of an event."""
 
 
@@ -39,7 +39,7 @@ class EventParser:
         """Return the events that a piece completes. Raises EventTooLong."""
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > _MAX_LINE_BYTES or sum(map(len, self._data)) > _MAX_LINE_BYTES:
+        if len(self._rest) > _MAX_EVENT_BYTES or sum(map(len, self._data)) > _MAX_EVENT_BYTES:
             raise EventTooLong("The worker's stream of changes contains an event that is too long")
         for line in lines:
             event = self._line(line.rstrip(b"\r").decode("utf-8", "replace"))

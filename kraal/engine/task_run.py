@@ -242,10 +242,10 @@ class TaskRun:
             if self._phase is not Phase.IDLE or not self._timer.is_current(number):
                 return False
             ends_flow = requests.must_end_flow(executor) or (executor.runs_on and not self._leased())
-            asked = requests.asked and not ends_flow
-            if requests.commit is not None or not (asked or executor.polls_idle or ends_flow):
+            requested = requests.asked and not ends_flow
+            if requests.commit is not None or not (requested or executor.polls_idle or ends_flow):
                 return False  # a commit or a hold has replaced the request since this poll was scheduled
-            if asked and not self._leased():
+            if requested and not self._leased():
                 self._timer.set(_LEASE_CHECK_INTERVAL_S)
                 return False
             self._phase = Phase.POLLING
@@ -253,7 +253,7 @@ class TaskRun:
         try:
             if wait:
                 executor.wait()
-            launch = self._host.poll(self.spec.task, executor, asked=asked)
+            launch = self._host.poll(self.spec.task, executor, asked=requested)
         except RetriableError as error:
             self._retry(error, "poll", None)
             return False

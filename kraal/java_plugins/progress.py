@@ -27,7 +27,7 @@ class Passed:
         self._now = (detail["read"], detail["written"], frozenset(detail["topics"]))
 
     def since_last(self) -> BatchDone | None:
-        """Return the progress since the last call; None if there is none."""
+        """Return the progress since the last call; None without progress."""
         if self._now == self._reported:
             return None
         (read, written, topics), now_s = self._now, time.monotonic()

@@ -1,4 +1,4 @@
-"""Authors and effects of requests, for the journal, which records who changed states and configs.
+"""Authors and effects of requests. The journal records the author of each change of a state or a config.
 
 An author consists of verified facts only: the authenticated user and the address of the connection. A forwarded request
 has the address of the worker that forwarded it.

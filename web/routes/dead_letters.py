@@ -60,7 +60,7 @@ _PATH: Final = "/connectors/{connector}/dead-letters"
 
 
 def endpoints(services: Services, kafka: OpenKafka | None) -> list[Endpoint]:
-    """Return the endpoints, which share their threads; without `kafka` there are none, and requests get 404."""
+    """Return the endpoints, which share their threads; no endpoints, and so 404, without `kafka`."""
     if kafka is None:
         return []
     calls, letters = BlockingCalls(services, Scarce.DEAD_LETTERS, THREADS), _Letters(kafka)

@@ -70,7 +70,7 @@ class Sort:
     """An order of the rows."""
 
     label: str
-    """Its key and name, for the title."""
+    """The key to press and the name of the order, as the title shows them."""
     key: Callable[[Row], Any]
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:

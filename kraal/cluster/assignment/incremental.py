@@ -55,21 +55,23 @@ def allocate(
     `current` has the jobs that these members run and may keep; `round_.configured` all work for them. A caller that
     passes only some members and jobs (KIP-987) gets shares for those only.
     """
-    kept = dict(current)
-    plan = handle_lost_assignments(lost, kept, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms)
+    allocations = dict(current)
+    plan = handle_lost_assignments(
+        lost, allocations, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms
+    )
     for member, jobs in plan.to_candidates.items():
-        kept[member] = (*kept[member], *jobs)
-    balanced = balance_load(kept, round_, plan.state)
+        allocations[member] = (*allocations[member], *jobs)
+    balanced = balance_load(allocations, round_, plan.state)
     for member, jobs in balanced.revoked.items():
-        kept[member] = without(kept[member], frozenset(jobs))
-    new = spread_evenly(kept, created | plan.reassign)
+        allocations[member] = without(allocations[member], frozenset(jobs))
+    new = spread_evenly(allocations, created | plan.reassign)
     return Shares(
         assigned={
             member: (*within(jobs, frozenset(plan.to_candidates.get(member, ()))), *new[member])
-            for member, jobs in kept.items()
+            for member, jobs in allocations.items()
         },
         revoked=balanced.revoked,
-        owned={member: (*jobs, *new[member]) for member, jobs in kept.items()},
+        owned={member: (*jobs, *new[member]) for member, jobs in allocations.items()},
         state=balanced.state,
     )
 

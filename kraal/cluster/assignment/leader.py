@@ -91,8 +91,9 @@ def plan_group(
 ) -> GroupPlan:
     """Assign all work to the members, by the algorithm of the elected protocol.
 
-    `now_ms` is monotonic. `previous` is this leader's previous plan, for the URLs of members that left and the jobs
-    that waited. A failed assignment leaves `state` unchanged: the next round sees that it was not received.
+    `now_ms` is monotonic. `previous` is this leader's previous plan, with the URLs of members that have left, and the
+    jobs that were delayed. A failed assignment leaves `state` unchanged; the next round
+    detects that members did not receive it.
     """
     needed = latest_offset(joined.members)
     if cluster.offset < needed:
@@ -172,7 +173,7 @@ def applied(current: GroupAssignment | None, received: GroupAssignment) -> Group
 
     From version 1 on a member keeps all work that is not revoked, even when the round failed; an eager member stopped
     all work before it joined. New jobs come first, as in Java, so that they are the first to be revoked if a member
-    has too many. Revocations and delay stay in the result, for the caller.
+    has too many. The result keeps the revocations and the delay.
     """
     if current is None or received.version < GroupProtocol.COMPATIBLE.version:
         return received

@@ -111,7 +111,7 @@ class MemberState:
 
 @dataclass(frozen=True, slots=True)
 class HerderLive:
-    """The herder has read its logs and the running instances, for the first time or after a restart."""
+    """The herder is ready: after its start or a restart, it has read the logs and the running instances."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ class StreamExecutor:
         return False
 
     def _start_or_check(self) -> JobResult:
-        """Start the query if there is none, else report its records. Raises the error that ended it."""
+        """Start the query, or report the records of the running one. Raises the error that ended it."""
         query = self._query
         if query is None:
             self._start()

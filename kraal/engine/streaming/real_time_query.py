@@ -49,7 +49,7 @@ class QueryProgress:
 def progress_between(
     stream: SourceStream, now: Mapping[TopicPartition, Place], before: Mapping[TopicPartition, Place]
 ) -> QueryProgress | None:
-    """Return the records written between two checks of a query; None if there are none."""
+    """Return the records written between two checks of a query; None if it wrote none."""
     offsets: dict[SourcePartition, Offset] = {}
     pairs: dict[TopicPartition, OffsetPair] = {}
     records, topics = 0, set()
@@ -103,7 +103,7 @@ class StreamQuery:
         return any(place.waiting for place in self._seen.values())
 
     def news(self) -> QueryProgress | None:
-        """Return the records written since the last call; None if there are none."""
+        """Return the records written since the last call; None if the query wrote none."""
         now = self._tracker.places()
         progress = progress_between(self._stream, now, self._seen)
         self._seen = now

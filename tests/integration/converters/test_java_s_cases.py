@@ -104,9 +104,9 @@ def test_columns_read_what_java_reads(interpreted: SparkSession) -> None:
         frames.append(frame.select("id", shown.alias("text"), failed.alias("error")))
     found = {row.id: row for row in reduce(DataFrame.union, frames).coalesce(1).collect()}
     assert len(found) > 350
-    asked = [case for case in CASES if case["id"] in found]
+    converted = [case for case in CASES if case["id"] in found]
     different = [
-        (case, row) for case in asked if not agrees(case, (row := found[case["id"]]).text, row.error)
+        (case, row) for case in converted if not agrees(case, (row := found[case["id"]]).text, row.error)
     ]
     assert different == []
 

@@ -144,9 +144,9 @@ def test_connectors_are_files_for_apply(tmp_path: Path) -> None:
     }
     for name, text in render(values).one("ConfigMap", "-connectors")["data"].items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    found = read_manifests([str(tmp_path)], [], recursive=False)
-    assert found.errors == ()
-    assert {each.name: (each.initial_state, each.config) for each in found.connectors} == {
+    manifests = read_manifests([str(tmp_path)], [], recursive=False)
+    assert manifests.errors == ()
+    assert {each.name: (each.initial_state, each.config) for each in manifests.connectors} == {
         "one": ("STOPPED", {**one, "name": "one", "tasks.max": "2", "flag": "true"}),
         "two": (None, {"connector.class": "T", "name": "two"}),
     }

@@ -78,6 +78,9 @@ def test_a_file_other_than_the_jar_is_asked_for_by_its_ending(
 ) -> None:
     coordinates = Coordinates.parse(text)
     assert (str(coordinates), coordinates.file_name) == (text, file)
-    asked = ivy.describe([coordinates], transitive=True)
-    assert (artifact or "</dependency>") in asked
-    assert ('transitive="true"' in asked, "<artifact" in asked) == (artifact is None, artifact is not None)
+    description = ivy.describe([coordinates], transitive=True)
+    assert (artifact or "</dependency>") in description
+    assert ('transitive="true"' in description, "<artifact" in description) == (
+        artifact is None,
+        artifact is not None,
+    )

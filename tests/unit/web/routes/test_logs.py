@@ -140,12 +140,12 @@ def in_group(one: Worker, tasks: dict[int, str]) -> None:
 
 def test_lines_of_another_worker_are_cut_like_own_ones() -> None:
     line = {"id": 1, "ms": 1, "worker_id": "b:1", "level": "INFO", "logger": "x" * 9_000, "task": None}
-    found = _parse_answer({"lines": [{**line, "message": "y" * 2_000_000, "more": 1}], "dropped": 0})
-    assert found is not None
-    [shown] = found.lines
+    response = _parse_answer({"lines": [{**line, "message": "y" * 2_000_000, "more": 1}], "dropped": 0})
+    assert response is not None
+    [shown] = response.lines
     assert len(shown["message"]) <= LINE_BYTES
     assert list(shown) == list(shapes.LINE_FIELDS)
-    assert matches(SCHEMA, {**merged({WorkerId("b:1"): found}, LogQuery()), "silent": []}, DOCUMENT)
+    assert matches(SCHEMA, {**merged({WorkerId("b:1"): response}, LogQuery()), "silent": []}, DOCUMENT)
 
 
 class TestOfAGroup:
@@ -207,11 +207,11 @@ def test_reading_page_by_page_gives_every_line_once(ids: dict[str, set[int]], li
 
     after, seen = Positions(), list[tuple[str, int]]()
     for _ in range(80):
-        found = {
+        responses = {
             WorkerId(worker): WorkerLines([line(at) for at in sorted(known) if at > after.on(worker)][:limit])
             for worker, known in ids.items()
         }
-        page = merged(found, LogQuery(limit=limit, after=after))
+        page = merged(responses, LogQuery(limit=limit, after=after))
         assert len(page["lines"]) <= limit
         seen += [(each["worker_id"], each["id"]) for each in page["lines"]]
         after = Positions.parse(page["next"])
