@@ -1,4 +1,4 @@
-"""What a Spark master's URL says: whether Spark's tasks run in the JVM that the worker starts."""
+"""The worker's settings of Spark's master and start: whether Spark's tasks run in the JVM that the worker starts."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def master_of(worker: Mapping[str, str]) -> str:
 def is_local(worker: Mapping[str, str]) -> bool:
     """Whether Spark's tasks run in the worker's own JVM. `local-cluster[…]` has executors in other processes."""
     return _LOCAL.fullmatch(master_of(worker).strip()) is not None
+
+
+def warms_up(worker: Mapping[str, str]) -> bool:
+    """Whether Spark starts with the worker and warms up; `worker`: its properties."""
+    return worker.get(WARMUP, "").strip().lower() != "false"
 
 
 def is_standalone(worker: Mapping[str, str]) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kraal.config.spark_master import warms_up
 from kraal.connectors.spark.object_stores import offer
 from kraal.core.private_files import changeable
 from kraal.jars.class_archive import known_archive
@@ -29,7 +30,7 @@ def spark_engine(
     *,
     at_once: bool,
 ) -> Engine:
-    """Return the engine; `at_once`: Spark starts now, not when a connector needs it."""
+    """Return the engine; `at_once`: Spark starts now if it is to be warmed up, not when a connector needs it."""
     # Imported late: its imports take longer than REST may take to answer.
     from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
     from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above
@@ -48,7 +49,7 @@ def spark_engine(
         leave=partial(_leave_group, scratch=scratch),
         scratch=str(scratch),
         archive=archive,
-        at_once=at_once,
+        at_once=at_once and warms_up(settings),
     )
 
 

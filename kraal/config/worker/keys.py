@@ -273,8 +273,9 @@ _KRAAL = [
          "network file system. Connectors whose executors read or write files must have their paths below one of them.",
          source="Kraal"),
     worker_key(WARMUP, _BOOLEAN, _LOW,
-         "Whether a new Spark runs small batches before it counts as up. Without them it needs half the CPU time to "
-         "start, and a connector's first batches take seconds.",
+         "Whether Spark starts with the worker, and runs small batches before it counts as up. If false, it starts "
+         "with the first connector that needs it and takes half the CPU time, and a connector's first batches take "
+         "seconds.",
          default=True, source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
          "For tests only: port on 127.0.0.1 through which chaos scripts kill actors of the worker; 0: "

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kraal.config.spark_master import WARMUP
+from kraal.config.spark_master import warms_up
 from kraal.engine import client_options
 from kraal.engine.failure_trace import root_cause
 from kraal.engine.session.arrow import map_in_arrow
@@ -45,7 +45,7 @@ def warm_up(
 
     `wanted`: whether a task waits for Spark. It is called between the steps, and True ends the warm-up.
     """
-    if worker.get(WARMUP, "").strip().lower() == "false":
+    if not warms_up(worker):
         return
     began_s = time.monotonic()
     producer = client_options.producer_options(worker, {}, client_options.SHARED_CLIENT)

@@ -25,6 +25,8 @@ TEXT = {"key.converter": STRINGS, "value.converter": STRINGS}
 HEADER = {**TEXT, "transforms": "a", "transforms.a.type": "InsertHeader", "transforms.a.header": "h"}
 HEADER |= {"transforms.a.value.literal": "x"}
 LIMIT = 20_000
+IN_ONE_BATCH = {"producer.override.linger.ms": "1000"}
+"""Without it the sender's thread may take the first records while the others are added, in batches that fit."""
 
 
 def batch_of(values: list[str], topic: str) -> SourceBatch:
@@ -78,7 +80,7 @@ def test_batches_become_smaller_for_a_topic_whose_limit_cannot_be_read(
     monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
     monkeypatch.setattr(refused, "MAX_SPLIT_REFUSALS", 1)
     topic = small_topic(stage)
-    name, opening = opened(stage, TEXT)
+    name, opening = opened(stage, TEXT | IN_ONE_BATCH)
     values = [secrets.token_hex(75) for _ in range(count)]
     plugins.BATCHES[name].append(batch_of(values, topic))
     opening.run.next()
