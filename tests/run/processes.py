@@ -1,7 +1,7 @@
 """How tests are divided among the processes of pytest-xdist, for `--dist loadscope --no-loadscope-reorder`.
 
-The tests of a folder stay in one process, because they share a broker, Spark or workers; folders whose tests share
-nothing are divided by file. What takes longest, according to docs/results/durations.md, starts first.
+The tests of a folder stay in one process, because they share Spark or workers; folders and files whose tests share
+nothing but the broker are divided by file. What takes longest, according to docs/results/durations.md, starts first.
 """
 
 from __future__ import annotations
@@ -19,13 +19,23 @@ from tests.run.durations import PAGE, seconds_of_files
 _BY_FILE: Final = ("tests/unit/", "tests/kips/")
 _LOOSE: Final = frozenset({"tests", "tests/integration"})
 """Folders whose own files are independent."""
+_OWN_WORKERS: Final = frozenset(
+    f"tests/integration/{folder}/test_{name}.py"
+    for folder, names in {
+        "cluster": "exactly_once frozen leaving lost mixed mixed_moves mixed_offsets secured static static_mixed",
+        "java_plugins": "exactly_once java_module standalone",
+        "standalone": "bad_start broker_away killed older_versions variables",
+    }.items()
+    for name in names.split()
+)
+"""Files whose tests start all their workers, in folders whose other files share some."""
 
 
 def scope_of(nodeid: str) -> str:
     """Return the file, or the folder, whose tests stay in one process."""
     path = nodeid.partition("::")[0]
     folder = str(Path(path).parent)
-    return path if path.startswith(_BY_FILE) or folder in _LOOSE else folder
+    return path if path.startswith(_BY_FILE) or folder in _LOOSE or path in _OWN_WORKERS else folder
 
 
 def longest_first(nodeids: Sequence[str], seconds: Mapping[str, float]) -> list[int]:

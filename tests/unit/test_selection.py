@@ -79,7 +79,7 @@ def test_each_test_is_in_one_run_and_all_are_in_all(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makeconftest(CONFTEST)
-    folders = {"tests/unit", "tests/kips", "tests/integration"}
+    folders = {"tests/differential", "tests/fuzz", "tests/integration"}
     for each in folders:
         path = pytester.path / each
         path.mkdir(parents=True)
@@ -98,6 +98,15 @@ def test_each_test_is_in_one_run_and_all_are_in_all(
     assert sorted(collected) == sorted(
         f"{each}/test_marked.py::{name}" for each in folders for name in selected
     )
+
+
+def test_all_tests_of_ci_are_in_the_folders_that_it_collects() -> None:
+    marked = {
+        path.relative_to(ROOT).parts[1]
+        for path in (ROOT / "tests").rglob("*.py")
+        if "mark.ci" in path.read_text("utf-8") and path != Path(__file__)
+    }
+    assert marked <= {"differential", "fuzz", "integration"}
 
 
 def test_other_arguments_go_to_pytest(tmp_path: Path) -> None:

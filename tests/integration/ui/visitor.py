@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
 WAIT_MS: Final = 10_000
-AWAY: Final = "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE"
+AWAY: Final = (
+    "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE"
+    "|htmx:afterRequest|htmx:sendError"
+)
 """Errors of pages whose worker ends."""
 LOUD: Final = ("error", "warning")
 REPORT: Final = """document.addEventListener("securitypolicyviolation", event =>

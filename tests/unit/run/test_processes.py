@@ -13,6 +13,8 @@ from tests.run.processes import longest_first, scope_of
         ("tests/integration/spark/test_sink.py::test_a[x/y::z]", "tests/integration/spark"),
         ("tests/integration/spark/columns/test_scan.py::test_a", "tests/integration/spark/columns"),
         ("tests/integration/test_doctor.py::test_a", "tests/integration/test_doctor.py"),
+        ("tests/integration/cluster/test_lost.py::test_a", "tests/integration/cluster/test_lost.py"),
+        ("tests/integration/cluster/test_together.py::test_a", "tests/integration/cluster"),
         ("tests/unit/web/test_app.py::TestA::test_a", "tests/unit/web/test_app.py"),
         ("tests/test_layout.py::test_a", "tests/test_layout.py"),
     ],
