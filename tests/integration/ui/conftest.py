@@ -34,14 +34,17 @@ HERE = Path(__file__).parent
 _shared = pytest.StashKey[ExitStack]()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """End what tests share after the last one of this directory, rather than at the end of the session.
 
     Playwright's event loop excludes those of asynchronous tests, and other tests need the memory of the cluster.
     """
-    if (nextitem is None or HERE not in nextitem.path.parents) and _shared in item.session.stash:
-        item.session.stash[_shared].close()
+    try:
+        yield
+    finally:  # also if the visitor fails the last test
+        if (nextitem is None or HERE not in nextitem.path.parents) and _shared in item.session.stash:
+            item.session.stash[_shared].close()
 
 
 @pytest.fixture(scope="session")
