@@ -27,6 +27,7 @@ MAX_TEXT_LENGTH: Final = 10_000
 """Maximum length of a text to match; topic names have up to 249 characters."""
 LIMIT_S: Final = 0.5
 
+_FLAGS: Final[int] = regex.VERSION0 | regex.ASCII
 _QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]*)(,?)([0-9]*)\}")
 _SET: Final = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 
@@ -60,11 +61,11 @@ class Pattern:
             raise PatternTooSlow(f"The regular expression '{self.text}' {took}; simplify it") from exc
 
 
-def compiled(text: str, python: str, *, ignore_case: bool = False) -> Pattern:
+def compiled(text: str, python: str) -> Pattern:
     """Compile `python`, the translation of the user's `text`. Raises ValueError with the reason."""
-    if (reason := why_refused(python)) is not None:
+    if (reason := why_too_long(text) or why_refused(python)) is not None:
         raise ValueError(reason)
-    return Pattern(text, regex.compile(python, _flags(ignore_case=ignore_case)))
+    return Pattern(text, regex.compile(python, _FLAGS))
 
 
 def why_refused(text: str) -> str | None:
@@ -74,7 +75,7 @@ def why_refused(text: str) -> str | None:
     if (repeated := _weighed(text).repeated) > MAX_REPEATED_PARTS:
         return _too_much(repeated)
     try:
-        regex.compile(text, _flags())
+        regex.compile(text, _FLAGS)
     except (regex.error, ValueError, OverflowError) as exc:
         return str(exc)
     except RecursionError:
@@ -82,9 +83,14 @@ def why_refused(text: str) -> str | None:
     return None
 
 
-def _why_not_python(text: str) -> str | None:
+def why_too_long(text: str) -> str | None:
+    """Return why a user's expression has too many characters; None if it has not. A translation may have more."""
     if len(text) > MAX_PATTERN_LENGTH:
         return f"it has {len(text)} characters, and {MAX_PATTERN_LENGTH} at most are allowed"
+    return None
+
+
+def _why_not_python(text: str) -> str | None:
     try:
         re.compile(text)
     except (re.error, ValueError, OverflowError) as exc:
@@ -98,11 +104,6 @@ def _too_much(repeated: int) -> str:
     return (
         f"its repetitions, written out, have {repeated} parts, and {MAX_REPEATED_PARTS} at most are allowed"
     )
-
-
-def _flags(*, ignore_case: bool = False) -> int:
-    flags: int = regex.VERSION0 | regex.ASCII | (regex.IGNORECASE if ignore_case else 0)
-    return flags
 
 
 @dataclass(slots=True)

@@ -1,0 +1,89 @@
+"""Sets of characters and their notation in Python's `re`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+from typing_extensions import override
+
+_UPPER: Final = range(ord("A"), ord("Z") + 1)
+_LOWER: Final = range(ord("a"), ord("z") + 1)
+_TO_LOWER: Final = ord("a") - ord("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Characters:
+    """An immutable set of characters: ascending ranges of code points, both ends included, with gaps between them."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, *ranges: tuple[int, int]) -> Self:
+        """Return the set of these ranges, which may overlap and have any order."""
+        return cls(tuple(_merged(ranges)))
+
+    def __or__(self, other: Self) -> Self:
+        """Return the union."""
+        return self.of(*self.ranges, *other.ranges)
+
+    def __invert__(self) -> Self:
+        """Return the complement."""
+        starts = (0, *(last + 1 for _, last in self.ranges))
+        ends = (*(first - 1 for first, _ in self.ranges), sys.maxunicode)
+        return type(self)(
+            tuple((first, last) for first, last in zip(starts, ends, strict=True) if first <= last)
+        )
+
+    def __and__(self, other: Self) -> Self:
+        """Return the intersection."""
+        return ~(~self | ~other)
+
+    def ignoring_case(self) -> Self:
+        """Return the set with both cases of its ASCII letters, as CASE_INSENSITIVE without UNICODE_CASE."""
+        lower, upper = self.of((_LOWER[0], _LOWER[-1])), self.of((_UPPER[0], _UPPER[-1]))
+        lowered = ((first + _TO_LOWER, last + _TO_LOWER) for first, last in (self & upper).ranges)
+        raised = ((first - _TO_LOWER, last - _TO_LOWER) for first, last in (self & lower).ranges)
+        return self.of(*self.ranges, *lowered, *raised)
+
+    @override
+    def __str__(self) -> str:
+        """Return the set in Python's notation, one unit that may be repeated."""
+        if len(self.ranges) == 1 and self.ranges[0][0] == self.ranges[0][1]:
+            return re.escape(chr(self.ranges[0][0]))
+        negated = bool(self.ranges) and self.ranges[-1][1] == sys.maxunicode and self.ranges[0][0] > 0
+        ranges = (~self).ranges if negated or not self.ranges else self.ranges
+        return f"[{'^' if negated or not self.ranges else ''}{''.join(map(_notation, ranges))}]"
+
+
+def single(code: int) -> Characters:
+    """Return the set of one code point."""
+    return Characters(((code, code),))
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    current: tuple[int, int] | None = None
+    for first, last in sorted(ranges):
+        if current is None:
+            current = (first, last)
+        elif first <= current[1] + 1:
+            current = (current[0], max(current[1], last))
+        else:
+            yield current
+            current = (first, last)
+    if current is not None:
+        yield current
+
+
+def _notation(ends: tuple[int, int]) -> str:
+    first, last = ends
+    between = "-" if last > first + 1 else ""
+    return f"{_escaped(first)}{between}{_escaped(last) if last > first else ''}"
+
+
+def _escaped(code: int) -> str:
+    letter = chr(code)
+    return letter if letter.isascii() and letter.isalnum() else f"\\U{code:08x}"

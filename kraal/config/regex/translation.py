@@ -1,0 +1,162 @@
+r"""Translation of whole expressions: groups, flags, quotes, references.
+
+Flags of Java apply from their place to the end of the group, across `|`. Python has none in the middle of an
+expression, so characters and sets are written in both cases, and white space and comments are dropped.
+Source: java.util.regex.Pattern (Java 17).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kraal.config.regex.characters import single
+from kraal.config.regex.cursor import COMMENTS, IGNORE_CASE, Cursor
+from kraal.config.regex.sets import bracketed
+
+_COUNT: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\}")
+_QUOTE: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\.|[^\\]+|\\", re.DOTALL)
+_FLAGS: Final = re.compile(r"([imsdux]*)(?:-([imsdux]*))?([:)])")
+_GROUP: Final = re.compile(r"\?(?:[:=!>]|<[=!])")
+_NAMED: Final = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
+_REFERENCE: Final = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
+_ASSERTIONS: Final = {"A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)", "b": r"\b", "B": r"\B"}
+_SCOPED: Final = {"^": "m", "$": "m", ".": "s"}
+"""The flag of Python, and Java, that changes what a character matches."""
+
+
+def translated(text: str, *, ignore_case: bool = False) -> str:
+    """Return a Java expression in Python's syntax. Raises re.error with a reason and the position."""
+    return _Translation(Cursor(_unquoted(text), IGNORE_CASE if ignore_case else "")).translate()
+
+
+class _Translation:
+    """An expression that is being translated."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._out: list[str] = []
+        self._outer_flags: list[frozenset[str]] = []
+        """For each open group, the flags that apply after it."""
+        self._groups = 0
+        self._after_flags = False
+        """Whether the position follows `(?i)`, which cannot be repeated."""
+
+    def translate(self) -> str:
+        """Return the translation. Raises re.error."""
+        cursor = self._cursor
+        while letter := cursor.peek():
+            after_flags, self._after_flags = self._after_flags, False
+            if letter in "*+?" or (letter == "{" and _COUNT.match(cursor.text, cursor.at)):
+                if after_flags:
+                    raise cursor.error(f"Dangling meta character '{letter}'")
+                self._repetition()
+            elif letter == "\\":
+                self._escape()
+            elif letter == "[":
+                self._out.append(str(bracketed(cursor)))
+            elif letter == "(":
+                self._open_group()
+            else:
+                self._character(letter)
+        return "".join(self._out)
+
+    def _repetition(self) -> None:
+        cursor = self._cursor
+        match = _COUNT.match(cursor.text, cursor.at)
+        part = match[0] if match else cursor.raw()
+        cursor.at += len(part)
+        self._out.append(part)
+
+    def _character(self, letter: str) -> None:
+        cursor = self._cursor
+        cursor.at += 1
+        if letter == ")":
+            if self._outer_flags:
+                cursor.flags = self._outer_flags.pop()
+            self._out.append(letter)
+        elif letter in _SCOPED:
+            flag = _SCOPED[letter]
+            self._out.append(f"(?{flag}:{letter})" if cursor.has(flag) else letter)
+        elif letter == "|":
+            self._out.append(letter)
+        elif letter == "{" and cursor.has(COMMENTS):
+            raise cursor.error("a brace that counts nothing is not supported with the flag x", cursor.at - 1)
+        else:
+            self._literal(ord(letter))
+
+    def _literal(self, code: int) -> None:
+        characters = single(code)
+        self._out.append(str(characters.ignoring_case() if self._cursor.has(IGNORE_CASE) else characters))
+
+    def _escape(self) -> None:
+        cursor, kind = self._cursor, self._cursor.raw(1)
+        if kind in _ASSERTIONS:
+            if cursor.text.startswith("b{g", cursor.at + 1):
+                raise cursor.error("the escape \\b{g} is not supported")
+            cursor.at += 2
+            self._out.append(_ASSERTIONS[kind])
+        elif kind and kind in "123456789":
+            self._numbered_reference()
+        elif kind == "k":
+            match = _REFERENCE.match(cursor.text, cursor.at)
+            if match is None:
+                raise cursor.error("\\k is not followed by '<' for named capturing group")
+            cursor.at = match.end()
+            self._reference(f"(?P={match[1]})")
+        elif (characters := cursor.character_set()) is not None:
+            self._out.append(str(characters))
+        else:
+            self._literal(cursor.character())
+
+    def _numbered_reference(self) -> None:
+        r"""Pass `\1`; further digits belong to it if there is such a group."""
+        cursor = self._cursor
+        number = int(cursor.raw(1))
+        cursor.at += 2
+        while (digit := cursor.peek()) and digit in "0123456789" and number * 10 + int(digit) <= self._groups:
+            number = number * 10 + int(digit)
+            cursor.at += 1
+        self._reference(f"\\{number}")
+
+    def _reference(self, text: str) -> None:
+        self._out.append(f"(?i:{text})" if self._cursor.has(IGNORE_CASE) else f"(?:{text})")
+
+    def _open_group(self) -> None:
+        cursor, start = self._cursor, self._cursor.at
+        if cursor.next() != "?":
+            self._groups += 1
+            self._push("(")
+        elif group := _GROUP.match(cursor.text, cursor.at):
+            cursor.at = group.end()
+            self._push(f"({group[0]}")
+        elif named := _NAMED.match(cursor.text, cursor.at):
+            cursor.at = named.end()
+            self._groups += 1
+            self._push(f"(?P<{named[1]}>")
+        elif flags := _FLAGS.match(cursor.text, cursor.at + 1):
+            cursor.at = flags.end()
+            if flags[3] == ":":
+                self._push("(?:")
+            else:
+                self._after_flags = True
+            cursor.flags = (cursor.flags | set(flags[1])) - set(flags[2] or "")
+        else:
+            construct = cursor.text[start : cursor.at + 2]
+            raise cursor.error(
+                f"the group {construct} is not supported; flags are i, m, s, d, u and x", start
+            )
+
+    def _push(self, opening: str) -> None:
+        self._outer_flags.append(self._cursor.flags)
+        self._out.append(opening)
+
+
+def _unquoted(text: str) -> str:
+    r"""Return an expression in which `\Q…\E` is written with the escapes of single characters."""
+    return _QUOTE.sub(lambda match: match[0] if match[1] is None else _quoted(match[1]), text)
+
+
+def _quoted(text: str) -> str:
+    # A digit would continue the number or the reference before it.
+    return "".join(f"\\x{{{ord(letter):x}}}" for letter in text)
