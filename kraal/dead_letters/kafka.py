@@ -26,7 +26,7 @@ from kraal.config.clients.record_size import (
     refused_by_producer,
 )
 from kraal.core.errors import StoreError
-from kraal.core.message_headers import headers_of
+from kraal.core.message_headers import find_nul, headers_of
 from kraal.dead_letters.api import KafkaUnavailable, Span
 from kraal.dead_letters.records import DeadLetter, Target
 from kraal.kafka.settings import LastClientError, client, code
@@ -207,8 +207,13 @@ class Kafka:
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Write letters back without the error headers and wait until all are acknowledged.
 
-        Raises KafkaUnavailable; some letters may have been written then.
+        Raises KafkaUnavailable; some letters may have been written then, but none if the producer would cut the name of
+        a header.
         """
+        for letter, _ in letters:
+            if (cut := find_nul(name for name, _ in letter.own_headers)) is not None:
+                reason = f"the header name {cut!r} of {letter.topic}-{letter.partition}@{letter.offset} contains NUL"
+                raise self._to_error("failed to write all letters", reason)
         producer = self._producer
         failures: list[Any] = []
 

@@ -31,6 +31,7 @@ from kraal.config.clients.record_size import (
 from kraal.config.connector.sink import DEAD_LETTERS, DLQ_TOPIC
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import RETRIABLE, UNKNOWN_TOPIC
+from kraal.core.message_headers import without_nul
 from kraal.engine.kafka_io.message_limits import read_limits
 from kraal.engine.kafka_io.topic_state import why_not_written
 from kraal.engine.records.source_pass import DeadTopic
@@ -205,7 +206,7 @@ class DeadLetters:
                     self.topic.name,
                     key=letter.key,
                     value=letter.value,
-                    headers=list(letter.headers),
+                    headers=without_nul(letter.headers),
                     on_delivery=delivered,
                     **stamp,
                 )

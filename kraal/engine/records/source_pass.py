@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kraal.core.message_headers import find_nul, nul_refusal, without_nul
 from kraal.engine.records.fault import Fault, Stage, dead_letter_headers
 from kraal.engine.records.steps import Faulty, PassResult, Steps, sliced, with_record
 from kraal.engine.records.topics import Gate, trouble_of
 from kraal.engine.records.values import json_text, times_of, values_of
-from kraal.plugins.model.records import Header, Record
+from kraal.plugins.model.records import DataException, Header, Record
 from kraal.plugins.model.schema import OPTIONAL_BYTES, Schema
 from kraal.plugins.values.java_values import java_text
 
@@ -69,6 +70,8 @@ class SourcePass:
     dead: DeadTopic | None = None
     gate: Gate | None = None
     """Checks each new topic before records go there; None: Kraal creates no topics."""
+    refuses_nul: bool = False
+    """Whether a header name with NUL is an error of its record, because librdkafka writes the rows and would cut it."""
     wait: Callable[[float], None] = time.sleep
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -193,7 +196,9 @@ class _Running:
         self.result.give_up(shown, dead_letter=dead is not None)
         if dead is None:
             return 0
-        pairs = ((header.key, header.value) for header in record.headers)
+        pairs = [(header.key, header.value) for header in record.headers]
+        if self._pass.refuses_nul:
+            pairs = without_nul(pairs)
         headers = dead_letter_headers(pairs, fault, dead.connector, dead.task, with_context=dead.with_context)
         key = _original(self._steps.key.encode, record.topic, record.key_schema, record.key)
         value = _original(self._steps.value.encode, record.topic, record.value_schema, record.value)
@@ -202,6 +207,8 @@ class _Running:
 
     def _headers(self, out: Record, record: Record) -> Pairs:
         """Encode a record's headers; those from the frame are bytes already."""
+        if self._pass.refuses_nul and (cut := find_nul(header.key for header in out.headers)) is not None:
+            raise DataException(nul_refusal(cut, out.topic))
         encode, originals = self._steps.headers.encode_header, {id(header) for header in record.headers}
         return [
             (h.key, h.value if id(h) in originals else encode(out.topic, h.key, h.schema, h.value))

@@ -22,6 +22,7 @@ from typing_extensions import override
 from kraal.config.connector.source import BOUNDARY_INTERVAL, BY_INTERVAL, TRANSACTION_BOUNDARY, boundary_of
 from kraal.core.errors import StoreAway
 from kraal.core.ids import TopicName
+from kraal.core.message_headers import find_nul, nul_refusal
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone, Transactions
@@ -286,7 +287,8 @@ def slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
     """Return columns as lists; columns without values are dropped, except `value`.
 
-    Raises DataException for a header that librdkafka cannot write.
+    Raises DataException for a header name that librdkafka would cut. If errors are tolerated, the record path has
+    skipped its record before.
     """
     columns: dict[str, list[Any]] = {}
     for name in _COLUMNS:
@@ -298,11 +300,8 @@ def python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
             [(each["key"], each["value"]) for each in headers] if headers else None
             for headers in columns["headers"]
         ]
-        if cut := next(
-            (name for pairs in columns["headers"] for name, _ in pairs or () if "\0" in name), None
-        ):
-            raise DataException(
-                f"The header name {cut!r} contains NUL, which cannot be written with exactly-once support; "
-                "use a name without it"
-            )
+        for row, pairs in enumerate(columns["headers"]):
+            if pairs and (cut := find_nul(name for name, _ in pairs)) is not None:
+                topic = columns["topic"][row] if "topic" in columns else None
+                raise DataException(nul_refusal(cut, topic))
     return columns

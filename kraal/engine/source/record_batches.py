@@ -156,6 +156,7 @@ class SourceRecords:
             origin=origin_of(batch),
             dead=self.dead,
             gate=None if self.topics is None else self.topics.gate(),
+            refuses_nul=self.spec.transactions is not None,
         )
         if self.spec.chain is not None:
             return self.spec.chain.source_pass(local, batch, self.cancelled if here else None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from kraal.core.message_headers import without_nul
 from kraal.engine.records.fault import Fault, dead_letter_headers
-from kraal.engine.records.source_pass import COLUMNS, OUT, DeadTopic, SourcePass, headers_array
+from kraal.engine.records.source_pass import COLUMNS, OUT, DeadTopic, Pairs, SourcePass, headers_array
 from kraal.engine.records.steps import PassResult
 from kraal.engine.records.topics import trouble_of
 from kraal.java_plugins.chains.connection import ChainAddress, attempts, slices
@@ -66,6 +67,7 @@ class JavaSourcePass:
             "stops": not tolerance.all,
             "dead": local.dead is not None,
             "shows": tolerance.shows_records,
+            "refuses_nul": local.refuses_nul,
         }
 
     def _settled(
@@ -77,7 +79,11 @@ class JavaSourcePass:
         dead, faults = self.local.dead, [_fault(each) for each in answer["faults"]]
         for fault in faults:
             result.give_up(fault, dead_letter=dead is not None)
-        return [] if dead is None or not faults else [_dead_letters(dead, faults, failed)]
+        if dead is None or not faults:
+            return []
+        return [
+            _dead_letters(dead, faults, failed, to_headers=without_nul if self.local.refuses_nul else list)
+        ]
 
 
 def _fault(fields: Mapping[str, Any]) -> Fault:
@@ -85,10 +91,12 @@ def _fault(fields: Mapping[str, Any]) -> Fault:
     return Fault(**{**fields, "record": f", where source record is = {record}" if record else ""})
 
 
-def _dead_letters(dead: DeadTopic, faults: list[Fault], failed: pa.RecordBatch) -> pa.RecordBatch:
+def _dead_letters(
+    dead: DeadTopic, faults: list[Fault], failed: pa.RecordBatch, *, to_headers: Callable[[Pairs], Pairs]
+) -> pa.RecordBatch:
     headers = [
         dead_letter_headers(
-            ((each["key"], each["value"]) for each in own or ()),
+            to_headers([(each["key"], each["value"]) for each in own or ()]),
             fault,
             dead.connector,
             dead.task,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,3 +70,17 @@ def test_a_letter_of_up_to_a_mebibyte_is_written(
     else:
         with pytest.raises(KafkaUnavailable, match=reason):
             kafka.write([(letter(size), TARGET)])
+
+
+def test_header_name_with_nul_is_refused_before_a_letter_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    producers: list[Producer] = []
+
+    def create(settings: dict[str, Any]) -> Producer:
+        producers.append(Producer(settings))
+        return producers[-1]
+
+    monkeypatch.setattr(ck, "Producer", create)
+    second = replace(letter(1), offset=7, headers=[("a\0b", b"1")])
+    with pytest.raises(KafkaUnavailable, match=r"the header name 'a\\x00b' of dead-0@7 contains NUL$"):
+        Kafka({"bootstrap.servers": "b:1"}).write([(letter(1), TARGET), (second, TARGET)])
+    assert producers == []

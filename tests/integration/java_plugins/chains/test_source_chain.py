@@ -141,6 +141,22 @@ def test_headers_that_came_with_a_record_stay_bytes(moody: JavaChain) -> None:
     assert rows[0]["headers"][:2] == [{"key": "own", "value": b"\xff\x00"}, {"key": "none", "value": None}]
 
 
+def test_header_name_with_nul_is_a_fault_of_its_record_if_librdkafka_writes(moody: JavaChain) -> None:
+    table = texts("a", "b").append_column(
+        "headers", pa.array([[{"key": "a\0b", "value": b"1"}], None], HEADERS)
+    )
+    rows, summary = passed(moody, table, tolerance=ALL, dead=DEAD, refuses_nul=True)
+    assert [row["topic"] for row in rows] == ["t", "dead"]
+    headers = {each["key"]: each["value"] for each in rows[1]["headers"]}
+    assert headers["a\ufffdb"] == b"1"
+    assert headers["__connect.errors.stage"] == b"HEADER_CONVERTER"
+    assert headers["__connect.errors.exception.message"].startswith(
+        b"The header name 'a\\x00b' of a record for the topic t contains NUL"
+    )
+    assert (summary.written, summary.counts.dead_letters) == (1, 1)
+    assert passed(moody, table)[0][0]["headers"][0] == {"key": "a\0b", "value": b"1"}
+
+
 def test_a_cancel_ends_a_pass_that_is_inside_a_transform(serve: Serve) -> None:
     with serve("source", MOODY) as chain:
         cancelled = threading.Event()

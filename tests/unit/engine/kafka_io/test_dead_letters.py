@@ -24,12 +24,16 @@ class Producer:
         self.limit = limit
         self.queued: list[tuple[int, Callable[..., None]]] = []
         self.batches: list[int] = []
+        self.headers: list[tuple[str, bytes | None]] = []
         self.failure: int | None = None
         """The error of all batches."""
 
-    def produce(self, topic: str, *, value: bytes, on_delivery: Callable[..., None], **_: Any) -> None:
+    def produce(
+        self, topic: str, *, value: bytes, headers: Any, on_delivery: Callable[..., None], **_: Any
+    ) -> None:
         """Queue a letter, or refuse it as librdkafka does."""
         assert topic == "dead"
+        self.headers += headers
         if len(value) > int(self.settings["message.max.bytes"]):
             raise ck.KafkaException(ck.KafkaError(ck.KafkaError.MSG_SIZE_TOO_LARGE))
         self.queued.append((len(value), on_delivery))
@@ -139,3 +143,12 @@ def test_batches_of_letters_fit_the_limit_of_their_topic(
     letters.write([letter(300)] * 100)
     assert sum(producers[0].batches) == 30_000
     assert max(producers[0].batches) <= (limit or 16_384)
+
+
+def test_header_name_with_nul_has_a_replacement_character_in_a_dead_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    letters, producers = writer(monkeypatch, None)
+    headers = [("a\0b", b"1"), ("c", None)]
+    letters.write([DeadLetter(headers=headers, key=None, value=b"x", timestamp_ms=None)])
+    assert producers[0].headers == [("a\ufffdb", b"1"), ("c", None)]

@@ -89,6 +89,38 @@ def test_headers_of_the_frame_stay_bytes_and_those_of_transforms_are_converted()
     assert rows[1]["headers"] is None
 
 
+NUL_NAMES = pa.array([None, [{"key": "a\0b", "value": b"1"}], [{"key": "c", "value": None}]], HEADERS)
+NUL_REFUSED = (
+    "The header name 'a\\x00b' of a record for the topic t contains NUL, which cannot be written with exactly-once"
+    " support; use a name without it"
+)
+
+
+def test_header_name_with_nul_is_an_error_of_its_record_if_librdkafka_writes() -> None:
+    refusing = replace(given(), refuses_nul=True)
+    rows, summary = source(["a", "b", "c"], refusing, headers=NUL_NAMES)
+    fatal = summary.fatal
+    assert fatal is not None
+    assert (fatal.stage, fatal.class_name, fatal.message) == ("HEADER_CONVERTER", "H", NUL_REFUSED)
+    assert [row["value"] for row in rows] == [b"A"]
+    rows, summary = source(["a", "b", "c"], replace(given(ALL), refuses_nul=True), headers=NUL_NAMES)
+    assert [row["value"] for row in rows] == [b"A", b"C"]
+    assert (summary.fatal, summary.counts.skipped) == (None, 1)
+
+
+def test_dead_letter_of_a_header_name_with_nul_has_a_replacement_character() -> None:
+    rows, summary = source(["a", "b", "c"], replace(given(ALL, DEAD), refuses_nul=True), headers=NUL_NAMES)
+    assert [(row["topic"], row["value"]) for row in rows] == [("t", b"A"), ("dead", b"b"), ("t", b"C")]
+    assert rows[1]["headers"][0] == {"key": "a\ufffdb", "value": b"1"}
+    assert summary.counts.dead_letters == 1
+
+
+def test_header_name_with_nul_is_written_whole_by_javas_client() -> None:
+    rows, summary = source(["a", "b", "c"], given(), headers=NUL_NAMES)
+    assert rows[1]["headers"] == [{"key": "a\0b", "value": b"1"}]
+    assert (summary.fatal, summary.written) == (None, 3)
+
+
 def test_a_retriable_error_is_tried_again_in_its_time(tmp_path: Path) -> None:
     patient = Tolerance(retry_timeout_ms=10_000)
     rows, summary = source([f"busy 2 {tmp_path / 'seen'}"], given(patient))

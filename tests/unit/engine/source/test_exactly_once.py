@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.pace import Pace
+from kraal.engine.records.source_pass import HEADERS
 from kraal.engine.source.exactly_once import (
     TransactionalSourceExecutor,
     TransactionWay,
@@ -29,9 +31,12 @@ from kraal.engine.source.exactly_once import (
     slices,
 )
 from kraal.engine.source.parts import SourceParts
+from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.ways import Way
 from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
 from kraal.plugins.model.records import DataException
+from kraal.plugins.model.schema import STRING
+from tests.fakes.spark.passes import ALL, steps
 
 PART = SourcePartition.of({"list": "a"})
 INTERVAL = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "1000"}
@@ -274,6 +279,24 @@ def test_columns_without_values_are_left_out_and_headers_become_pairs() -> None:
 def test_a_nul_in_a_header_name_is_an_error_that_names_it() -> None:
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     headers = pa.array([None, [{"key": "a\0b", "value": b"v"}]], header)
-    (part,) = slices(pa.table({"value": pa.nulls(2, pa.binary()), "headers": headers}).to_batches())
-    with pytest.raises(DataException, match=r"header name 'a\\x00b' contains NUL"):
+    columns = {"value": pa.nulls(2, pa.binary()), "headers": headers, "topic": pa.array(["t", "u"])}
+    (part,) = slices(pa.table(columns).to_batches())
+    with pytest.raises(
+        DataException, match=r"header name 'a\\x00b' of a record for the topic u contains NUL"
+    ):
         python_columns(part)
+
+
+def test_header_name_with_nul_is_skipped_where_errors_are_tolerated() -> None:
+    spec = TaskSpec(
+        task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}, transactions=Transactions()
+    )
+    headers = pa.array([[{"key": "a\0b", "value": b"v"}], None], HEADERS)
+    table = pa.table({"value": ["a", "b"], "headers": headers})
+    batch = SourceBatch(offsets={}, table=table, topic="t", value_schema=STRING)
+    records = SourceRecords(spec, steps(ALL, moody=False), None, None, threading.Event())
+    passed, summary = records.table(batch)
+    assert passed["value"].to_pylist() == [b"b"]
+    assert (summary.counts.skipped, summary.fatal) == (1, None)
+    (part,) = slices(passed.to_batches())
+    assert python_columns(part)["value"] == [b"b"]

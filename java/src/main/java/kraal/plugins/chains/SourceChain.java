@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.json.JsonConverter;
@@ -124,7 +125,13 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             for (org.apache.kafka.common.header.Header each : headers.toArray()) {
                 headers.remove(each.key()); // of an earlier try
             }
+            boolean refusesNul = Boolean.TRUE.equals(about.get("refuses_nul")); // whoever writes the rows would cut it
             for (Header header : out.headers()) {
+                if (refusesNul && header.key().indexOf('\0') >= 0) {
+                    throw new DataException("The header name '" + header.key().replace("\0", "\\x00")
+                        + "' of a record for the topic " + out.topic() + " contains NUL, which cannot be written with"
+                        + " exactly-once support; use a name without it");
+                }
                 headers.add(header.key(), given.contains(header)
                     ? (byte[]) header.value()
                     : headerConverter.fromConnectHeader(out.topic(), header.key(), header.schema(), header.value()));
