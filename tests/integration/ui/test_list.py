@@ -32,7 +32,7 @@ from tests.unit.web.workers import worker as group_worker
 from web.streams import NUMBERS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import APIResponse, Locator, Page, Route
 
     from tests.integration.ui.visitor import Visitor
 
@@ -235,6 +235,29 @@ def test_tabs_without_shared_workers_follow_changes_by_themselves(
     expect(row(page, "orders")).to_be_visible()
 
 
+AFTER_A_CHANGE: Final = """new Promise((resolve) => {
+  kraal.changed(["states"]);
+  setTimeout(resolve, 600);
+})"""
+"""Reports a change to the page, and resolves after the page has passed it on to its parts."""
+
+
+@pytest.mark.ci
+def test_a_change_while_an_answer_is_on_its_way_is_shown(worker: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = worker
+    page = visitor.open("about:blank")
+    held: list[tuple[Route, APIResponse]] = []
+    page.route("**/*part=list*", lambda route: held.append((route, route.fetch())), times=1)
+    page.goto(page_url(url), wait_until="commit")
+    while not held:
+        page.wait_for_timeout(10)
+    api.herder.put("orders", {"connector.class": "x"})
+    page.evaluate(AFTER_A_CHANGE)
+    [(route, answer)] = held
+    route.fulfill(response=answer)
+    expect(row(page, "orders")).to_be_visible()
+
+
 HELD_FRAME: Final = """
 window.held = [];
 window.requestAnimationFrame = (draw) => window.held.push(draw);
@@ -318,7 +341,35 @@ def test_all_that_match_can_be_selected_without_scripts(worker: tuple[Api, str],
     assert paused(api) == [name for name in names if name != "copy-30"]
 
 
-@pytest.mark.slow
+PRESS_AFTER_SWAP: Final = """() => {
+  window.pressed = new Promise((resolve) => document.body.addEventListener("htmx:afterSwap", () => setTimeout(() => {
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "x", bubbles: true }));
+    resolve(document.querySelectorAll("tr[data-row]").length);
+  }), { once: true }));
+}"""
+"""Presses x in the first task after the next swap, and resolves to the number of rows at this time."""
+
+
+def test_keys_act_on_the_same_row_after_a_refresh(worker: tuple[Api, str], visitor: Visitor) -> None:
+    api, url = worker
+    api.herder.put("orders", {"connector.class": "x"})
+    page = visitor.open(page_url(url))
+    api.herder.put("second", {"connector.class": "x"})
+    expect(row(page, "second")).to_be_visible()  # another answer with the same rows would replace nothing
+    row(page, "orders").get_by_role("link", name="orders", exact=True).focus()
+    page.keyboard.press("x")
+    expect(page.get_by_label("Select orders", exact=True)).to_be_checked()
+    page.evaluate(PRESS_AFTER_SWAP)
+    api.herder.put("third", {"connector.class": "x"})
+    assert page.evaluate("window.pressed") == 3
+    expect(page.get_by_label("Select orders", exact=True)).to_be_checked(checked=False)
+    row(page, "second").locator("[data-key=r]").focus()
+    api.herder.put("second", {"connector.class": "x"}, TargetState.PAUSED)
+    expect(row(page, "second").locator("[data-key=r]")).to_have_count(0)
+    expect(page.get_by_role("link", name="second", exact=True)).to_be_focused()
+
+
+@pytest.mark.ci
 def test_every_key_of_the_help_works(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     api.herder.put("orders", {"connector.class": "x"})
@@ -333,6 +384,7 @@ def test_every_key_of_the_help_works(worker: tuple[Api, str], visitor: Visitor) 
         if key == "s":
             link.press("Enter")
             expect(page.get_by_role("heading", level=1)).to_have_text("orders")
+            page.wait_for_load_state()  # scripts run after the heading is shown
         else:
             link.focus()
         page.keyboard.press(key)
@@ -346,3 +398,4 @@ def test_every_key_of_the_help_works(worker: tuple[Api, str], visitor: Visitor) 
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page.get_by_role("heading", level=1)).to_have_text(title)
+        page.wait_for_load_state()

@@ -29,8 +29,21 @@
     const kinds = [...pending];
     pending.clear();
     const selector = kinds.map((kind) => `[data-live~="${kind}"]`).join();
-    if (selector) document.querySelectorAll(selector).forEach((part) => htmx.trigger(part, "kraal:refresh"));
+    if (selector) document.querySelectorAll(selector).forEach(refresh);
   }
+
+  const outdated = new Set(); // ids of parts that changed while they wait for an answer, which may replace them
+
+  function refresh(part) {
+    if (part.matches(".htmx-request")) outdated.add(part.id);
+    else htmx.trigger(part, "kraal:refresh");
+  }
+
+  body.addEventListener("htmx:afterRequest", ({ detail }) => {
+    const { id } = detail.requestConfig.elt;
+    const part = outdated.delete(id) && document.getElementById(id);
+    if (part) htmx.trigger(part, "kraal:refresh");
+  });
 
   function everyKind() {
     const parts = [...document.querySelectorAll("[data-live]")];
@@ -168,6 +181,12 @@
     return [...root.querySelectorAll(marked.split("\n")[0])].find((each) => mark(each) === marked);
   }
 
+  // The link of the row that the marked element was in: the row keeps the focus if it has no such button any more.
+  function rowLink(root, marked) {
+    const href = marked.slice(marked.lastIndexOf("\n") + 1);
+    return href && [...root.querySelectorAll("[data-row] a")].find((each) => each.href === href);
+  }
+
   let opened = [];
   let focused = null;
 
@@ -187,15 +206,17 @@
     focused = target.contains(document.activeElement) ? mark(document.activeElement) : null;
   });
 
-  // What was open stays open, and what had the focus keeps it.
-  body.addEventListener("htmx:afterSwap", (event) => {
+  // What was open stays open, and what had the focus keeps it. A part settles in the same task as it is swapped, so that
+  // no key or change meets rows that are not prepared; "htmx:load" has shown the times and the selection by then.
+  body.addEventListener("htmx:afterSettle", (event) => {
     const root = event.detail.target.isConnected ? event.detail.target : document;
     for (const each of opened) {
       const found = successor(root, each);
       if (found) found.open = true;
     }
-    const found = focused && document.activeElement === body && successor(root, focused);
-    if (found) found.focus({ preventScroll: true });
+    if (!focused || document.activeElement !== body) return;
+    const next = successor(root, focused) || rowLink(root, focused);
+    if (next) next.focus({ preventScroll: true });
   });
 
   body.addEventListener("htmx:sendError", () => stream || away(""));
