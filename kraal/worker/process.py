@@ -229,7 +229,10 @@ class Process(ABC, Generic[C]):
         self._find_kafka(assembly)
         self._open_control(assembly)
         self._started(assembly)
-        with Sampler(assembly.series), StallWatch(stall_detection, assembly.published, self._topic_names):
+        watch = StallWatch(
+            stall_detection, assembly.published, self._topic_names, lambda: apps.streams.note("states")
+        )
+        with Sampler(assembly.series), watch:
             self._told.wait()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code

@@ -31,10 +31,17 @@ class StallWatch:
     """The watch of one worker; its thread runs inside a `with` statement."""
 
     def __init__(
-        self, detection: StallDetection, published: Published, topics: Callable[[], Collection[str]]
+        self,
+        detection: StallDetection,
+        published: Published,
+        topics: Callable[[], Collection[str]],
+        on_down: Callable[[], object] = tuple,
     ) -> None:
-        """`topics` returns the names of the cluster's topics; it blocks, and may raise any error."""
-        self._detection, self._published, self._topics = detection, published, topics
+        """`topics` returns the names of the cluster's topics; it blocks, and may raise any error.
+
+        `on_down` is called on the thread after a part of the worker is down for too long, or is up again.
+        """
+        self._detection, self._published, self._topics, self._on_down = detection, published, topics, on_down
         self._kinds: Mapping[str, str] = {}
         """The kinds of the stalls that were logged, by subject."""
         self._lookup_s = -math.inf
@@ -73,6 +80,8 @@ class StallWatch:
                 log.info("No longer stalled: %s", subject)
         if len(ended) > MAX_LINES:
             log.info("No longer stalled: %d more", len(ended) - MAX_LINES)
+        if _down(before) != _down(self._kinds):
+            self._on_down()
 
     def _look_up(self) -> None:
         """Publish why sink tasks have no partitions."""
@@ -90,3 +99,8 @@ class StallWatch:
                 self.check()
             except Exception:
                 log.warning("Failed to look for stalled tasks", exc_info=True)
+
+
+def _down(kinds: Mapping[str, str]) -> set[str]:
+    """Return the parts that are down."""
+    return {subject for subject, kind in kinds.items() if kind == "down"}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from web.ui.pages.down_parts import fetch_down_parts
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.api import Refused
 from web.ui.sources.requests import expanded, get_map
@@ -20,12 +21,12 @@ _MAX_REBALANCES: Final = 10
 @page("/cluster", "pages/cluster.html", parts={"cluster": "parts/cluster.html"}, nav="cluster")
 async def _cluster(visit: Visit) -> Model:
     """Show statuses, and assignments if the worker serves them."""
-    statuses, (assignments, unknown) = await asyncio.gather(
-        expanded(visit.source, visit.caller, "status"), _assignments(visit)
+    statuses, (assignments, unknown), down = await asyncio.gather(
+        expanded(visit.source, visit.caller, "status"), _assignments(visit), fetch_down_parts(visit)
     )
     cluster = cluster_of(assignments, [connector_status(name, status) for name, status in statuses.items()])
     rebalances = () if cluster.rebalances else await _rebalances(visit)
-    return {"cluster": cluster, "unknown": unknown, "seen": rebalances}
+    return {"cluster": cluster, "unknown": unknown, "seen": rebalances, "down": down}
 
 
 async def _rebalances(visit: Visit) -> Sequence[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from web.ui.pages.down_parts import fetch_down_parts
 from web.ui.routing import Model, Page, Visit, page
 from web.ui.sources.requests import query_of
 from web.ui.views.connectors import Row, choice_of, listing, rows_of
@@ -15,10 +16,9 @@ _PARTS: Final = {"list": "parts/connector_list.html"}
 
 async def _connectors(visit: Visit) -> Model:
     """Show a page of the list."""
-    page_rows = listing(
-        await fetch_rows(visit), choice_of(visit.request.query_params), numbers=visit.features.progress
-    )
-    return {"listing": page_rows}
+    rows, down = await asyncio.gather(fetch_rows(visit), fetch_down_parts(visit))
+    choice = choice_of(visit.request.query_params)
+    return {"listing": listing(rows, choice, numbers=visit.features.progress), "down": down}
 
 
 async def fetch_rows(visit: Visit) -> tuple[Row, ...]:

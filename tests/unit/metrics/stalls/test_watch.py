@@ -44,6 +44,24 @@ def test_stall_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptu
     assert caplog.messages == ["No longer stalled: task c-0", "No longer stalled: worker's lane"]
 
 
+def test_watch_reports_when_a_part_goes_down_and_when_it_is_up() -> None:
+    worker = EmbeddedWorker()
+    down = [DownPart("spark", worker.assembly.metrics.time.now(), "it starts")]
+    detection = StallDetection(worker.assembly.metrics, AutoRestart(), down_parts=lambda: down)
+    reports: list[str] = []
+    watch = StallWatch(detection, worker.assembly.published, set, lambda: reports.append("changed"))
+    watch.check()
+    assert reports == []
+    worker.advance(61)
+    watch.check()
+    watch.check()
+    assert reports == ["changed"]
+    down.clear()
+    watch.check()
+    watch.check()
+    assert reports == ["changed", "changed"]
+
+
 def test_topics_are_looked_up_only_for_sinks_without_partitions() -> None:
     worker = EmbeddedWorker()
     asked: list[float] = []

@@ -62,7 +62,10 @@ class Poisoned(Source):
         told = answers()
         info = {"name": NAME, "config": config, "tasks": [], "type": "sink"}
         listed = {NAME: {"status": told[f"/connectors/{NAME}/status"], "info": info}}
-        self._canned = CannedSource({**told, "/connectors": listed, "/admin/assignments": ASSIGNMENTS})
+        down = {"down": [{"part": "spark", "why": "ended", "down_ms": 1}]}
+        self._canned = CannedSource(
+            {**told, "/connectors": listed, "/admin/assignments": ASSIGNMENTS, "/health": down}
+        )
         self._spared = spared
 
     @override

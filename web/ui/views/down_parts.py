@@ -1,0 +1,44 @@
+"""Parts of the worker that are down, such as Spark. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from web.ui.views.json_values import mapping, maps, text, whole
+
+_TITLES = {
+    "spark": "Spark",
+    "lane": "The Spark task for small batches",
+    "plugins-jvm": "The JVM of Java plugins",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DownPart:
+    """A part of the worker that tasks need and that is down."""
+
+    title: str
+    since_ms: int | None
+    """Since when, in milliseconds since the epoch, to the second; None if unknown."""
+    why: str
+
+
+def down_parts(health: Any, now_ms: int) -> Sequence[DownPart]:
+    """Return the parts that `GET /health` lists as down at the time `now_ms`."""
+    return [
+        DownPart(_title(text(each, "part")), _since_ms(whole(each, "down_ms"), now_ms), text(each, "why"))
+        for each in maps(mapping(health).get("down"))
+    ]
+
+
+def _title(part: str) -> str:
+    kind, _, connector = part.partition(":")
+    title = _TITLES.get(kind, kind)
+    return f"{title} for {connector}" if connector else title
+
+
+def _since_ms(down_ms: int | None, now_ms: int) -> int | None:
+    """Round to seconds, so that a page whose parts stay down stays the same."""
+    return None if down_ms is None else round((now_ms - down_ms) / 1000) * 1000
