@@ -369,7 +369,7 @@ def test_keys_act_on_the_same_row_after_a_refresh(worker: tuple[Api, str], visit
     expect(page.get_by_role("link", name="second", exact=True)).to_be_focused()
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_every_key_of_the_help_works(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     api.herder.put("orders", {"connector.class": "x"})
