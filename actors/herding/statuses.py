@@ -83,9 +83,11 @@ class StatusBook:
         for fact in facts:
             stored = status_of(self._state.snapshot.status, fact.instance)
             stored_fact = None if stored is None else (stored.state, stored.trace, stored.worker_id)
-            starting = (fact.state, fact.trace) == (State.UNASSIGNED, None)
-            if starting and stored_fact == (State.RESTARTING, None, me):
-                continue  # its restart is under way
+            if (fact.state, fact.trace) == (State.UNASSIGNED, None):
+                if stored_fact == (State.RESTARTING, None, me):
+                    continue  # its restart is under way
+                if stored is None and not fact.stopped:
+                    continue  # it is starting: as in Connect, its first status is that it runs
             if stored_fact != (fact.state, fact.trace, me):
                 self.record(fact)
 

@@ -160,6 +160,19 @@ def test_a_restarting_task_that_has_not_started_yet_stays_restarting(seed: int) 
     assert worker.states(NAME) == RUNNING
 
 
+def test_task_that_starts_has_no_status_after_a_comparison() -> None:
+    worker = EmbeddedWorker()
+    frozen(worker.scheduler, "offsets")
+    worker.create(NAME, CONFIG)
+    assert worker.states(NAME) == ["RUNNING"]
+    worker.assembly.herder.tell(CompareStatuses())
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"]
+    frozen(worker.scheduler, "offsets", frozen=False)
+    worker.run()
+    assert worker.states(NAME) == RUNNING
+
+
 def test_restarts_that_an_earlier_herder_showed_are_not_shown_for_ever() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, CONFIG)
