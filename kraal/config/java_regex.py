@@ -21,23 +21,26 @@ _POSITION: Final = re.compile(r" at position \d+( \(line .*\))?$")
 
 def compiled(text: str, *, ignore_case: bool = False) -> Pattern:
     """Compile a Java regular expression. Raises ValueError with the reason."""
-    if (reason := why_refused(text, ignore_case=ignore_case)) is not None:
-        raise ValueError(reason)
-    return patterns.compiled(text, translated(text, ignore_case=ignore_case))
-
-
-def why_refused(text: str, *, ignore_case: bool = False) -> str | None:
-    """Return why a text is not a valid expression; None if it is valid."""
     if (reason := patterns.why_too_long(text)) is not None:
-        return reason
+        raise ValueError(reason)
     try:
         python = translated(text, ignore_case=ignore_case)
     except re.error as exc:
+        raise ValueError(str(exc)) from exc
+    try:
+        return patterns.compiled(text, python)
+    except ValueError as exc:
+        # A position in the translation means nothing to the user.
+        raise ValueError(str(exc) if python == text else _POSITION.sub("", str(exc))) from exc
+
+
+def why_refused(text: str) -> str | None:
+    """Return why a text is not a valid expression; None if it is valid."""
+    try:
+        compiled(text)
+    except ValueError as exc:
         return str(exc)
-    reason = patterns.why_refused(python)
-    if reason is None or python == text:
-        return reason
-    return _POSITION.sub("", reason)  # of the translation
+    return None
 
 
 @rule("a regular expression")

@@ -21,7 +21,7 @@ always checked.
 
 
 def find_nul(names: Iterable[str]) -> str | None:
-    """Return the first header name with a NUL, which confluent-kafka would cut; None if there is none."""
+    """Return the first header name with a NUL, which confluent-kafka would cut; None if no name has one."""
     return next((name for name in names if "\0" in name), None)
 
 

@@ -59,7 +59,7 @@ _ESCAPES: Final = {
 
 
 def property_set(name: str, *, negated: bool, ignore_case: bool) -> Characters | None:
-    r"""Return the set of `\p{name}`, or `\P{name}` if negated; None if there is none of this name."""
+    r"""Return the set of `\p{name}`, or `\P{name}` if negated; None if the name is unknown."""
     characters = _PROPERTIES.get(name)
     if characters is None:
         return None

@@ -28,7 +28,7 @@ class CannedSource(Source):
     """Answers by method and path; an exception as an answer is raised, and what has none is 404."""
 
     answers: dict[str, Any]
-    told: Features = EVERYTHING
+    supported: Features = EVERYTHING
     asked: list[tuple[str, str, dict[str, str], Json]] = field(default_factory=list)
     """Method, path, query and body of each request."""
 
@@ -51,7 +51,7 @@ class CannedSource(Source):
 
     @override
     async def features(self, caller: Caller) -> Features:
-        return self.told
+        return self.supported
 
     @override
     async def close(self) -> None:

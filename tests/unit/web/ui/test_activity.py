@@ -88,7 +88,7 @@ def test_a_task_of_the_past_is_shown_and_one_that_never_was_is_not_found() -> No
 
 
 def test_a_java_workers_task_has_its_present_state_only() -> None:
-    source = CannedSource(answers(), told=JAVA)
+    source = CannedSource(answers(), supported=JAVA)
     text = plain(get(f"{URL}/tasks/0", source))
     assert "Failed IOError: disk is full" in text
     assert "This worker tells the present state only." in text
@@ -112,7 +112,7 @@ def test_a_tasks_config_has_its_own_keys_first_and_no_secrets() -> None:
 
 def test_unsupported_views_have_no_tab_and_no_shortcut() -> None:
     titles = ("Charts", "History", "Logs", "Dead letters", "Events")
-    everything, java = get(f"{URL}/topics"), get(f"{URL}/topics", CannedSource(answers(), told=JAVA))
+    everything, java = get(f"{URL}/topics"), get(f"{URL}/topics", CannedSource(answers(), supported=JAVA))
     assert [title for title in titles if f">{title}</a>" in everything] == list(titles)
     assert [title for title in titles if f">{title}</a>" in java] == []
     assert ["Go to the events" in page for page in (everything, java)] == [True, False]

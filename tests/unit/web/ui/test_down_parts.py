@@ -50,7 +50,7 @@ def test_an_unchanged_list_keeps_its_entity_tag_while_a_part_is_down(monkeypatch
 
 def test_workers_without_this_list_are_not_asked() -> None:
     source = worker(DOWN)
-    source.told = JAVA
+    source.supported = JAVA
     assert "notice bad" not in get("/ui", source)
     assert "/health" not in [path for _, path, _, _ in source.asked]
 
