@@ -32,10 +32,11 @@ def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = 
 class Pipe:
     """Two connectors of names of their own, with one topic between them."""
 
-    def __init__(self, worker: WorkerProcess, directory: Path) -> None:
-        """Describe the pipe; neither files nor connectors are there."""
+    def __init__(self, worker: WorkerProcess, directory: Path, *, padding: str = PADDING) -> None:
+        """Describe the pipe; neither files nor connectors exist. `padding` follows the number in each line."""
         name = f"pipe-{uuid.uuid4().hex[:8]}"
         self.worker = worker
+        self.padding = padding
         self.topic, self.source, self.sink = name, f"{name}-source", f"{name}-sink"
         self.source_file, self.sink_file = directory / f"{name}.source", directory / f"{name}.sink"
         self.written = 0
@@ -64,7 +65,7 @@ class Pipe:
     def write(self, count: int) -> None:
         """Append lines to the source file."""
         with self.source_file.open("a", encoding="ascii") as file:
-            file.writelines(f"{n:010d}{PADDING}\n" for n in range(self.written, self.written + count))
+            file.writelines(f"{n:010d}{self.padding}\n" for n in range(self.written, self.written + count))
         self.written += count
 
     def create(self) -> None:
@@ -92,7 +93,7 @@ class Pipe:
 
     def wait_until_through(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until every line of the source file was seen in the sink file, as far as sizes tell, and the last is."""
-        last = f"{self.written - 1:010d}{PADDING}\n".encode()
+        last = f"{self.written - 1:010d}{self.padding}\n".encode()
 
         def through() -> bool:
             return self.sink_size() >= self.source_file.stat().st_size and last in self._end_of_sink(200_000)

@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kraal.broker.broker import Broker
-from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.connectors.file.source import BATCH_BYTES
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import SourcePartition
@@ -21,9 +20,12 @@ from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
-LINES = 2_000_000
-LINE_BYTES = 84
+LINES = 300_000
+PADDING = "x" * 829
+LINE_BYTES = 840
+"""Long lines: the source needs two batches for them, which are limited by bytes."""
 SOURCE_BATCH = BATCH_BYTES // LINE_BYTES
+SINK_BATCH = 100_000
 GRACEFUL_S = 60.0
 """Long enough for a batch in flight on a busy machine, so that SIGTERM need not cut it off."""
 
@@ -32,6 +34,7 @@ GRACEFUL_S = 60.0
 def mortal(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
     """A worker that these tests end; each finds it started, with what the test before has left in its files."""
     properties = {
+        "max.records.per.batch": str(SINK_BATCH),
         "task.shutdown.graceful.timeout.ms": f"{GRACEFUL_S * 1000:.0f}",
         # A sink's group waits so long for a member that was killed: 45 s by default, in Java too.
         "consumer.session.timeout.ms": "6000",
@@ -46,7 +49,7 @@ def large(mortal: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe
     """A large transfer, in its middle when the test starts."""
     if not mortal.alive:
         mortal.start()
-    pipe = Pipe(mortal, tmp_path)
+    pipe = Pipe(mortal, tmp_path, padding=PADDING)
     create_topic(kafka.bootstrap, pipe.topic)
     pipe.write(LINES)
     pipe.create()
@@ -74,7 +77,7 @@ def test_a_killed_jvm_is_a_failure_with_its_reason_that_heals_by_itself(large: P
         assert worker.traces(name)[0].startswith("Spark's JVM ended (signal 9)")
     large.wait_until_running()
     large.wait_until_through()
-    assert large.assert_at_least_once() <= SOURCE_BATCH + DEFAULT_MAX_RECORDS
+    assert large.assert_at_least_once() <= SOURCE_BATCH + SINK_BATCH
     assert large.states() == [*RUNNING, *RUNNING]
 
 
@@ -93,7 +96,7 @@ def test_killed_worker_recovers_its_connectors_and_all_records(large: Pipe, kafk
     large.wait_until_running()
     sent_twice = end_of(kafka, large.topic) - LINES
     assert sent_twice == unstored
-    assert large.assert_at_least_once() <= sent_twice + DEFAULT_MAX_RECORDS
+    assert large.assert_at_least_once() <= sent_twice + SINK_BATCH
 
 
 def end_of(kafka: Broker, topic: str) -> int:
