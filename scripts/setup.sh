@@ -67,7 +67,7 @@ _kraal_lock() {
 }
 
 _kraal_make_environment() {
-    local pip=".venv/bin/python -m pip --disable-pip-version-check install --retries 2"
+    local pip=".venv/bin/python -m pip --disable-pip-version-check install --retries 2 --no-compile"
     if ! _kraal_is kraal-locks "$_kraal_locks"; then
         rm -rf .venv
         _kraal_watch "making the virtual environment .venv" "$_kraal_python" -m venv .venv
