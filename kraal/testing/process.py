@@ -37,6 +37,8 @@ PATIENCE_S = 240.0
 """Default timeout in seconds: Spark starts slowly on a busy machine."""
 END_S = 30.0
 _EVERY_S = 0.05
+_ASK_S = 0.1
+"""Interval of requests for states, which cost both processes milliseconds."""
 _LISTENS = re.compile(r"REST listens at (http://\S+)/ ")
 _PACKAGES = str(Path(__file__).parents[2])
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -278,11 +280,24 @@ class WorkerProcess:
     def wait_for_states(self, name: str, states: Sequence[str], timeout_s: float = PATIENCE_S) -> None:
         """Wait until a connector and its tasks have these states, in order."""
         self.wait_until(
-            f"{name} was {list(states)}", lambda: self.states(name) == list(states), timeout_s=timeout_s
+            f"{name} was {list(states)}",
+            lambda: self.states(name) == list(states),
+            timeout_s=timeout_s,
+            interval_s=_ASK_S,
         )
 
-    def wait_until(self, what: str, done: Callable[[], bool], *, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until `done()`. Raises AssertionError after `timeout_s`, or if the worker ends meanwhile."""
+    def wait_until(
+        self,
+        what: str,
+        done: Callable[[], bool],
+        *,
+        timeout_s: float = PATIENCE_S,
+        interval_s: float = _EVERY_S,
+    ) -> None:
+        """Wait until `done()`, called every `interval_s` seconds.
+
+        Raises AssertionError after `timeout_s`, or if the worker ends meanwhile.
+        """
         deadline = time.monotonic() + timeout_s
         while not done():
             if not self.alive:
@@ -293,7 +308,7 @@ class WorkerProcess:
                 raise AssertionError(
                     f"timed out after {timeout_s:g} s waiting until {what}\n{self.evidence()}"
                 )
-            time.sleep(_EVERY_S)
+            time.sleep(interval_s)
 
     def evidence(self) -> str:
         """Return the end of the log, after asking the process to write its stacks there."""
