@@ -33,5 +33,6 @@ def test_by_our_own_document(worker: Target) -> None:
     assert not report, report
 
 
+@pytest.mark.one_a_day("worker")
 def test_below_what_clients_send(worker: Target) -> None:
     assert from_bytes(*worker.address, SEED, REQUESTS) == []

@@ -3,6 +3,9 @@
 A simulated cluster repeats its history for a seed, so tests are parametrized with ranges of a parameter `seed`. Running
 every seed with every change would take most of the time of the unit tests. The choice depends on the date alone, so all
 processes of a run agree, and every seed runs within some days. Ranges of that length or shorter are never cut.
+
+The same holds for tests that start processes for each value of a parameter, such as a compression type. With
+`@pytest.mark.one_a_day(PARAMETER)` one value runs each day; parameters that are set together are named together.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from typing import Final
 import pytest
 
 SEEDS_A_RUN: Final = 2
-_PARAMETER: Final = "seed"
+_SEED: Final = "seed"
+_ONE_A_DAY: Final = "one_a_day"
 _DAY: Final = "KRAAL_TEST_SEEDS_DAY"
 """Number of the day for which seeds are chosen; processes of pytest-xdist inherit it, so midnight splits no run."""
 
@@ -32,34 +36,39 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests whose seeds are not those of the day."""
+    """Deselect the tests whose seeds, or values of a parameter, are not those of the day."""
     if config.getoption("seeds") == "all":
         return
-    groups: dict[Hashable, list[pytest.Item]] = defaultdict(list)
+    groups: dict[tuple[str, int, Hashable], list[pytest.Item]] = defaultdict(list)
     for item in items:
         if (group := _group(item)) is not None:
             groups[group].append(item)
     day = int(os.environ[_DAY])
-    deselected = {item for group in groups.values() for item in _others(group, day)}
+    deselected = {item for (_, size, _), group in groups.items() for item in _others(group, size, day)}
     if deselected:
         config.hook.pytest_deselected(items=list(deselected))
         items[:] = [item for item in items if item not in deselected]
 
 
-def chosen(count: int, day: int) -> frozenset[int]:
-    """Return the positions among `count` seeds that run on `day`, a number of days since any date."""
-    return frozenset((day * SEEDS_A_RUN + step) % count for step in range(min(SEEDS_A_RUN, count)))
+def chosen(count: int, day: int, size: int = SEEDS_A_RUN) -> frozenset[int]:
+    """Return the `size` positions among `count` that run on `day`, a number of days since any date."""
+    return frozenset((day * size + step) % count for step in range(min(size, count)))
 
 
-def _group(item: pytest.Item) -> Hashable | None:
-    """Return what an item shares with those that differ from it in the seed alone; None without a seed."""
+def _group(item: pytest.Item) -> tuple[str, int, Hashable] | None:
+    """Return what an item shares with those that differ from it only in what the day decides.
+
+    The second part is the number of those to run. None: the item runs every day.
+    """
+    marker = item.get_closest_marker(_ONE_A_DAY)
+    names, size = ((_SEED,), SEEDS_A_RUN) if marker is None else (marker.args, 1)
     callspec = getattr(item, "callspec", None)
-    if callspec is None or _PARAMETER not in callspec.params:
+    if callspec is None or names[0] not in callspec.params or (marker and item.get_closest_marker("slow")):
         return None
-    rest = tuple((name, repr(value)) for name, value in callspec.params.items() if name != _PARAMETER)
-    return item.nodeid.partition("[")[0], rest
+    rest = tuple((name, repr(value)) for name, value in callspec.params.items() if name not in names)
+    return item.nodeid.partition("[")[0], size, rest
 
 
-def _others(group: Sequence[pytest.Item], day: int) -> list[pytest.Item]:
-    positions = chosen(len(group), day)
+def _others(group: Sequence[pytest.Item], size: int, day: int) -> list[pytest.Item]:
+    positions = chosen(len(group), day, size)
     return [item for position, item in enumerate(group) if position not in positions]

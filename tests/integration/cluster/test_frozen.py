@@ -66,6 +66,7 @@ def processes(worker: WorkerProcess, which: str) -> Sequence[psutil.Process]:
     return {"python": [python], "jvm": [jvm], "both": [python, jvm]}[which]
 
 
+@pytest.mark.one_a_day("which")
 @pytest.mark.parametrize("which", ["python", "both"])
 def test_thawed_worker_rejoins_without_committing_after_its_work_has_moved(
     flow: Flow, two: ProcessCluster, which: str

@@ -63,7 +63,9 @@ def joined_at(worker: WorkerProcess, start: int) -> float | None:
     return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() if found else None
 
 
-@pytest.mark.parametrize("role", [pytest.param("follower", marks=pytest.mark.ci), "leader"])
+@pytest.mark.ci
+@pytest.mark.one_a_day("role")
+@pytest.mark.parametrize("role", ["follower", "leader"])
 def test_work_of_a_killed_worker_moves_without_stopping_other_work(
     flow: Flow, mortals: ProcessCluster, kafka: Broker, role: str
 ) -> None:

@@ -20,6 +20,8 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 from tests.fakes.workers.java_worker import JavaWorker, MixedCluster
 
+pytestmark = pytest.mark.one_a_day("mixed")
+
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
@@ -39,7 +41,7 @@ class Mixed:
         return self.cluster.worker(worker_id) is self.follower
 
 
-@pytest.fixture(scope="module", params=["java", pytest.param("kraal", marks=pytest.mark.ci)])
+@pytest.fixture(scope="module", params=["java", "kraal"])
 def mixed(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mixed]:

@@ -8,7 +8,7 @@ from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe
 
-pytestmark = pytest.mark.ci
+pytestmark = [pytest.mark.ci, pytest.mark.one_a_day("number")]
 
 EACH = pytest.mark.parametrize("number", range(3))
 

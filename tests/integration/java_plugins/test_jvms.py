@@ -69,6 +69,7 @@ def ends_the_jvms_of(cluster: ProcessCluster, others: Mapping[str, str], *ended:
         assert before[jvm].is_running() is (jvm not in ended), jvm
 
 
+@pytest.mark.one_a_day("jvm")
 @pytest.mark.parametrize("jvm", ["shared", "own"])
 def test_exhausted_heap_fails_only_tasks_of_the_same_jvm(
     cluster: ProcessCluster, others: Mapping[str, str], jvm: str

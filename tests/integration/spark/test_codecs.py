@@ -37,6 +37,7 @@ def take(sink: Opening, count: int) -> None:
         done += batch.records
 
 
+@pytest.mark.one_a_day("codec")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_sink_reads_what_is_compressed(stage: Stage, codec: str) -> None:
     task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()
@@ -53,6 +54,7 @@ def test_a_sink_reads_what_is_compressed(stage: Stage, codec: str) -> None:
     assert [value for *_, value in plugins.WRITTEN[task]] == [*values, *tail]
 
 
+@pytest.mark.one_a_day("codec")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_source_uses_the_configured_compression(stage: Stage, codec: str) -> None:
     task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()

@@ -36,6 +36,7 @@ def with_hint(lines: str) -> tuple[str, bool]:
     )
 
 
+@pytest.mark.one_a_day("content", "reason")
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -18,8 +18,17 @@ def test_many(seed, mode): pass
 @pytest.mark.parametrize("seed", [7, 11])
 def test_two(seed): pass
 
+@pytest.mark.one_a_day("worker", "code")
+@pytest.mark.parametrize("mode", ["a", "b"])
+@pytest.mark.parametrize(
+    ("worker", "code"),
+    [("one", 1), pytest.param("other", 2, marks=pytest.mark.slow), ("third", 1)],
+)
+def test_workers(worker, code, mode): pass
+
 def test_none(): pass
 """
+MARKERS = "[pytest]\nmarkers =\n    one_a_day\n    slow"
 
 
 @pytest.mark.parametrize("count", range(1, 41))
@@ -35,6 +44,7 @@ def collected(
     monkeypatch.setenv("KRAAL_TEST_SEEDS_DAY", str(day))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makepyfile(TESTS)
+    pytester.makeini(MARKERS)
     pytester.makeconftest('pytest_plugins = ["tests.run.seeds"]')
     printed = pytester.runpytest_subprocess("--collect-only", "-q", "-pno:schemathesis", *options)
     return {line.partition("::")[2] for line in printed.outlines if "::" in line}
@@ -43,8 +53,9 @@ def collected(
 def test_a_run_has_the_seeds_of_its_day(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     rest = {"test_two[7]", "test_two[11]", "test_none"}
     many = {f"test_many[{seed}-{mode}]" for seed in (4, 0) for mode in "ab"}
-    assert collected(pytester, monkeypatch, 2) == many | rest
+    rest |= {f"test_workers[{worker}-{mode}]" for worker in ("one-1", "other-2") for mode in "ab"}
+    assert collected(pytester, monkeypatch, 2) == many | rest, "slow ones are deselected by their mark"
 
 
 def test_all_seeds_run_on_request(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(collected(pytester, monkeypatch, 2, "--seeds", "all")) == 13
+    assert len(collected(pytester, monkeypatch, 2, "--seeds", "all")) == 19

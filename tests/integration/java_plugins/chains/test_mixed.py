@@ -77,6 +77,7 @@ def written(side: ProcessCluster, file: Path, config: dict[str, str], count: int
     return records
 
 
+@pytest.mark.one_a_day("config")
 @pytest.mark.parametrize("config", [HOISTED, SHOUTING], ids=["hoisted", "shouting"])
 def test_a_source_writes_what_java_s_writes(
     java: MixedCluster, mixed: ProcessCluster, tmp_path: Path, config: dict[str, str]
@@ -86,6 +87,7 @@ def test_a_source_writes_what_java_s_writes(
     assert written(mixed, file, config, MANY + 3) == written(java, file, config, MANY + 3)
 
 
+@pytest.mark.one_a_day("config")
 @pytest.mark.parametrize("config", [HOISTED, SHOUTING], ids=["hoisted", "shouting"])
 def test_a_sink_writes_what_java_s_writes(
     java: MixedCluster, mixed: ProcessCluster, tmp_path: Path, config: dict[str, str]

@@ -133,6 +133,7 @@ def wait_for_records(side: ProcessCluster, topic: str, count: int) -> None:
     side.alive[0].wait_until(f"{topic} had {count} records", lambda: len(side.records(topic)) == count)
 
 
+@pytest.mark.one_a_day("version")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_snapshot_and_changes_are_those_of_a_java_worker(
     kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL, version: str
