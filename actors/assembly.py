@@ -114,7 +114,7 @@ class _Maker:
             status_reader=Address("status reader"),
             publisher=Address("publisher"),
             fencer=Address("fencer"),
-            offset_service=Address("offset desk"),
+            offset_service=Address("offset service"),
         )
         self.offsets = Address("offsets")
         self.claims = Address("claims")
@@ -133,7 +133,7 @@ class _Maker:
         self.series = Series(self.metrics)
         self.membership_state = None if parts.cluster is None else self._membership_state(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
-        self._ledger = RestartHistory()
+        self._restart_history = RestartHistory()
         self._tokens = itertools.count(1)
 
     def supervise(
@@ -289,7 +289,7 @@ class _Maker:
             tokens=self._tokens,
             lease=self._lease(),
             waits_for=self._engine.waits_for,
-            ledger=self._ledger,
+            restart_history=self._restart_history,
             refuse=None if parts.cluster is None else parts.cluster.refuse,
             loggers=parts.loggers,
             history=History(

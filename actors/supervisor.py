@@ -20,6 +20,7 @@ from actors.messages.supervisor import (
     RestartDue,
     Supervise,
     SupervisorMessage,
+    current_name,
 )
 from actors.runtime.system import Begin, Crash
 from kraal.core.errors import NotFound
@@ -91,7 +92,7 @@ class Supervisor:
 
     def _crash(self, message: CrashActor) -> None:
         for address in self._children:
-            if address.name == message.name:
+            if address.name == current_name(message.name):
                 address.tell(Crash(message.reason))
                 return
         names = ", ".join(sorted(address.name for address in self._children))

@@ -149,12 +149,12 @@ class HerderState:
         tokens: Iterator[int],
         lease: Callable[[], bool],
         waits_for: Callable[[], str | None],
-        ledger: RestartHistory | None = None,
+        restart_history: RestartHistory | None = None,
         refuse: Callable[[str], None] | None = None,
         loggers: Loggers | None = None,
         history: History | None = None,
     ) -> None:
-        """`published`, `tokens` and `ledger` outlive the herder; `kind_of` returns source, sink or unknown.
+        """`published`, `tokens` and `restart_history` outlive the herder; `kind_of` returns source, sink or unknown.
 
         `lease` tells whether this worker may act for its group now.
         `waits_for` returns why the engine is not up; None if it is.
@@ -175,11 +175,11 @@ class HerderState:
         self.status_waits = PendingWrites(tokens)
         """Requests that wait for a record of the status log."""
         self.assignment = Assignment()
-        ledger = ledger or RestartHistory()
-        self.restart_counts = ledger.restart_counts
-        self.watched = ledger.watched
-        self.restarts_due = ledger.due
-        self.renewed = ledger.renewed
+        restart_history = restart_history or RestartHistory()
+        self.restart_counts = restart_history.restart_counts
+        self.watched = restart_history.watched
+        self.restarts_due = restart_history.due
+        self.renewed = restart_history.renewed
         self.live = False
         """Replay and report are complete: snapshots are published and the worker receives its work."""
         self.announced: set[Instance] = set()

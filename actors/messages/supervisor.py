@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from actors.runtime.mailbox import Address, Ask, Tell
 from actors.runtime.system import Begin, Factory
 
 if TYPE_CHECKING:
     from kraal.core.ids import Config
+
+
+_FORMER_NAMES: Final = {"offset desk": "offset service"}
+
+
+def current_name(name: str) -> str:
+    """Return the name of an actor that tests of plugins may still call by a former name."""
+    return _FORMER_NAMES.get(name, name)
 
 
 def nothing() -> None:

@@ -118,7 +118,7 @@ class Actor(StrEnum):
     CONFIG_WRITER = "config writer"
     STATUS_WRITER = "status writer"
     OFFSETS = "offsets"
-    OFFSET_DESK = "offset desk"
+    OFFSET_SERVICE = "offset service"
     VALIDATOR = "validator"
     PUBLISHER = "publisher"
     FENCER = "fencer"

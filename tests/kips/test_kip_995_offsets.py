@@ -203,14 +203,14 @@ def test_another_write_does_not_get_between_the_offsets_and_the_config(standalon
     worker, name = standalone.worker, ConnectorName(NAME)
     offsets = [({"task": f"{NAME}-0"}, {"position": 7})]
     create = CreateConnector(name=name, config=fake_config(2), initial_offsets=offsets)
-    standalone.freeze("offset desk")
+    standalone.freeze("offset service")
     under_way = worker.assembly.herder.question(create)
     worker.run()
     messages: tuple[Ask[Any], ...] = (PutConfig(name=name, config=fake_config(1)), create)
     for message in messages:
         with pytest.raises(Momentary):
             worker.ask(message)
-    standalone.freeze("offset desk", frozen=False)
+    standalone.freeze("offset service", frozen=False)
     worker.run_until(under_way.done, timeout_s=5)
     assert (under_way.result() or "").startswith(ALTERED)
     worker.ask(PutConfig(name=name, config=fake_config(1)))

@@ -12,6 +12,7 @@ from actors.herding.state import HerderSettings
 from actors.logs.reader import Follow
 from actors.membership.state import LEASE_FRACTION
 from actors.messages.herder import FenceZombies, ShutDown
+from actors.messages.supervisor import current_name
 from actors.parts import ClusterParts, Parts
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, Crash
@@ -234,7 +235,7 @@ class _Host:
 
     def address(self, name: str) -> Address:
         for address in self._addresses:
-            if address.name == name:
+            if address.name == current_name(name):
                 return address
         raise KeyError(name)
 

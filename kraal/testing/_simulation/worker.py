@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actors.assembly import Assembly, assemble
 from actors.herding.state import HerderSettings
 from actors.messages.herder import CreateConnector, ShutDown
+from actors.messages.supervisor import current_name
 from actors.parts import Parts
 from actors.runtime.system import Crash
 from kraal.cluster.views import rest as view
@@ -179,7 +180,7 @@ class EmbeddedWorker:
     def crash(self, actor: str, reason: str = "a test killed it") -> None:
         """Make the actor of this name die at its next message: `herder`, `worker`, `task c-0`, …."""
         for address in self.scheduler.addresses():
-            if address.name == actor:
+            if address.name == current_name(actor):
                 address.tell(Crash(reason))
                 return
         raise KeyError(actor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.messages.herder import CreateConnector, PatchConfig, RestartTask, SetTargetState
+from actors.messages.supervisor import CrashActor, ListActors
 from kraal.cluster.views import rest as view
 from kraal.core.errors import KraalError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
@@ -38,6 +39,18 @@ def test_a_herder_that_comes_back_adopts_what_runs(seed: int) -> None:
     worker.ask(PatchConfig(name=NAME, patch={"tasks.max": "1"}))
     worker.run()
     assert worker.states(NAME) == ["RUNNING", "RUNNING"]
+
+
+def test_a_former_actor_name_kills_the_renamed_actor() -> None:
+    worker = EmbeddedWorker()
+    supervisor = worker.assembly.supervisor
+    worker.crash("offset desk")
+    worker.advance(1)
+    supervisor.question(CrashActor("offset desk", "a test killed it"))
+    worker.advance(1)
+    restarts = supervisor.question(ListActors())
+    worker.run()
+    assert restarts.result(0)["offset service"] == 2
 
 
 @pytest.mark.parametrize("seed", SEEDS)

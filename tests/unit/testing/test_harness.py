@@ -357,6 +357,7 @@ def test_an_impossible_request_names_the_alternatives() -> None:
     with Cluster(2, seed=5) as c:
         with pytest.raises(KeyError, match=r"no actor 'hreder' on w.; there are: .*herder"):
             c.kill_actor("hreder")
+        c.kill_actor("offset desk")  # the former name of the offset service
         with pytest.raises(KeyError, match="no worker 2; there are 0 to 1"):
             c.kill_worker(2)
         with pytest.raises(KeyError, match="n-0 is not running"):

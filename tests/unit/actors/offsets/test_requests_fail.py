@@ -76,7 +76,7 @@ def test_offsets_of_a_topic_that_does_not_exist_cannot_be_altered() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("actor", ["offset desk", "offsets", "config reader"])
+@pytest.mark.parametrize("actor", ["offset service", "offsets", "config reader"])
 def test_a_request_whose_actor_died_is_repeated_or_failed_and_the_next_one_works(
     actor: str, seed: int
 ) -> None:
@@ -88,7 +88,7 @@ def test_a_request_whose_actor_died_is_repeated_or_failed_and_the_next_one_works
     worker.advance(95)
     error = answer.exception(0)
     if error is not None:
-        expected = {"offset desk": ActorDied, "offsets": KraalError}
+        expected = {"offset service": ActorDied, "offsets": KraalError}
         assert type(error) is expected[actor], error
     assert worker.ask(alter(pair(FAKE_SOURCE, 0, 4)))
     assert shown(worker) == [pair(FAKE_SOURCE, 0, 4)]
