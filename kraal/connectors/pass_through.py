@@ -10,7 +10,7 @@ from typing_extensions import override
 from kraal.plugins.api import Connector, ConnectorContext
 
 
-class KeptConfig(Connector):
+class PassThroughConnector(Connector):
     """Stores its config when it starts; makes no requests to its context."""
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """The public API for plugin authors: connectors, tasks, converters, and the data they exchange with the runtime.
 
 A source connector returns the configs of its tasks. The runtime polls each idle source task for its next
-`SourceBatch`, runs **one Spark job** over it (read, transform, convert, write to Kafka), stores the batch's offsets
-when the job has ended, and polls again. A sink task receives a `SinkBatch`, a DataFrame over a range of Kafka
-offsets, and writes it; the runtime then commits the range.
+`SourceBatch`, transforms and converts it, writes it to Kafka (a large batch as a Spark job, a small one without a job),
+stores the batch's offsets once Kafka has acknowledged its records, and polls again. A sink task receives a `SinkBatch`,
+a range of Kafka offsets as a DataFrame or an Arrow table, and writes it; the runtime then commits the range.
 
 Records flow as a **record frame**: a DataFrame (or, for a small batch, an Arrow table) with some of the columns
 `topic string, partition int, timestamp timestamp, headers array<struct<key string, value binary>>, key, value`.

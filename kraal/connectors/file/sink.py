@@ -20,7 +20,7 @@ from kraal import __version__
 from kraal.connectors.file.append import AppendTarget
 from kraal.connectors.file.config import FILE_SINK
 from kraal.connectors.file.staging import Staging, save
-from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.pass_through import PassThroughConnector
 from kraal.plugins.api import (
     ConfigDef,
     SinkBatch,
@@ -111,7 +111,7 @@ class FileStreamSinkTask(SinkTask):
             self._append([memoryview(piece["text"])], batch)
 
 
-class FileStreamSinkConnector(KeptConfig):
+class FileStreamSinkConnector(PassThroughConnector):
     """Writes one file with up to `tasks.max` tasks, all with the same config."""
 
     kind = "sink"

@@ -29,7 +29,7 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.connectors.file import lines
 from kraal.connectors.file.config import FILE_SOURCE
-from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.pass_through import PassThroughConnector
 from kraal.plugins.api import (
     ConfigDef,
     Offset,
@@ -236,7 +236,7 @@ def _table(chunks: Sequence[pa.StringArray]) -> pa.Table:
     return pa.table({"value": pa.chunked_array(chunks, pa.string())})
 
 
-class FileStreamSourceConnector(KeptConfig):
+class FileStreamSourceConnector(PassThroughConnector):
     """Reads one file with one task."""
 
     kind = "source"

@@ -23,7 +23,7 @@ from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.names import address_kind, check_name, in_sql
 from kraal.connectors.jdbc.table import OnceTable, alter
 from kraal.connectors.jdbc.timeouts import with_timeouts
-from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, local_path, options_of, paths_of
 from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, object_address
@@ -194,7 +194,7 @@ class SparkSinkTask(SinkTask):
         return f".{suffix}"
 
 
-class SparkSinkConnector(KeptConfig):
+class SparkSinkConnector(PassThroughConnector):
     """Writes one target with up to `tasks.max` tasks, all with the same config."""
 
     kind = "sink"

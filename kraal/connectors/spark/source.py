@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.spark.checks import (
     FILE_FORMATS,
     JDBC,
@@ -127,7 +127,7 @@ class SparkSourceTask(SourceTask):
             reader.close()
 
 
-class SparkSourceConnector(KeptConfig):
+class SparkSourceConnector(PassThroughConnector):
     """Divides files by the hash of their names, and tables by name; a Python Data Source or a stream has one task."""
 
     kind = "source"

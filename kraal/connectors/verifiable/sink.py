@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.verifiable.config import VERIFIABLE_SINK
 from kraal.connectors.verifiable.lines import both, ended, flushed, show
 from kraal.engine.columns.functions import F
@@ -61,7 +61,7 @@ class VerifiableSinkTask(SinkTask):
             show(piece["put"], piece["flushed"])
 
 
-class VerifiableSinkConnector(KeptConfig):
+class VerifiableSinkConnector(PassThroughConnector):
     """Runs up to `tasks.max` tasks, each with its own number."""
 
     kind = "sink"

@@ -21,7 +21,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.verifiable.config import VERIFIABLE_SOURCE
 from kraal.connectors.verifiable.lines import show, source_lines
 from kraal.engine.columns.functions import F
@@ -188,7 +188,7 @@ class VerifiableSourceTask(SourceTask):
         )
 
 
-class VerifiableSourceConnector(KeptConfig):
+class VerifiableSourceConnector(PassThroughConnector):
     """Runs up to `tasks.max` tasks, each with its own number."""
 
     kind = "source"

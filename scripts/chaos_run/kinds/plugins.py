@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from typing_extensions import override
 
 from kraal.connectors.file.sink import FileStreamSinkConnector, FileStreamSinkTask
-from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.spark.sink import SparkSinkConnector, SparkSinkTask
 from kraal.plugins.api import (
     ConfigDef,
@@ -108,7 +108,7 @@ class HangingSourceTask(SourceTask):
             self._orders.obey()
 
 
-class HangingSourceConnector(KeptConfig):
+class HangingSourceConnector(PassThroughConnector):
     """As many hanging tasks as wanted."""
 
     kind = "source"
