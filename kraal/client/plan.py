@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection
 from enum import StrEnum
 
-from kraal.config.hidden import shown
+from kraal.config.hidden import hide_value
 from kraal.core.ids import Config
 from kraal.core.printable import printable
 
@@ -51,7 +51,7 @@ def difference(
     hidden_changes = {
         key
         for key in old.keys() & new.keys()
-        if old[key] != new[key] and shown(key, old[key], declared) == shown(key, new[key], declared)
+        if old[key] != new[key] and hide_value(key, old[key], declared) == hide_value(key, new[key], declared)
     }
     left = [_line(key, old[key], declared) for key in sorted(old)]
     right = [
@@ -74,8 +74,8 @@ def changed_keys(
     old, new = before or {}, after or {}
     return {
         key: {
-            "before": shown(key, old.get(key), declared),
-            "after": shown(key, new.get(key), declared),
+            "before": hide_value(key, old.get(key), declared),
+            "after": hide_value(key, new.get(key), declared),
         }
         for key in sorted({*old, *new})
         if key not in old or key not in new or old[key] != new[key]
@@ -84,7 +84,7 @@ def changed_keys(
 
 def _line(key: str, value: str | None, declared: Collection[str]) -> str:
     """Return `key: value` on one line."""
-    text = shown(key, value, declared)
+    text = hide_value(key, value, declared)
     if text is None:
         return f"{printable(key)}: null"
     plain = printable(text) == text and text == text.strip() and text not in ("", "null")

@@ -20,7 +20,7 @@ _PARAMETER = re.compile(
 )
 _HEADER = re.compile(r"(\bauthorization *[:=] *(?:(?:basic|bearer) +)?)([^,;\s]+)", re.IGNORECASE)
 _WITHIN = (_IN_URL, _PARAMETER, _HEADER)
-"""Credentials within values; the second group is what is secret."""
+"""Credentials within values; the second group is the secret."""
 
 
 def is_secret(key: str, value: str | None, declared: Collection[str] = ()) -> bool:
@@ -28,7 +28,7 @@ def is_secret(key: str, value: str | None, declared: Collection[str] = ()) -> bo
     return bool(value) and (key in declared or names_secret(key)) and not _REFERENCE.fullmatch(value or "")
 
 
-def shown(key: str, value: str | None, declared: Collection[str] = ()) -> str | None:
+def hide_value(key: str, value: str | None, declared: Collection[str] = ()) -> str | None:
     """Return a value with its secrets hidden."""
     if value is None:
         return None
@@ -51,14 +51,14 @@ def _without_credential(match: re.Match[str]) -> str:
 
 def hide(config: Config, declared: Collection[str] = ()) -> dict[str, str | None]:
     """Return a config with its secrets hidden, in the same order."""
-    return {key: shown(key, value, declared) for key, value in config.items()}
+    return {key: hide_value(key, value, declared) for key, value in config.items()}
 
 
 def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
     """Hide the secrets of a config in a worker's text, because Connect's errors contain invalid values, trimmed."""
     forms: dict[str, str] = {}
     for key, value in config.items():
-        hidden = shown(key, value, declared)
+        hidden = hide_value(key, value, declared)
         if value and hidden is not None and hidden != value:
             forms |= {value: hidden, value.strip() or value: hidden.strip()}
     for form in sorted(forms, key=len, reverse=True):

@@ -13,22 +13,22 @@ from typing import Final
 from kraal.config import patterns
 from kraal.config.checks import rule
 from kraal.config.patterns import Pattern
-from kraal.config.regex.translation import translated
+from kraal.config.regex.translation import translate
 from kraal.config.values import invalid
 
 _POSITION: Final = re.compile(r" at position \d+( \(line .*\))?$")
 
 
-def compiled(text: str, *, ignore_case: bool = False) -> Pattern:
+def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
     """Compile a Java regular expression. Raises ValueError with the reason."""
     if (reason := patterns.why_too_long(text)) is not None:
         raise ValueError(reason)
     try:
-        python = translated(text, ignore_case=ignore_case)
+        python = translate(text, ignore_case=ignore_case)
     except re.error as exc:
         raise ValueError(str(exc)) from exc
     try:
-        return patterns.compiled(text, python)
+        return patterns.compile_pattern(text, python)
     except ValueError as exc:
         # A position in the translation means nothing to the user.
         raise ValueError(str(exc) if python == text else _POSITION.sub("", str(exc))) from exc
@@ -37,7 +37,7 @@ def compiled(text: str, *, ignore_case: bool = False) -> Pattern:
 def why_refused(text: str) -> str | None:
     """Return why a text is not a valid expression; None if it is valid."""
     try:
-        compiled(text)
+        compile_pattern(text)
     except ValueError as exc:
         return str(exc)
     return None

@@ -37,12 +37,12 @@ def named_plugins(config: Config) -> list[NamedPlugin]:
 def values_below(prefix: str, config: Config, named: Collection[NamedPlugin]) -> frozenset[str]:
     """Return the keys below a plugin's prefix, except those of Connect and of other plugins, and names of plugins."""
     plugins = {each.plugin for each in named}
-    others = tuple(each.prefix for each in named if not prefix.startswith(each.prefix))
+    other_prefixes = tuple(each.prefix for each in named if not prefix.startswith(each.prefix))
     return frozenset(
         key
         for key, value in config.items()
         if key.startswith(prefix)
         and key not in _CONNECTS_OWN
         and value not in plugins
-        and not key.startswith(others)
+        and not key.startswith(other_prefixes)
     )

@@ -42,13 +42,13 @@ class Pattern:
 
     def fullmatch(self, text: str) -> Any:
         """Match the whole text; return the match or None. Raises PatternTooSlow."""
-        return self._limited(self.engine.fullmatch, text)
+        return self._match_within_limit(self.engine.fullmatch, text)
 
     def search(self, text: str) -> Any:
         """Return the first match in the text, or None. Raises PatternTooSlow."""
-        return self._limited(self.engine.search, text)
+        return self._match_within_limit(self.engine.search, text)
 
-    def _limited(self, match: Any, text: str) -> Any:
+    def _match_within_limit(self, match: Any, text: str) -> Any:
         if len(text) > MAX_TEXT_LENGTH:
             raise PatternTooSlow(
                 f"The regular expression '{self.text}' cannot be matched with a text of {len(text)} characters; "
@@ -61,7 +61,7 @@ class Pattern:
             raise PatternTooSlow(f"The regular expression '{self.text}' {took}; simplify it") from exc
 
 
-def compiled(text: str, python: str) -> Pattern:
+def compile_pattern(text: str, python: str) -> Pattern:
     """Compile `python`, the translation of the user's `text`. Raises ValueError with the reason."""
     if (reason := why_too_long(text) or why_refused(python)) is not None:
         raise ValueError(reason)
@@ -72,7 +72,7 @@ def why_refused(text: str) -> str | None:
     """Return why a text is not a valid or allowed expression in Python's syntax; None if it is."""
     if (reason := _why_not_python(text)) is not None:
         return reason
-    if (repeated := _weighed(text).repeated) > MAX_REPEATED_PARTS:
+    if (repeated := _weigh(text).repeated) > MAX_REPEATED_PARTS:
         return _too_much(repeated)
     try:
         regex.compile(text, _FLAGS)
@@ -124,7 +124,7 @@ class _Weight:
         self.repeated += other.repeated
 
 
-def _weighed(text: str) -> _Weight:
+def _weigh(text: str) -> _Weight:
     """Return an upper bound for the weight of an expression that Python can compile."""
     groups = [_Weight()]
     at = 0

@@ -43,13 +43,13 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _entry(line: str) -> tuple[str, str]:
     match = _ENTRY.fullmatch(line)
     assert match is not None  # noqa: S101 - the expression matches every text
-    return _unescaped(match[1]), _unescaped(match[2])
+    return _unescape(match[1]), _unescape(match[2])
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    return _SURROGATES.sub(_joined, _ESCAPE.sub(_character, text))
+    return _SURROGATES.sub(_join_surrogates, _ESCAPE.sub(_character, text))
 
 
 def _character(escape: re.Match[str]) -> str:
@@ -60,5 +60,5 @@ def _character(escape: re.Match[str]) -> str:
     return _CONTROLS.get(escape[2], escape[2])
 
 
-def _joined(pair: re.Match[str]) -> str:
+def _join_surrogates(pair: re.Match[str]) -> str:
     return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from kraal.config.java_regex import compiled, java_regex
+from kraal.config.java_regex import compile_pattern, java_regex
 from kraal.config.key import ConfigDef, ConfigType, Key
 from kraal.config.properties_text import parse
 from kraal.config.provider import ConfigData, ConfigProvider
@@ -46,7 +46,7 @@ class _AllowedPaths:
 
 
 def _existing(path: str) -> str:
-    if not os.path.isabs(path):  # noqa: PTH117 - pathlib would hide what was written
+    if not os.path.isabs(path):  # noqa: PTH117 - pathlib would normalize the configured text
         raise BadRequest(f"Path {path} is not absolute")
     if not os.path.exists(path):  # noqa: PTH110 - the same
         raise BadRequest(f"Path {path} does not exist")
@@ -150,7 +150,7 @@ class EnvVarConfigProvider(ConfigProvider):
     def configure(self, params: Mapping[str, str]) -> None:
         pattern = params.get(_ALLOWLIST_PATTERN, _EVERY_NAME)
         try:
-            allowed = compiled(pattern)
+            allowed = compile_pattern(pattern)
         except ValueError as exc:
             raise BadRequest(
                 f"{_ALLOWLIST_PATTERN} is not a valid regular expression: {pattern}: {exc}"

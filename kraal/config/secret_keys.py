@@ -43,10 +43,10 @@ def _is_secret(name: str, kind: ConfigType | None) -> bool:
 
 def _client_type(name: str) -> ConfigType | None:
     """Return the type of the client setting that a name ends with: `producer.override.ssl.key.password`."""
-    known = _client_types()
+    types = _client_types()
     parts = name.rsplit(".", _most_dots() + 1)
     ends = (".".join(parts[start:]) for start in range(len(parts)))
-    return next((known[end] for end in ends if end in known), None)
+    return next((types[end] for end in ends if end in types), None)
 
 
 @cache

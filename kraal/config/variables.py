@@ -91,7 +91,7 @@ class Resolved:
         return Resolved(raw=raw, config=config, ttl_ms=ttl_ms)
 
     def as_written(self, config: Config) -> dict[str, str | None]:
-        """Return what a connector made of this config, such as a task's config, without resolved values.
+        """Return a config derived from this one, such as a task's config, with variables in place of resolved values.
 
         A key that has a variable in the connector's config gets that text back, as in Java. Also, unlike there, a
         resolved value that was copied to another key, or into a longer text, is replaced by its text.

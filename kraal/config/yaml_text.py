@@ -78,7 +78,7 @@ def read_yaml(text: str, plain: Plain) -> list[Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes; refuses what gives a text another meaning."""
+    """Composes nodes; refuses features that change the meaning of a text."""
 
     @override
     def scan_to_next_token(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kraal.config.connector.sink import TOPICS, TOPICS_REGEX
-from kraal.config.java_regex import compiled
+from kraal.config.java_regex import compile_pattern
 from kraal.config.values import split_list
 from kraal.core.errors import KraalError, PatternTooSlow
 from kraal.dead_letters.api import LettersKafka
@@ -122,7 +122,7 @@ def _matched(pattern: str, kafka: LettersKafka) -> set[str]:
     if not pattern.strip():
         return set()
     try:
-        regex = compiled(pattern)
+        regex = compile_pattern(pattern)
         return {
             topic
             for topic in kafka.partitions

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from kraal.config.java_regex import compiled, java_regex
+from kraal.config.java_regex import compile_pattern, java_regex
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import Columns
@@ -44,13 +44,13 @@ class RegexRouter(Transformation):
     schemaless_columns: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._regex, self._replacement = compiled(""), ""
+        self._regex, self._replacement = compile_pattern(""), ""
         self._renamed = PerTopic(self._rename)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
         values = settings(self.config_def, config)
-        self._regex, self._replacement = compiled(values["regex"]), values["replacement"]
+        self._regex, self._replacement = compile_pattern(values["regex"]), values["replacement"]
 
     @override
     def apply(self, record: Record) -> Record:

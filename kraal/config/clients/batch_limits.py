@@ -13,7 +13,7 @@ LimitOf = Callable[[str], int | None]
 
 _BATCH_BYTES: Final = 100
 _RECORD_BYTES: Final = 40
-"""Upper bounds of what Kafka's format adds to a batch, and to each record and header."""
+"""Upper bounds of the overhead of Kafka's format for a batch, and for each record and header."""
 _MIN_BATCH_BYTES: Final = 256
 
 
@@ -74,8 +74,8 @@ class BatchLimits:
 
 def record_size(record: Record) -> int:
     """Return an upper bound of a record's size in Kafka's format, in bytes."""
-    _, value, key, rest = record
+    _, value, key, options = record
     size = _RECORD_BYTES + len(value or b"") + len(key or b"")
-    for name, text in rest.get("headers") or ():
+    for name, text in options.get("headers") or ():
         size += _RECORD_BYTES + len(name) + len(text or b"")
     return size

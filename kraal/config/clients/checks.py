@@ -31,8 +31,8 @@ def client_errors(
     errors += _type_errors(ConfigDef(undeclared), own)
     for client in _CLIENTS:
         prefix = f"{client}."
-        given = (key for key in client_def(client) if prefix + key.name in raw)
-        errors += _type_errors(ConfigDef().embed(prefix, client, 0, given), raw)
+        keys = (key for key in client_def(client) if prefix + key.name in raw)
+        errors += _type_errors(ConfigDef().embed(prefix, client, 0, keys), raw)
     errors += _security_errors(own, "")
     errors += _security_errors(layered(raw, {}, "consumer"), "consumer.", raw)
     errors += _security_errors(layered(raw, {}, "admin"), "admin.", raw)

@@ -63,7 +63,7 @@ def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
 
 
 def jaas_line(module: str, options: Mapping[str, str]) -> str:
-    """Return what Java reads as this login module with these options."""
+    """Return the JAAS text of this login module with these options."""
     written = (f' {name}="{_quoted(value)}"' for name, value in options.items())
     return f"{module} required{''.join(written)};"
 

@@ -1,10 +1,10 @@
 """Connect's client settings for the Java clients inside Spark (kafka-clients 3.9), almost all unchanged.
 
-An empty setting of a store counts as none, as it does elsewhere; Java would look for a file without a name. An
-encrypted key in PEM is decrypted, because Java 17 cannot do that for what today's tools write (PBES2).
+Empty settings of a store are dropped; Java would look for a file without a name. An encrypted key in PEM is
+decrypted, because Java 17 cannot read the encryption that current tools use (PBES2).
 
-Java reads its own stores and login modules, so nothing is refused that only other libraries cannot do. What
-3.9 does not know yet of OAUTHBEARER is said in the words that it knows.
+Java reads its own stores and login modules, so limits of other libraries do not apply. Newer OAUTHBEARER settings
+are converted to those of 3.9.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.")
 
 def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Convert one client's settings for Spark's Java clients. Raises ConfigInvalid."""
-    wanted = {key: value for key, value in settings.items() if value or not key.startswith(_STORES)}
-    if wanted.get("ssl.key.password") and wanted.get("ssl.keystore.type", "").upper() == "PEM":
-        wanted = _with_open_key(wanted)
+    java_settings = {key: value for key, value in settings.items() if value or not key.startswith(_STORES)}
+    if java_settings.get("ssl.key.password") and java_settings.get("ssl.keystore.type", "").upper() == "PEM":
+        java_settings = _with_open_key(java_settings)
     if not is_client_credentials(settings):
-        return wanted
+        return java_settings
     try:
         module = jaas_of(settings)
     except ValueError as exc:
@@ -43,7 +43,11 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     options = dict(module.options) if module else {}
     options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
     return {
-        **{key: wanted[key] for key in wanted if key not in _CREDENTIALS and not key.startswith(_NEWER)},
+        **{
+            key: java_settings[key]
+            for key in java_settings
+            if key not in _CREDENTIALS and not key.startswith(_NEWER)
+        },
         "sasl.jaas.config": jaas_line(f"{_PACKAGE}.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
     }
@@ -57,7 +61,7 @@ def _with_open_key(settings: dict[str, str]) -> dict[str, str]:
         return settings
     if identity is None:
         return settings
-    kept = {
+    unencrypted = {
         key: settings[key] for key in settings if key not in {"ssl.key.password", "ssl.keystore.location"}
     }
-    return kept | {"ssl.keystore.key": identity.key, "ssl.keystore.certificate.chain": identity.chain}
+    return unencrypted | {"ssl.keystore.key": identity.key, "ssl.keystore.certificate.chain": identity.chain}

@@ -37,7 +37,7 @@ class NoKeytool(Exception):
 
 
 class Culprit(StrEnum):
-    """What keeps keytool from converting a store."""
+    """The setting or file that keeps keytool from converting a store."""
 
     STORE = "password of the store"
     KEY = "password of the key"
@@ -57,7 +57,7 @@ _CULPRITS: Final = {
     "Cannot recover key": Culprit.KEY,
     "Too many failures": Culprit.KEY,
 }
-"""Causes by what keytool says in English."""
+"""Causes by keytool's messages in English."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def to_pkcs12(
 
 
 def _failure(said: str, otherwise: str) -> NotConverted:
-    """Return the error for what keytool said."""
+    """Return the error for keytool's output."""
     culprit = next((each for words, each in _CULPRITS.items() if words in said), Culprit.OTHER)
     lines = [line.strip() for line in said.splitlines() if line.startswith("keytool error:")]
     return NotConverted(lines[0][:_MAX_REASON_LENGTH] if lines else otherwise, culprit)

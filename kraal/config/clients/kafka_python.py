@@ -29,13 +29,13 @@ _NUMBERS: Final = {
 }
 _BUFFERS: Final = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes": socket.SO_SNDBUF}
 _NEVER_MS: Final = 10**12
-_LARGEST_ANSWER: Final = 2**31 - 1
+_MAX_RESPONSE_BYTES: Final = 2**31 - 1
 """As Java; kafka-python's own limit of 1,000,000 bytes is soon reached by the metadata of a large group."""
-_TALKATIVE: Final = ("kafka.net.connection", "kafka.protocol.parser")
+_REQUEST_LOGGERS: Final = ("kafka.net.connection", "kafka.protocol.parser")
 """Loggers that log all requests at level DEBUG, including logins."""
 
 TokenProvider = Callable[[OAuthLogin], object]
-"""Makes what kafka-python asks for tokens; its class belongs to kafka-python, so it comes from outside."""
+"""Creates kafka-python's token provider; injected, because its base class belongs to kafka-python."""
 
 
 def kafka_python_options(
@@ -44,9 +44,9 @@ def kafka_python_options(
     """Convert one client's settings from Connect's names to kafka-python's arguments.
 
     Reads stores. A client's own certificate passes through a file in `scratch`, of mode 0600 and encrypted by
-    a password that is used once; it is gone when this returns. kafka-python's debug logs of requests end here
-    for clients that log in, because they show how. The result holds secrets. Raises ConfigInvalid that holds
-    every error.
+    a one-time password; it is deleted before this returns. kafka-python's debug logs of requests are disabled
+    for clients with a login, because they contain credentials. The result holds secrets. Raises ConfigInvalid
+    with all errors.
     """
     errors: list[str] = []
 
@@ -58,7 +58,7 @@ def kafka_python_options(
             errors.append(invalid(named(key), text, "Not a whole number"))
             return None
 
-    options: dict[str, Any] = {"receive_message_max_bytes": _LARGEST_ANSWER}
+    options: dict[str, Any] = {"receive_message_max_bytes": _MAX_RESPONSE_BYTES}
     for key, name in _NUMBERS.items():
         if (value := number(key)) is not None:
             options[name] = value if value >= 0 else _NEVER_MS
@@ -89,7 +89,7 @@ def _secured(
     security = read_security(settings, named)
     options: dict[str, Any] = {"security_protocol": str(security.protocol)}
     if security.login is not None:
-        for name in _TALKATIVE:
+        for name in _REQUEST_LOGGERS:
             logging.getLogger(name).addFilter(_above_debug)
     if security.tls is not None:
         options["ssl_context"] = client_context(security.tls, scratch)

@@ -69,10 +69,10 @@ def read_trust(settings: Mapping[str, str]) -> str | None:
     if kind == "PEM":
         _pem_only(f"{at}location", kind, at, location=None, password=password)
         return _all_certificates(f"{at}location", _text(data))
-    found = _pkcs12(data, password, f"{at}location", location).certificates
-    if not found:
+    certificates = _pkcs12(data, password, f"{at}location", location).certificates
+    if not certificates:
         raise Unusable(f"{at}location", "it has no certificates, or they cannot be read without a password")
-    return found
+    return certificates
 
 
 def read_identity(settings: Mapping[str, str]) -> Identity | None:
@@ -82,11 +82,13 @@ def read_identity(settings: Mapping[str, str]) -> Identity | None:
     key_password = settings.get("ssl.key.password") or None
     key, chain = settings.get(f"{at}key") or None, settings.get(f"{at}certificate.chain") or None
     if key is not None or chain is not None:
-        given = f"{at}key" if key is not None else f"{at}certificate.chain"
-        _pem_only(given, kind, at, location=location, password=password)
+        key_name = f"{at}key" if key is not None else f"{at}certificate.chain"
+        _pem_only(key_name, kind, at, location=location, password=password)
         if key is None or chain is None:
-            raise Unusable(given, "ssl.keystore.key and ssl.keystore.certificate.chain are needed together")
-        return _from_pem(chain, key, key_password, given, f"{at}certificate.chain")
+            raise Unusable(
+                key_name, "ssl.keystore.key and ssl.keystore.certificate.chain are needed together"
+            )
+        return _from_pem(chain, key, key_password, key_name, f"{at}certificate.chain")
     if location is None:
         if password is not None:
             raise Unusable(f"{at}password", "there is no ssl.keystore.location that it could open")
@@ -104,7 +106,7 @@ def read_identity(settings: Mapping[str, str]) -> Identity | None:
 
 
 def _common(settings: Mapping[str, str], at: str) -> tuple[str | None, str | None, str]:
-    """Return location, password and type of a store. Raises Unusable for a type that is none of ours."""
+    """Return location, password and type of a store. Raises Unusable for an unsupported type."""
     kind = (settings.get(f"{at}type") or "JKS").strip()
     if kind.upper() not in {"PEM", "PKCS12", *JAVA_STORES.values()}:
         raise Unusable(f"{at}type", "it must be PEM, PKCS12, JKS or JCEKS")
@@ -112,18 +114,18 @@ def _common(settings: Mapping[str, str], at: str) -> tuple[str | None, str | Non
     return location, settings.get(f"{at}password") or None, kind.upper()
 
 
-def _pem_only(given: str, kind: str, at: str, *, location: str | None, password: str | None) -> None:
-    """Refuse what Java refuses beside PEM."""
+def _pem_only(key_name: str, kind: str, at: str, *, location: str | None, password: str | None) -> None:
+    """Raise Unusable for settings that Java does not accept together with PEM."""
     if kind != "PEM":
-        raise Unusable(given, f"it is allowed only with {at}type=PEM, but that is {kind}")
+        raise Unusable(key_name, f"it is allowed only with {at}type=PEM, but that is {kind}")
     if location is not None:
-        raise Unusable(given, f"either it or {at}location is allowed, not both")
+        raise Unusable(key_name, f"either it or {at}location is allowed, not both")
     if password is not None:
         raise Unusable(f"{at}password", "PEM has no store password; ssl.key.password opens an encrypted key")
 
 
 def _content(location: str, key: str, kind: str) -> bytes:
-    """Read a store and check that it is what its type says. Raises Unusable."""
+    """Read a store and check its content against its type. Raises Unusable."""
     path = Path(location)
     try:
         if path.stat().st_size > _MAX_BYTES:
@@ -164,7 +166,7 @@ def _pkcs12(
     try:
         return open_pkcs12(data, password)
     except Damaged as exc:
-        raise Unusable(key, _unopened(location, java or "PKCS12", key, password)) from exc
+        raise Unusable(key, _why_unopened(location, java or "PKCS12", key, password)) from exc
 
 
 def _from_java(
@@ -181,14 +183,14 @@ def _from_java(
     except NotConverted as exc:
         reason = f"'{path}' cannot be opened as {kind}: {exc}"
         if exc.culprit is Culprit.STORE:
-            reason = _unopened(str(path), kind, key, password)
+            reason = _why_unopened(str(path), kind, key, password)
         elif exc.culprit is Culprit.KEY:
             hint = "ssl.key.password does not open it" if key_password else "set ssl.key.password"
             reason = f"its private key has another password than the store: {hint}"
         raise Unusable(key, reason) from exc
 
 
-def _unopened(location: str, kind: str, key: str, password: str | None) -> str:
+def _why_unopened(location: str, kind: str, key: str, password: str | None) -> str:
     which = key.removesuffix("location") + "password"
     hint = f"{which} does not open it" if password else f"{which} is not set"
     return f"'{location}' cannot be opened as {kind}: {hint}, or it is damaged"
@@ -217,22 +219,22 @@ def _all_certificates(key: str, text: str) -> str:
 
 
 def _certificates(key: str, text: str) -> list[str]:
-    found = _blocks(text, "CERTIFICATE")
-    if not found:
+    blocks = _blocks(text, "CERTIFICATE")
+    if not blocks:
         raise Unusable(key, "expected at least one certificate in PEM, got none")
-    return found
+    return blocks
 
 
 def _blocks(text: str, name: str) -> list[str]:
     """Return the PEM blocks whose title ends with `name`, in standard lines.
 
-    In a properties file a block often stands on one line, with blanks for line ends; Java takes that.
+    In a properties file a block is often a single line with spaces in place of line ends; Java accepts that.
     """
     spaced = name.replace(" ", r"\s+")
-    found = re.finditer(
+    matches = re.finditer(
         rf"-+BEGIN\s+(?P<title>[A-Z0-9 ]*?{spaced})\s*-+\s+(?P<body>.*?)-+END\s[^-]*-+", text, re.DOTALL
     )
-    return [block for match in found if (block := _block(match["title"], match["body"])) is not None]
+    return [block for match in matches if (block := _block(match["title"], match["body"])) is not None]
 
 
 def _block(title: str, body: str) -> str | None:

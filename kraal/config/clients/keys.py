@@ -1,7 +1,7 @@
-"""The keys of Kafka's clients: what a connector's overrides are checked and shown with.
+"""The config keys of Kafka's clients, by which a connector's overrides are validated and listed.
 
-Kraal's clients are other libraries, which know most of these names; what they do not know is passed over with
-a warning where the client is made. Source: ProducerConfig, ConsumerConfig, AdminClientConfig (Kafka 4.3.0).
+Kraal's clients are other libraries, which support most of these keys; creating a client logs a warning for the
+others. Source: ProducerConfig, ConsumerConfig, AdminClientConfig (Kafka 4.3.0).
 """
 
 from __future__ import annotations

@@ -23,25 +23,25 @@ SOURCE_PRODUCER: Final[Mapping[str, str]] = {
     "compression.type": "lz4",
     "buffer.memory": "67108864",
 }
-"""The layer below all others for the records of sources, with transactions or without: the batching determines the
-throughput (SPARK.md).
+"""The default settings of producers for records of sources, with transactions or without; batching determines the
+throughput.
 """
 
 
 def layered(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
     """Return the settings of one kind of client of a connector: `producer.*`, then `producer.override.*`.
 
-    Where neither says `security.protocol`, the worker's own security holds below them. (Java would connect
-    without any.) Where one does, it is Java's way: nothing of the worker's own security is mixed in.
+    If neither sets `security.protocol`, the worker's own security settings are their defaults (Java would connect
+    without any). Otherwise, as in Java, the worker's own security settings do not apply.
 
-    Values are trimmed, as ConfigDef does. Raises ConfigInvalid for what a connector may not name.
+    Values are trimmed, as ConfigDef does. Raises ConfigInvalid for URLs that a connector may not use.
     """
     check_urls(worker, connector)
-    own = _under(worker, f"{client}.") | _under(connector, f"{client}.override.")
-    if "security.protocol" in own:
-        return own
+    client_settings = _under(worker, f"{client}.") | _under(connector, f"{client}.override.")
+    if "security.protocol" in client_settings:
+        return client_settings
     shared = {key: value for key, value in worker.items() if key.startswith(_SHARED)}
-    return {key: value for key, value in shared.items() if key not in _NO_CLIENTS} | own
+    return {key: value for key, value in shared.items() if key not in _NO_CLIENTS} | client_settings
 
 
 def bootstrap(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> str:

@@ -19,14 +19,14 @@ from kraal.core.errors import ConfigInvalid
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A whole number: what librdkafka calls it, the range it takes, what a unit of Java's is divided by."""
+    """An integer setting: librdkafka's name, its range, and the divisor of Java's unit."""
 
     name: str
     least: int
     most: int
     unit: int = 1
     never: int | None = None
-    """What Java's -1 becomes; None: it is a number like others."""
+    """The equivalent of Java's -1; None: -1 has no special meaning."""
 
     def rendered(self, number: int) -> str:
         if number == -1 and self.never is not None:
@@ -95,9 +95,9 @@ _SECURITY: Final = frozenset(
         "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
     }
 )  # fmt: skip
-"""What `security.py` reads."""
+"""Keys that `security.py` reads."""
 
-_NOTHING_LOST: Final = frozenset(
+_SAFELY_DROPPED: Final = frozenset(
     {
         "auto.include.jmx.reporter", "default.api.timeout.ms", "exclude.internal.topics", "key.deserializer",
         "key.serializer", "max.block.ms", "max.poll.records", "metadata.max.idle.ms", "metric.reporters",
@@ -107,9 +107,9 @@ _NOTHING_LOST: Final = frozenset(
         "ssl.protocol", "ssl.trustmanager.algorithm", "value.deserializer", "value.serializer",
     }
 )  # fmt: skip
-"""What only Java has a use for, and nobody misses elsewhere."""
+"""Settings of the Java clients whose loss needs no warning."""
 
-_NOTHING_LOST_BELOW: Final = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "compression.")
+_SAFELY_DROPPED_PREFIXES: Final = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "compression.")
 
 
 def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[str, str]:
@@ -141,9 +141,11 @@ def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[
 
 
 def unknown_to_librdkafka(settings: Mapping[str, str]) -> list[str]:
-    """Return the keys that are left out although somebody may count on them, sorted."""
-    known = _NUMBERS.keys() | _SAME | _SECURITY | _NOTHING_LOST
-    return sorted(key for key in settings if key not in known and not key.startswith(_NOTHING_LOST_BELOW))
+    """Return the dropped keys that are worth a warning, sorted."""
+    supported = _NUMBERS.keys() | _SAME | _SECURITY | _SAFELY_DROPPED
+    return sorted(
+        key for key in settings if key not in supported and not key.startswith(_SAFELY_DROPPED_PREFIXES)
+    )
 
 
 def _compression(settings: Mapping[str, str]) -> dict[str, str]:

@@ -79,7 +79,7 @@ class ForeignPolicy(Protocol):
     """A policy that is not Kraal's own, such as a class of `plugin.path`. Any thread."""
 
     def validate(self, request: OverrideRequest) -> Sequence[ConfigValue]:
-        """Return what the policy says of the settings; may block. Raises Unavailable, PluginFailed."""
+        """Return the policy's decision on each setting; may block. Raises Unavailable, PluginFailed."""
 
 
 WorkerPolicy = OverridePolicy | Allowlist | ForeignPolicy

@@ -2,7 +2,7 @@
 
 A token endpoint gets a secret from the worker's network, and its answer may show in an error. So Kafka reads the URLs
 that it may use from a system property, which is empty by default. Kraal takes it from the worker's file or from
-KAFKA_OPTS. URLs in the worker's file are the operator's own words, and are allowed.
+KAFKA_OPTS. URLs in the worker's file were set by the operator, and are allowed.
 Source: ConfigurationUtils.throwIfURLIsNotAllowed, JaasContext.throwIfLoginModuleIsNotAllowed (Kafka 4.3.0).
 """
 
@@ -26,31 +26,31 @@ _REFUSAL: Final = (
 
 
 def check_urls(worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
-    """Check the URLs in a connector's config, whatever client they are for: Kraal's, or the connector's own.
+    """Check the URLs in a connector's config, both for Kraal's clients and for the connector's own.
 
     Raises ConfigInvalid that holds every error.
     """
-    given = {key: trim(value or "") for key, value in connector.items() if key.endswith(_URLS)}
-    wanted = {key: url for key, url in given.items() if url}
-    if not wanted:
+    urls = {key: trim(value or "") for key, value in connector.items() if key.endswith(_URLS)}
+    requested = {key: url for key, url in urls.items() if url}
+    if not requested:
         return
     allowed = allowed_urls(worker)
-    errors = [invalid(key, url, _REFUSAL) for key, url in wanted.items() if url not in allowed]
+    errors = [invalid(key, url, _REFUSAL) for key, url in requested.items() if url not in allowed]
     if errors:
         raise ConfigInvalid("\n".join(errors), errors)
 
 
 def allowed_urls(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """Return the URLs that clients may use: those that the operator lists, and those in the worker's file."""
-    listed = worker.get(ALLOWED_URLS)
-    if listed is None:
-        listed = kafka_opts_property(ALLOWED_URLS, environment)
-    own = (trim(value) for key, value in worker.items() if key.endswith(_URLS) and value)
-    return frozenset((*split_list(listed or ""), *own))
+    allowed = worker.get(ALLOWED_URLS)
+    if allowed is None:
+        allowed = kafka_opts_property(ALLOWED_URLS, environment)
+    worker_urls = (trim(value) for key, value in worker.items() if key.endswith(_URLS) and value)
+    return frozenset((*split_list(allowed or ""), *worker_urls))
 
 
 def java_properties(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the system properties by which Spark's JVM, too, keeps to this."""
+    """Return the system properties that apply the same restrictions in Spark's JVM."""
     properties = {ALLOWED_URLS: ",".join(sorted(allowed_urls(worker, environment)))}
     modules = kafka_opts_property(_DISALLOWED_MODULES, environment)
     return properties if modules is None else properties | {_DISALLOWED_MODULES: modules}

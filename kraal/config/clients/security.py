@@ -1,7 +1,7 @@
 """The security settings of clients, read once for all libraries: protocol, certificates, login.
 
-Everything that is wrong is named_reason at once, each with its key, its value and what is allowed; secrets are
-`[hidden]`. `named` gives the key as the user wrote it, such as `consumer.sasl.mechanism`.
+All errors are reported at once, each with its key, its value and the allowed values; secrets are `[hidden]`. `named`
+returns the key as the user wrote it, such as `consumer.sasl.mechanism`.
 Source: SaslConfigs, SslConfigs (Kafka 4.3.0); KIP-768 and KIP-1139 for OAUTHBEARER.
 """
 
@@ -120,20 +120,20 @@ def read_tls(settings: Mapping[str, str], named: Named = str) -> Tls:
 
 
 def jaas_of(settings: Mapping[str, str]) -> LoginModule | None:
-    """Return the login module; None when there is none. Raises ValueError with the end of a sentence."""
+    """Return the login module; None if none is configured. Raises ValueError with the reason."""
     text = settings.get("sasl.jaas.config")
     return parse_jaas(text) if text else None
 
 
 def is_client_credentials(settings: Mapping[str, str]) -> bool:
-    """Tell whether tokens come from an endpoint, in Kafka's own way and not by somebody's Java class."""
+    """Return whether tokens come from an endpoint by Kafka's own callback handler, not by a custom Java class."""
     handler = settings.get("sasl.login.callback.handler.class")
     ours = not handler or _simple(handler) == _OAUTH_HANDLER
     return settings.get("sasl.mechanism") == "OAUTHBEARER" and ours and bool(settings.get(_TOKEN_URL))
 
 
 class _Reader:
-    """Reads one client's settings and collects what is wrong with them."""
+    """Reads one client's settings and collects their errors."""
 
     def __init__(self, settings: Mapping[str, str], named: Named) -> None:
         self._settings = {key: trim(value) for key, value in settings.items() if value is not None}
@@ -155,9 +155,9 @@ class _Reader:
         value = self._get(key)
         declared = client_def("admin").get(key)
         secret = declared is not None and declared.type is ConfigType.PASSWORD
-        shown = Password("") if value is not None and secret else value
+        printed = Password("") if value is not None and secret else value
         named_reason = _STORE_KEY.sub(lambda match: self._named(match[0]), reason)
-        self.errors.append(invalid(self._named(key), shown, named_reason))
+        self.errors.append(invalid(self._named(key), printed, named_reason))
 
     def _protocol(self) -> SecurityProtocol:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT

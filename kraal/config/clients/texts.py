@@ -175,8 +175,8 @@ _OURS: Final = "offsets are committed after each batch"
 _RANGE: Final = "the group member uses the classic protocol and the range assignor"
 _RESOLVED: Final = "only a worker has config providers"
 
-# One rule a line: whose keys (Producer, Consumer, Admin), the key or the beginning of several, and why.
-_NOTHING: Final = (
+# Each rule: clients (Producer, Consumer, Admin), a key or a prefix of keys, and the reason.
+_WITHOUT_EFFECT: Final = (
     ("PCA", "config.providers", _RESOLVED),
     ("A", "bootstrap.controllers", "the client connects to brokers"),
     ("A", "default.api.timeout.ms", _NOT_JAVA),
@@ -225,5 +225,5 @@ def client_texts() -> dict[str, str]:
 
 def why_nothing(owner: str, name: str) -> str:
     """Return why a setting has no effect for one kind of client (`P`, `C`, `A`); empty if it has one."""
-    rules = (why for owners, start, why in _NOTHING if owner in owners and name.startswith(start))
+    rules = (why for owners, start, why in _WITHOUT_EFFECT if owner in owners and name.startswith(start))
     return next(rules, "")

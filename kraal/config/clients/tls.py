@@ -1,4 +1,4 @@
-"""TLS as Python's `ssl` has it: contexts of clients and of servers, made of what `ssl.*` says.
+"""TLS as Python's `ssl` has it: contexts of clients and of servers, from `ssl.*` settings.
 
 A private key passes through a file in a scratch directory, because files are all that `ssl` reads: of mode 0600,
 encrypted by a password that is used once, and gone when the function returns.

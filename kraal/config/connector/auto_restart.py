@@ -121,7 +121,7 @@ def worker_policy(values: Mapping[str, object]) -> AutoRestart:
 
 
 def policy_of(config: Mapping[str, str | None], worker: AutoRestart) -> AutoRestart:
-    """Return what holds for a connector; never raises.
+    """Return the effective policy of a connector; never raises.
 
     A value that is no value, as one that was written past all checks, or a variable, counts for nothing: nobody
     resolves these here.

@@ -28,7 +28,7 @@ _MAX_RECORDS: Final = 10_000_000
 _MAX_LINGER_MS: Final = 60_000
 _GROUP: Final = "Batches"
 _HARMLESS: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
-"""What a connector may set: it changes how files are read and written, and nothing of another connector."""
+"""Settings of Spark's session that a connector may have: they change how its files are read and written only."""
 _POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
 _LINGER_DOC: Final = (
     "Maximum time from a source's small batch to its next poll, in milliseconds. The more small batches the worker "
@@ -118,7 +118,7 @@ WORKER_BATCHES: Final = (
 
 
 def batch_keys(config: Mapping[str, str | None], plugin: ConfigDef) -> list[Key]:
-    """Return the keys that a connector's config has, but for what is its plugin's own."""
+    """Return the batch keys in a connector's config, except those that its plugin declares itself."""
     named = [key for key in BATCHES if key.name in config]
     sql = [
         Key(
@@ -138,7 +138,7 @@ def batches_of(
     `transactional`: for a source with exactly-once delivery.
     """
     poll_ms = _number(config, _POLL)
-    most = _number(config, _MAX) or _number(worker, _MAX)
+    max_records = _number(config, _MAX) or _number(worker, _MAX)
     linger_ms = _number(config, _LINGER)
     if linger_ms is None:
         linger_ms = _number(worker, _LINGER)
@@ -147,12 +147,12 @@ def batches_of(
     return Batches(
         poll_s=None if poll_ms is None else poll_ms / 1000,
         linger_s=linger_ms / 1000,
-        max_records=most or DEFAULT_MAX_RECORDS,
+        max_records=max_records or DEFAULT_MAX_RECORDS,
     )
 
 
 def sql_settings(config: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of Spark's session that a connector may have, and has."""
+    """Return the allowed settings of Spark's session in a connector's config."""
     return {
         name: value
         for name, value in config.items()

@@ -19,7 +19,7 @@ DEFAULTS: Final = {
 
 
 class ConverterSettings(NamedTuple):
-    """What one converter of a connector is made from."""
+    """The class and settings of one converter of a connector."""
 
     name: str
     """The class or alias, trimmed."""

@@ -38,7 +38,7 @@ class ConnectorFile:
 
 
 def parse_initial_state(text: str) -> TargetState:
-    """Parse `initial_state`, in any letter case. Raises BadRequest that names what is allowed."""
+    """Parse `initial_state`, in any letter case. Raises BadRequest with the allowed states."""
     state = _STATES.get(text.upper())
     if state is None:
         allowed = ", ".join(_STATES)
@@ -54,7 +54,7 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
 
 
 def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
-    """Parse what is in a connector file; `path` is for errors. Raises BadRequest."""
+    """Parse the text of a connector file; `path` is for errors. Raises BadRequest."""
     broken = ""
     try:
         # Java keeps numbers as they are written, so 1.50 stays 1.50.
@@ -85,7 +85,7 @@ def _flat(content: Mapping[str, object]) -> dict[str, str | None] | None:
 
 
 def _nested(content: Mapping[str, object]) -> str:
-    """Return what is wrong with the first value that is an object or an array."""
+    """Describe the first value that is an object or an array, for an error."""
     key, value = next(each for each in content.items() if isinstance(each[1], (dict, list)))
     kind = "an array" if isinstance(value, list) else "an object"
     return f"the value of '{key}' is {kind}; values must be strings (a list is one string: \"a,b\")"
@@ -101,11 +101,11 @@ def _named(config: Mapping[str, str | None], path: str | Path, remark: str) -> C
 
 
 def _create_request(content: Mapping[str, object], path: str | Path) -> ConnectorFile:
-    """Read the body of `POST /connectors`; fields that nobody knows are passed over."""
-    given = content["config"]
-    config = _flat(given) if isinstance(given, dict) else None
+    """Read the body of `POST /connectors`; unknown fields are ignored."""
+    fields = content["config"]
+    config = _flat(fields) if isinstance(fields, dict) else None
     if config is None:
-        what = _nested(given) if isinstance(given, dict) else "'config' is not an object"
+        what = _nested(fields) if isinstance(fields, dict) else "'config' is not an object"
         raise BadRequest(f"Connector configuration at '{path}': {what}")
     name = config_text(content.get(NAME))
     if name is None or isinstance(content.get(NAME), (dict, list)):

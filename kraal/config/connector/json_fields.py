@@ -1,6 +1,6 @@
 """Fields of JSON objects that users send, over REST or in a file: offsets, and errors that name a field and its value.
 
-Numbers are kept as they are written until it is known what they are for: parse JSON with `Number` for numbers.
+Parse JSON with `Number` for numbers: it preserves their text until the field decides their type.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kraal.core.offsets import Pair
 
 _NO_OFFSETS: Final = "Partitions / offsets need to be provided for an alter offsets request"
 _OFFSET_FIELDS: Final = ("partition", "offset")
-_DEEPEST: Final = 100
+_MAX_DEPTH: Final = 100
 """Maximum nesting of partition and offset values; Python's own limit depends on the call stack."""
 _MAX_DIGITS: Final = 1000
 """In digits; Python refuses to parse very long numbers."""
@@ -45,8 +45,8 @@ def offset_pairs(offsets: Any, field: str) -> list[Pair]:
     pairs: list[Pair] = []
     for number, each in enumerate(offsets):
         what = f"{field}[{number}]"
-        found = record_of(each, what, _OFFSET_FIELDS)
-        pairs.append((_fields(found, "partition", what), _fields(found, "offset", what)))
+        fields = record_of(each, what, _OFFSET_FIELDS)
+        pairs.append((_fields(fields, "partition", what), _fields(fields, "offset", what)))
     return pairs
 
 
@@ -61,8 +61,8 @@ def _fields(record_: dict[str, Any], name: str, what: str) -> dict[str, Json] | 
 
 def _plain(value: Any, what: str, depth: int = 0) -> Json:
     """Return a value of a partition or an offset with numbers converted. Raises BadRequest."""
-    if depth > _DEEPEST:
-        raise BadRequest(f"A value in {what} is nested too deeply: more than {_DEEPEST} levels")
+    if depth > _MAX_DEPTH:
+        raise BadRequest(f"A value in {what} is nested too deeply: more than {_MAX_DEPTH} levels")
     match value:
         case Number():
             text = str(value)
@@ -112,7 +112,7 @@ def check_surrogates(text: str, what: str) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return what a value of JSON is, for errors."""
+    """Return the kind of a JSON value, for errors."""
     kinds: list[tuple[type, str]] = [
         (dict, "an object"),
         (list, "an array"),

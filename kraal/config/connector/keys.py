@@ -1,6 +1,6 @@
 """The keys of all connectors, in addition to the plugin's own. Source: ConnectorConfig (Kafka 4.3.0).
 
-`CONNECTOR` is what is known without a worker. Under a worker the converters' keys have the worker's
+`CONNECTOR` has the keys that do not depend on a worker. Under a worker the converters' keys have the worker's
 converters as defaults, and each `….plugin.version` the version of what is
 installed: `kraal.plugins.validation.validate` adds that.
 """
@@ -173,4 +173,4 @@ CONNECTOR_FAMILIES: Final = (
     Family(prefix="predicates.", rest="NAME.type", doc="Class of the predicate NAME."),
     Family(prefix="predicates.", rest="NAME.KEY", doc="A setting of the predicate NAME."),
 )  # fmt: skip
-"""Keys of every connector whose names somebody else chooses."""
+"""Families of keys of all connectors, below prefixes."""

@@ -14,7 +14,7 @@ from kraal.config.connector.keys import (
     ERRORS,
     PRODUCER_OVERRIDE,
 )
-from kraal.config.java_regex import compiled, java_regex
+from kraal.config.java_regex import compile_pattern, java_regex
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
 from kraal.config.key_families import Family
 from kraal.config.values import is_blank, java_text, split_list, trim
@@ -63,7 +63,7 @@ DEAD_LETTERS: Final = ConfigDef(
         ),
     ]
 )
-"""What becomes of records that cannot be handled. Java has these for sinks only, Kraal also takes them for sources."""
+"""Keys of error handling. Java has these for sinks only, Kraal also takes them for sources."""
 
 SINK: Final[ConfigDef] = CONNECTOR.merge(
     [
@@ -108,7 +108,7 @@ SINK_FAMILIES: Final = (
         prefix=PRODUCER_OVERRIDE, doc="Settings of the producer of dead letters.",
     ),
 )  # fmt: skip
-"""Keys of sink connectors whose names somebody else chooses."""
+"""Families of keys of sink connectors, below prefixes."""
 
 
 def has_dead_letter_topic(config: Mapping[str, str | None]) -> bool:
@@ -117,7 +117,7 @@ def has_dead_letter_topic(config: Mapping[str, str | None]) -> bool:
 
 
 def check_topics(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """Check what topics a sink reads; returns pairs of a key and its error.
+    """Check the topics that a sink reads; returns pairs of a key and its error.
 
     Source: SinkConnectorConfig.validate. A regular expression that does not compile is its key's error.
     """
@@ -149,7 +149,7 @@ def _check_pattern(pattern: str, dlq: str) -> list[tuple[str, str]]:
     if len(dlq) > _MAX_TOPIC_LENGTH:
         return []
     try:
-        if compiled(pattern).fullmatch(dlq) is None:
+        if compile_pattern(pattern).fullmatch(dlq) is None:
             return []
     except ValueError:
         return []

@@ -121,7 +121,7 @@ SOURCE_FAMILIES: Final = (
         doc="Settings of the connector's admin client, which creates topics, including the dead letter queue topic.",
     ),
 )  # fmt: skip
-"""Keys of source connectors whose names somebody else chooses."""
+"""Families of keys of source connectors, below prefixes."""
 
 
 def boundary_of(config: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from kraal.config.checks import Check, rule
 from kraal.config.connector.source import TOPIC_CREATION
-from kraal.config.java_regex import compiled, why_refused
+from kraal.config.java_regex import compile_pattern, why_refused
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.patterns import Pattern
 from kraal.config.values import as_strings, invalid, java_text, parse_value
@@ -30,14 +30,14 @@ GROUPS: Final = f"{TOPIC_CREATION}groups"
 DEFAULT: Final = "default"
 """The group of all topics that no other group matches."""
 BROKER_DEFAULT: Final = -1
-"""For partitions and replication factor: what the broker has as its own default."""
+"""The broker's default, for partitions and replication factor."""
 
 _INCLUDE: Final = "include"
 _EXCLUDE: Final = "exclude"
 _REPLICAS: Final = "replication.factor"
 _PARTITIONS: Final = "partitions"
 _OWN: Final = frozenset({_INCLUDE, _EXCLUDE, _REPLICAS, _PARTITIONS})
-"""What the runtime reads of a group; the rest are settings of topics."""
+"""Keys of a group that the runtime reads; all others are topic settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class TopicGroup:
         return self.exclude.fullmatch(topic) is None and self.include.fullmatch(topic) is not None
 
     def topic(self, name: str) -> WantedTopic:
-        """Return what a new topic of this group is to be."""
+        """Return the specification of a new topic of this group."""
         return WantedTopic(
             name=name,
             partitions=self.partitions,
@@ -120,7 +120,7 @@ def read_rules_of(worker: Mapping[str, str], config: Mapping[str, str]) -> Topic
 
 
 def _group(config: Mapping[str, str], name: str, default: TopicGroup | None, errors: list[str]) -> TopicGroup:
-    """Read one group, and add what is wrong with it to `errors`; `default` is None for the default group itself.
+    """Read one group, and add its errors to `errors`; `default` is None for the default group itself.
 
     Which topics the default group takes cannot be said: all that are left.
     """
@@ -134,7 +134,7 @@ def _group(config: Mapping[str, str], name: str, default: TopicGroup | None, err
 
     def expression(key: str) -> Pattern:
         value = values.get(prefix + key)
-        return compiled("" if value is None or value.errors else "|".join(as_strings(value.value)))
+        return compile_pattern("" if value is None or value.errors else "|".join(as_strings(value.value)))
 
     return TopicGroup(
         name=name,

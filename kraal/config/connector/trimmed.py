@@ -17,8 +17,8 @@ def trimmed(config: Config) -> dict[str, str]:
     `name` and `connector.class` stay as they are: Connect looks both up as written. Plugins trim their own values.
     Source: ConfigDef.parseType (Kafka 4.3.0).
     """
-    own = _own_keys()
-    return {key: trim(text) if key in own else text for key, text in config.items() if text is not None}
+    own_keys = _own_keys()
+    return {key: trim(text) if key in own_keys else text for key, text in config.items() if text is not None}
 
 
 @cache

@@ -24,7 +24,7 @@ class Characters:
     @classmethod
     def of(cls, *ranges: tuple[int, int]) -> Self:
         """Return the set of these ranges, which may overlap and have any order."""
-        return cls(tuple(_merged(ranges)))
+        return cls(tuple(_merge(ranges)))
 
     def __or__(self, other: Self) -> Self:
         """Return the union."""
@@ -59,12 +59,12 @@ class Characters:
         return f"[{'^' if negated or not self.ranges else ''}{''.join(map(_notation, ranges))}]"
 
 
-def single(code: int) -> Characters:
+def one_character(code: int) -> Characters:
     """Return the set of one code point."""
     return Characters(((code, code),))
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _merge(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     current: tuple[int, int] | None = None
     for first, last in sorted(ranges):
         if current is None:
@@ -81,9 +81,9 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 def _notation(ends: tuple[int, int]) -> str:
     first, last = ends
     between = "-" if last > first + 1 else ""
-    return f"{_escaped(first)}{between}{_escaped(last) if last > first else ''}"
+    return f"{_escape(first)}{between}{_escape(last) if last > first else ''}"
 
 
-def _escaped(code: int) -> str:
+def _escape(code: int) -> str:
     letter = chr(code)
     return letter if letter.isascii() and letter.isalnum() else f"\\U{code:08x}"

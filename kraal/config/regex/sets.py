@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from kraal.config.regex.characters import Characters, single
+from kraal.config.regex.characters import Characters, one_character
 from kraal.config.regex.cursor import IGNORE_CASE, Cursor
 
 _MAX_DEPTH: Final = 100
 _LAST_LATIN_1: Final = 0xFF
 
 
-def bracketed(cursor: Cursor, depth: int = 0) -> Characters:
+def parse_set(cursor: Cursor, depth: int = 0) -> Characters:
     """Pass a set from its `[` to its `]` and return it. Raises re.error."""
     characters = _Set(cursor, depth).parse()
     cursor.next()
@@ -49,7 +49,7 @@ class _Set:
             if not letter:
                 raise cursor.error("unterminated character set", self._start)
             if letter == "[":
-                self._add(bracketed(cursor, self._depth + 1))
+                self._add(parse_set(cursor, self._depth + 1))
             elif letter == "&" and self._is_intersection():
                 self._intersect()
             else:
@@ -82,7 +82,7 @@ class _Set:
         right: Characters | None = None
         while (letter := cursor.peek()) not in {"]", "&", ""}:
             if letter == "[":
-                part = bracketed(cursor, self._depth + 1)
+                part = parse_set(cursor, self._depth + 1)
             else:
                 cursor.at -= 1
                 part = _Set(cursor, self._depth + 1).parse()
@@ -109,9 +109,9 @@ class _Set:
             last = self._character()
             if last < first:
                 raise cursor.error(f"Illegal character range {cursor.text[start : cursor.at]}", start)
-            self._add(self._cased(Characters(((first, last),))))
+            self._add(self._both_cases(Characters(((first, last),))))
             return
-        self._single(first)
+        self._add_single(first)
 
     def _character(self) -> int:
         cursor = self._cursor
@@ -126,8 +126,8 @@ class _Set:
         cursor.next()
         return code
 
-    def _single(self, code: int) -> None:
-        characters = self._cased(single(code))
+    def _add_single(self, code: int) -> None:
+        characters = self._both_cases(one_character(code))
         if code > _LAST_LATIN_1:  # Java adds these at once
             self._add(characters)
             return
@@ -135,5 +135,5 @@ class _Set:
         self._has_new_singles = True
         self._last = None
 
-    def _cased(self, characters: Characters) -> Characters:
+    def _both_cases(self, characters: Characters) -> Characters:
         return characters.ignoring_case() if self._cursor.has(IGNORE_CASE) else characters

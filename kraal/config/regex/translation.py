@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kraal.config.regex.characters import single
+from kraal.config.regex.characters import one_character
 from kraal.config.regex.cursor import COMMENTS, IGNORE_CASE, Cursor
-from kraal.config.regex.sets import bracketed
+from kraal.config.regex.sets import parse_set
 
 _COUNT: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\}")
 _QUOTE: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\.|[^\\]+|\\", re.DOTALL)
@@ -25,9 +25,9 @@ _SCOPED: Final = {"^": "m", "$": "m", ".": "s"}
 """The flag of Python, and Java, that changes what a character matches."""
 
 
-def translated(text: str, *, ignore_case: bool = False) -> str:
+def translate(text: str, *, ignore_case: bool = False) -> str:
     """Return a Java expression in Python's syntax. Raises re.error with a reason and the position."""
-    return _Translation(Cursor(_unquoted(text), IGNORE_CASE if ignore_case else "")).translate()
+    return _Translation(Cursor(_expand_quotes(text), IGNORE_CASE if ignore_case else "")).translate()
 
 
 class _Translation:
@@ -54,7 +54,7 @@ class _Translation:
             elif letter == "\\":
                 self._escape()
             elif letter == "[":
-                self._out.append(str(bracketed(cursor)))
+                self._out.append(str(parse_set(cursor)))
             elif letter == "(":
                 self._open_group()
             else:
@@ -86,7 +86,7 @@ class _Translation:
             self._literal(ord(letter))
 
     def _literal(self, code: int) -> None:
-        characters = single(code)
+        characters = one_character(code)
         self._out.append(str(characters.ignoring_case() if self._cursor.has(IGNORE_CASE) else characters))
 
     def _escape(self) -> None:
@@ -152,11 +152,11 @@ class _Translation:
         self._out.append(opening)
 
 
-def _unquoted(text: str) -> str:
+def _expand_quotes(text: str) -> str:
     r"""Return an expression in which `\Q…\E` is written with the escapes of single characters."""
-    return _QUOTE.sub(lambda match: match[0] if match[1] is None else _quoted(match[1]), text)
+    return _QUOTE.sub(lambda match: match[0] if match[1] is None else _quote_literally(match[1]), text)
 
 
-def _quoted(text: str) -> str:
+def _quote_literally(text: str) -> str:
     # A digit would continue the number or the reference before it.
     return "".join(f"\\x{{{ord(letter):x}}}" for letter in text)

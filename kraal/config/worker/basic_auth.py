@@ -47,9 +47,9 @@ class BasicAuth:
         if login is None:
             return False
         user, password = login
-        known = self.users.get(user)
-        wanted = "" if known is None else known.value
-        return hmac.compare_digest(_digest(wanted), _digest(password)) and known is not None
+        expected = self.users.get(user)
+        wanted = "" if expected is None else expected.value
+        return hmac.compare_digest(_digest(wanted), _digest(password)) and expected is not None
 
 
 def user_of(authorization: str | None) -> str | None:

@@ -208,9 +208,9 @@ def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Reso
         basic_auth = read_basic_auth(raw)
     except ConfigInvalid as exc:
         errors += exc.errors
-    own = {name: value for name, value in raw.items() if name in own_client_keys()}
-    known = set(errors)
-    errors += [error for error in client_errors(raw, own, definition) if error not in known]
+    own_settings = {name: value for name, value in raw.items() if name in own_client_keys()}
+    reported = set(errors)
+    errors += [error for error in client_errors(raw, own_settings, definition) if error not in reported]
     return Checked(raw, values, listeners, admin, basic_auth, errors)
 
 
@@ -219,7 +219,7 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
     raw, values = checked.raw, checked.values
     text, seconds = checked.text, checked.seconds
     url = advertise(checked.listeners, values)
-    own = own_client_keys()
+    own_keys = own_client_keys()
     return {
         "bootstrap_servers": ",".join(as_strings(values["bootstrap.servers"])),
         "key_converter": text("key.converter"),
@@ -252,7 +252,7 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "response_headers": parse_header_rules(text("response.http.headers.config")),
         "basic_auth": checked.basic_auth,
         "spark": MappingProxyType({name: value for name, value in raw.items() if name.startswith("spark.")}),
-        "client": MappingProxyType({name: value for name, value in raw.items() if name in own}),
+        "client": MappingProxyType({name: value for name, value in raw.items() if name in own_keys}),
         "raw": MappingProxyType(dict(raw)),
         "warnings": tuple(warnings),
     }
@@ -270,8 +270,8 @@ def _with_typing_error(error: str, unknown: Iterable[str]) -> str:
     if (missing := _MISSING.match(error)) is None:
         return error
     key = missing[1]
-    others = [name for name in unknown if not name.startswith(f"{key}.")]
-    near = difflib.get_close_matches(key, others, n=1, cutoff=_NEAR)
+    candidates = [name for name in unknown if not name.startswith(f"{key}.")]
+    near = difflib.get_close_matches(key, candidates, n=1, cutoff=_NEAR)
     return f"{error} The unknown key {near[0]} is ignored; did you mean {key}?" if near else error
 
 
@@ -292,7 +292,7 @@ def worker_warnings(
     `elsewhere` maps keys, or prefixes that end with a period, to the reason why they are ignored here. The caller
     handles keys that start with one of `prefixes`.
     """
-    known = {key.name for key in definition} | own_client_keys()
+    known_keys = {key.name for key in definition} | own_client_keys()
     warnings = [
         f"{key.name} is ignored: {key.no_effect}."
         for key in definition
@@ -310,16 +310,16 @@ def worker_warnings(
         warnings.append(
             f"{JAAS_FILE} is ignored: {EXTENSIONS} names no extension, and REST asks for no password."
         )
-    own = {name: value for name, value in raw.items() if name in own_client_keys()}
+    own_settings = {name: value for name, value in raw.items() if name in own_client_keys()}
     warnings += [
         f"{name} does nothing for the worker's own Kafka clients: they are not Java."
-        for name in unknown_to_librdkafka(own)
+        for name in unknown_to_librdkafka(own_settings)
     ]
     for name in raw:
-        if name in known:
+        if name in known_keys:
             continue
         why = elsewhere.get(name)
-        if why is None and nearest(name, known) == ".":
+        if why is None and nearest(name, known_keys) == ".":
             why = next((elsewhere[at] for at in elsewhere if at[-1] == "." and name.startswith(at)), None)
         if why is not None:
             warnings.append(f"{name} is ignored: {why}.")
@@ -328,7 +328,7 @@ def worker_warnings(
         elif name in client_names():
             warnings.append(f"{name} is ignored: it needs a client's prefix, such as consumer.{name}.")
         else:
-            warnings.append(f"{name} is ignored: no such configuration is known{nearest(name, known)}")
+            warnings.append(f"{name} is ignored: no such configuration is known{nearest(name, known_keys)}")
     return warnings
 
 

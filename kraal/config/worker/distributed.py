@@ -272,8 +272,8 @@ def _unsigned_warnings(checked: Checked) -> list[str]:
     if not ConnectProtocol(checked.text(PROTOCOL).lower()).offered[0].signed:
         return [
             (
-                f"{PROTOCOL}={checked.text(PROTOCOL)} has no signatures, so that this worker will refuse what other "
-                f"workers ask of it: set {PROTOCOL}=sessioned on all of them, or {UNSIGNED}=allow."
+                f"{PROTOCOL}={checked.text(PROTOCOL)} has no signatures, so that this worker will refuse requests "
+                f"of other workers: set {PROTOCOL}=sessioned on all of them, or {UNSIGNED}=allow."
             )
         ]
     return []
@@ -283,19 +283,19 @@ def _static(checked: Checked) -> tuple[Job, ...] | None:
     """Return the static assignments; None if both lists are empty."""
     connectors, tasks = (as_strings(checked.values[name]) for name in (STATIC_CONNECTORS, STATIC_TASKS))
     jobs = {Job(ConnectorName(name)) for name in connectors}
-    jobs |= {Job(ConnectorName(found[0]), found[1]) for task in tasks if (found := static_task(task))}
+    jobs |= {Job(ConnectorName(static[0]), static[1]) for task in tasks if (static := static_task(task))}
     return tuple(sorted(jobs)) or None
 
 
 def _static_warnings(checked: Checked) -> list[str]:
     """Return warnings about static assignments without effect."""
-    given = [name for name in (STATIC_CONNECTORS, STATIC_TASKS) if checked.values[name] is not None]
+    lists = [name for name in (STATIC_CONNECTORS, STATIC_TASKS) if checked.values[name] is not None]
     protocol = checked.text(PROTOCOL).lower()
-    if given and protocol != ConnectProtocol.STATIC:
+    if lists and protocol != ConnectProtocol.STATIC:
         why = f"{PROTOCOL}={protocol}, and only with static do workers run what they list"
-        return [f"{name} is ignored: {why}." for name in given]
-    if given and _static(checked) is None:
-        return [f"{' and '.join(given)} without an entry: this worker runs whatever it is given."]
+        return [f"{name} is ignored: {why}." for name in lists]
+    if lists and _static(checked) is None:
+        return [f"{' and '.join(lists)} without an entry: this worker runs whatever it is given."]
     return []
 
 
@@ -311,12 +311,12 @@ def _warnings(raw: Mapping[str, str]) -> list[str]:
             warnings.append(
                 f"Ignoring '{prefix}{_CLEANUP}={policy}' setting, since compaction is always used"
             )
-        known = {*(prefix + name for name in TOPIC_SETTINGS), *(key.name for key in DISTRIBUTED)}
+        known_keys = {*(prefix + name for name in TOPIC_SETTINGS), *(key.name for key in DISTRIBUTED)}
         warnings += [
-            f"{name} is given to Kafka as a setting of the topic, but none such is known{nearest(name, known)}"
+            f"{name} is given to Kafka as a setting of the topic, but none such is known{nearest(name, known_keys)}"
             for name in raw
             if name.startswith(prefix)
-            and name not in known
+            and name not in known_keys
             and name not in _ELSEWHERE
             and name != "config.storage.partitions"
         ]

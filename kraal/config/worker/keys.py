@@ -33,7 +33,7 @@ from kraal.config.connector.java_plugins import (
     PATH,
     PluginsJvm,
 )
-from kraal.config.java_regex import compiled
+from kraal.config.java_regex import compile_pattern
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.key_families import Family
 from kraal.config.patterns import Pattern
@@ -120,7 +120,7 @@ def allowed_origins(text: str) -> tuple[Pattern, ...]:
     Source: RestServer, CrossOriginHandler (Jetty 12).
     """
     entries = [entry for each in text.split(",") if (entry := trim(each))]
-    return tuple(compiled(".*" if each == "*" else each, ignore_case=True) for each in entries)
+    return tuple(compile_pattern(".*" if each == "*" else each, ignore_case=True) for each in entries)
 
 
 _EACH_BATCH: Final = "offsets are stored after each batch"

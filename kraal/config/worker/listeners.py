@@ -64,14 +64,14 @@ def advertise(
     `rest.advertised.*` keys. `bound_ports` replace ports 0 once they are known, in the order of the listeners.
     Source: RestServer.advertisedUrl.
     """
-    known = [
+    bound = [
         replace(each, port=port) if each.port == 0 else each
         for each, port in zip(listeners, bound_ports or [each.port for each in listeners], strict=True)
     ]
-    asked = str(advertised.get("rest.advertised.listener") or "").lower()
-    scheme = asked or ("http" if not known or any(each.scheme == "http" for each in known) else "https")
-    first = known[0] if known else Listener(scheme, "", 0)
-    listener = next((each for each in known if each.scheme == scheme), first)
+    requested = str(advertised.get("rest.advertised.listener") or "").lower()
+    scheme = requested or ("http" if not bound or any(each.scheme == "http" for each in bound) else "https")
+    first = bound[0] if bound else Listener(scheme, "", 0)
+    listener = next((each for each in bound if each.scheme == scheme), first)
     host = str(advertised.get("rest.advertised.host.name") or "") or listener.host or _own_address()
     port = advertised.get("rest.advertised.port") or listener.port
     return f"{Listener(scheme, host, int(str(port)))}/"

@@ -83,7 +83,7 @@ def _rule(text: str) -> HeaderRule:
         raise ValueError(
             f"Invalid header config action: '{parts[0]}'. Expected one of [{', '.join(_ACTIONS)}]"
         )
-    pair = parts[1].rstrip(":").split(":")  # as Java's split, which drops what is empty at the end
+    pair = parts[1].rstrip(":").split(":")  # as Java's split, which drops trailing empty strings
     if len(pair) != _PARTS:
         raise ValueError(
             f"Invalid format of header name and header value pair '{parts[1]}'. "

@@ -34,7 +34,7 @@ _CLIENTS: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 _STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
-_OTHERS: Final = (
+_FURTHER_SETTINGS: Final = (
     "ssl.enabled.protocols",
     "ssl.endpoint.identification.algorithm",
     "ssl.engine.factory.class",
@@ -60,18 +60,18 @@ def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> Listen
         tls = read_tls(settings, at)
     except ConfigInvalid as exc:
         errors += exc.errors
-    asked = trim(settings.get(_CLIENT_AUTH) or "") or "none"
-    if asked not in _CLIENTS:
-        errors.append(invalid(at(_CLIENT_AUTH), asked, f"String must be one of: {', '.join(_CLIENTS)}"))
+    client_auth = trim(settings.get(_CLIENT_AUTH) or "") or "none"
+    if client_auth not in _CLIENTS:
+        errors.append(invalid(at(_CLIENT_AUTH), client_auth, f"String must be one of: {', '.join(_CLIENTS)}"))
     if tls is not None and tls.identity is None:
         only = f"; ssl.* has no effect next to keys that start with {prefix}" if at("") else ""
         errors.append(invalid(at("ssl.keystore.location"), None, f"HTTPS listeners need a key store{only}"))
-    if tls is not None and tls.trusted is None and _CLIENTS.get(asked):
-        reason = f"{at(_CLIENT_AUTH)}={asked} needs the certificates of those who vouch for clients"
+    if tls is not None and tls.trusted is None and _CLIENTS.get(client_auth):
+        reason = f"{at(_CLIENT_AUTH)}={client_auth} needs the certificates of those who vouch for clients"
         errors.append(invalid(at("ssl.truststore.location"), None, reason))
     if errors or tls is None:
         raise ConfigInvalid("\n".join(errors), errors)
-    return ListenerTls(tls, _CLIENTS[asked])
+    return ListenerTls(tls, _CLIENTS[client_auth])
 
 
 def listener_context(raw: Mapping[str, str], prefix: str, scratch: Path) -> ssl.SSLContext:
@@ -113,13 +113,13 @@ def https_errors(
 def https_warnings(raw: Mapping[str, str]) -> list[str]:
     """Return warnings about keys of HTTPS listeners without effect."""
     warnings: list[str] = []
-    known = {key.name for key in client_def("admin") if key.name.startswith("ssl.")}
-    obeyed = {*_OTHERS, *(name for name in known if name.startswith(_STORES))}
+    ssl_keys = {key.name for key in client_def("admin") if key.name.startswith("ssl.")}
+    effective = {*_FURTHER_SETTINGS, *(name for name in ssl_keys if name.startswith(_STORES))}
     for name in raw:
         prefix = next((each for each in (LISTENERS, ADMIN_LISTENERS) if name.startswith(each)), None)
-        if prefix is None or (key := name.removeprefix(prefix)) in obeyed:
+        if prefix is None or (key := name.removeprefix(prefix)) in effective:
             continue
-        why = "HTTPS listeners are not Java" if key in known else "no such configuration is known"
+        why = "HTTPS listeners are not Java" if key in ssl_keys else "no such configuration is known"
         warnings.append(f"{name} is ignored: {why}.")
     return warnings
 

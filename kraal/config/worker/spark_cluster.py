@@ -12,7 +12,7 @@ _MODE: Final = "spark.submit.deployMode"
 
 
 def cluster_errors(raw: Mapping[str, str]) -> list[str]:
-    """Return what is wrong; each text starts with the key. Empty with a local master."""
+    """Return the errors; each starts with the key. Empty with a local master."""
     if is_local(raw):
         return []
     errors = []

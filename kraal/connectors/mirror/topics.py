@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kraal.config.java_regex import compiled
+from kraal.config.java_regex import compile_pattern
 from kraal.config.patterns import Pattern
 from kraal.config.values import as_strings
 from kraal.connectors.mirror.config import DEFAULT_POLICY
@@ -114,7 +114,7 @@ def choice_of(parsed: Mapping[str, object]) -> Choice:
 
 def any_of(patterns: Sequence[str]) -> tuple[Pattern, ...]:
     """Compile names and expressions to patterns; empty ones are ignored."""
-    return tuple(compiled(pattern) for pattern in patterns if pattern)
+    return tuple(compile_pattern(pattern) for pattern in patterns if pattern)
 
 
 def is_match(patterns: tuple[Pattern, ...], text: str) -> bool:

@@ -21,7 +21,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT7
 
-from kraal.config.patterns import Pattern, compiled
+from kraal.config.patterns import Pattern, compile_pattern
 from kraal.converters.json.parse import QUICK, parse
 from kraal.converters.json_schema.loaded import References, SchemaUnfit
 
@@ -89,7 +89,7 @@ def _pattern(_: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Valid
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> Pattern:
     try:
-        return compiled(pattern, pattern)
+        return compile_pattern(pattern, pattern)
     except ValueError as exc:
         raise SchemaUnfit(f"pattern {pattern[:_MAX_MESSAGE]!r}: {exc}") from exc
 

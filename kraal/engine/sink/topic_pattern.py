@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 
-from kraal.config.java_regex import compiled
+from kraal.config.java_regex import compile_pattern
 from kraal.config.values import invalid
 from kraal.core.errors import BadRequest
 
@@ -34,7 +34,7 @@ class TopicPattern:
                 `metadata.max.age.ms` is the interval, 5 s unless it is set (Java: 5 min).
         """
         try:
-            self._pattern = compiled(text)
+            self._pattern = compile_pattern(text)
         except ValueError as exc:
             raise BadRequest(invalid("topics.regex", text, f"Invalid regex: {exc}")) from exc
         self._group = group

@@ -83,7 +83,7 @@ def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
 
 def _matches(pattern: str, topics: Iterable[str]) -> bool:
     try:
-        compiled = java_regex.compiled(pattern)
-        return any(compiled.fullmatch(topic) for topic in topics if topic not in _INTERNAL)
+        regex = java_regex.compile_pattern(pattern)
+        return any(regex.fullmatch(topic) for topic in topics if topic not in _INTERNAL)
     except (ValueError, PatternTooSlow):
         return True  # the task's own error reports it

@@ -15,7 +15,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from kraal.config.connector.batches import batches_of
-from kraal.config.java_regex import compiled
+from kraal.config.java_regex import compile_pattern
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.engine.api import BatchDone, TaskSpec
@@ -232,7 +232,7 @@ class SinkWork:
         named = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
         pattern = config.get("topics.regex") or ""
         tasks = int(config.get("tasks.max") or 1)
-        matches = compiled(pattern).fullmatch
+        matches = compile_pattern(pattern).fullmatch
         for topic in named or filter(matches, self.place.topics.names()):
             for number in self.place.topics.partitions(topic):
                 if number % tasks == self.spec.task.task:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from kraal.config.checks import all_of, non_empty
-from kraal.config.java_regex import compiled, java_regex
+from kraal.config.java_regex import compile_pattern, java_regex
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Predicate
 from kraal.plugins.model.columns import Columns
@@ -34,12 +34,12 @@ class TopicNameMatches(Predicate):
     )
 
     def __init__(self) -> None:
-        self._pattern = compiled("")
+        self._pattern = compile_pattern("")
         self._matches = PerTopic(self._match)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        self._pattern = compiled(settings(self.config_def, config)["pattern"])
+        self._pattern = compile_pattern(settings(self.config_def, config)["pattern"])
 
     @override
     def test(self, record: Record) -> bool:

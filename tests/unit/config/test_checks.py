@@ -18,8 +18,8 @@ from kraal.plugins.api import regex
     ],
 )
 def test_rejects_an_invalid_regular_expression_with_the_reason(text: str | None, reason: str) -> None:
-    shown = "null" if text is None else text
-    assert regex("k", text) == f"Invalid value {shown} for configuration k: Invalid regex: {reason}"
+    text_in_error = "null" if text is None else text
+    assert regex("k", text) == f"Invalid value {text_in_error} for configuration k: Invalid regex: {reason}"
 
 
 @pytest.mark.parametrize("text", ["a.*", "", "a" * 10_000])

@@ -33,12 +33,12 @@ def test_the_example_is_a_config_without_warnings() -> None:
 
 
 def test_the_defaults_in_the_example_are_correct() -> None:
-    told = dict(re.findall(r"^#([a-z][\w.]*)=(.*)$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE))
-    declared = {name: DISTRIBUTED[name].default_text for name in told if name in DISTRIBUTED}
-    assert {name: told[name] for name in declared if name not in NO_DEFAULTS} == {
+    examples = dict(re.findall(r"^#([a-z][\w.]*)=(.*)$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE))
+    declared = {name: DISTRIBUTED[name].default_text for name in examples if name in DISTRIBUTED}
+    assert {name: examples[name] for name in declared if name not in NO_DEFAULTS} == {
         name: text for name, text in declared.items() if name not in NO_DEFAULTS
     }
-    assert {name for name in told if name not in DISTRIBUTED} == {
+    assert {name for name in examples if name not in DISTRIBUTED} == {
         "spark.master",
         "producer.compression.type",
         "consumer.max.poll.records",
@@ -79,6 +79,6 @@ def test_examples_of_kafka_are_taken(block: str, tmp_path: Path) -> None:
     raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
     least = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
     config = parse_distributed({**least, **raw})
-    others = {name for name in raw if name.startswith("config.providers")}
-    assert config.client == {name: value for name, value in raw.items() if name not in others}
+    providers = {name for name in raw if name.startswith("config.providers")}
+    assert config.client == {name: value for name, value in raw.items() if name not in providers}
     assert config.warnings == ()

@@ -20,7 +20,7 @@ from kraal.core.secrets import Secrets
 from kraal.plugins.versions import allows, mismatch
 
 CPU_S = 2.0
-"""Far above what any takes, and far below what they took."""
+"""Far above the time that any needs now, and far below the time before the limits."""
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from kraal.config.java_regex import compiled, java_regex
+from kraal.config.java_regex import compile_pattern, java_regex
 
 NAMES: Final = "a b c d e A B C 1 - _ & ] ^ ab aB AB Ab bB cB CB abc aBc aBC abC ABc aa aA ac def .- b1"
 MATCHES: Final = (
@@ -64,7 +64,7 @@ MATCHES: Final = (
 
 @pytest.mark.parametrize(("text", "names"), MATCHES)
 def test_expression_matches_the_names_that_java_matches(text: str, names: str) -> None:
-    pattern = compiled(text)
+    pattern = compile_pattern(text)
     assert [name for name in NAMES.split() if pattern.fullmatch(name)] == names.split()
 
 
@@ -92,10 +92,10 @@ def test_refused_expression_is_named_with_its_key_and_construct(text: str, reaso
 
 
 def test_flag_ends_with_its_group_across_alternatives() -> None:
-    pattern = compiled("(a(?i)b|c)d")
+    pattern = compile_pattern("(a(?i)b|c)d")
     assert [name for name in ("aBd", "Cd", "CD", "Abd") if pattern.fullmatch(name)] == ["aBd", "Cd"]
 
 
 def test_long_expression_that_ignores_case_is_within_the_limit() -> None:
-    assert compiled("(?i)" + "a" * 200).fullmatch("aA" * 100)
-    assert compiled("(?i)" + "|".join(map("name{}".format, range(1_000)))).fullmatch("NAME999")
+    assert compile_pattern("(?i)" + "a" * 200).fullmatch("aA" * 100)
+    assert compile_pattern("(?i)" + "|".join(map("name{}".format, range(1_000)))).fullmatch("NAME999")

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kraal.config.connector.topic_creation import read_rules
-from kraal.config.java_regex import compiled, java_regex, why_refused
+from kraal.config.java_regex import compile_pattern, java_regex, why_refused
 from kraal.config.patterns import MAX_TEXT_LENGTH
 from kraal.config.providers import EnvVarConfigProvider
 from kraal.connectors.mirror.config import MIRROR
@@ -31,7 +31,7 @@ TOO_SLOW = r"^The regular expression '\(a\|aa\)\+X' took longer than 500 ms on '
 
 
 def test_other_threads_run_while_an_expression_is_tried() -> None:
-    pattern, ended = compiled(EVIL), threading.Event()
+    pattern, ended = compile_pattern(EVIL), threading.Event()
 
     def match() -> None:
         with pytest.raises(PatternTooSlow, match=TOO_SLOW):
@@ -49,22 +49,22 @@ def test_other_threads_run_while_an_expression_is_tried() -> None:
 
 
 def router() -> RegexRouter:
-    made = RegexRouter()
-    made.configure({"regex": EVIL, "replacement": "b"})
-    return made
+    plugin = RegexRouter()
+    plugin.configure({"regex": EVIL, "replacement": "b"})
+    return plugin
 
 
 def predicate() -> TopicNameMatches:
-    made = TopicNameMatches()
-    made.configure({"pattern": EVIL})
-    return made
+    plugin = TopicNameMatches()
+    plugin.configure({"pattern": EVIL})
+    return plugin
 
 
 def creation() -> dict[str, str]:
     group = {"include": EVIL, "partitions": "1", "replication.factor": "1"}
     default = {"default.partitions": "1", "default.replication.factor": "1"}
-    own = {"groups": "g", **default, **{f"g.{key}": value for key, value in group.items()}}
-    return {f"topic.creation.{key}": value for key, value in own.items()}
+    groups = {"groups": "g", **default, **{f"g.{key}": value for key, value in group.items()}}
+    return {f"topic.creation.{key}": value for key, value in groups.items()}
 
 
 def mirror(key: str) -> dict[str, str]:
@@ -103,14 +103,14 @@ def test_slow_expression_is_named_in_the_error(use: object) -> None:
 
 def test_a_text_of_any_length_is_not_matched() -> None:
     with pytest.raises(PatternTooSlow, match="a text of 10001 characters; 10000 at most"):
-        compiled(".*").fullmatch("a" * (MAX_TEXT_LENGTH + 1))
+        compile_pattern(".*").fullmatch("a" * (MAX_TEXT_LENGTH + 1))
 
 
 def test_patterns_and_what_transforms_remember_can_be_pickled() -> None:
-    made = RegexRouter()
-    made.configure({"regex": "(?<n>a+)b*", "replacement": "${n}"})
-    assert made.apply(Record(topic="aab")).topic == "aa"
-    sent = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own
+    plugin = RegexRouter()
+    plugin.configure({"regex": "(?<n>a+)b*", "replacement": "${n}"})
+    assert plugin.apply(Record(topic="aab")).topic == "aa"
+    sent = pickle.loads(pickle.dumps(plugin))  # noqa: S301 - our own
     assert sent.apply(Record(topic="aabb")).topic == "aa"
     assert sent.apply(Record(topic="c")).topic == "c"
 
@@ -127,14 +127,14 @@ def test_patterns_and_what_transforms_remember_can_be_pickled() -> None:
     ],
 )
 def test_expressions_have_limits(text: str, reason: str) -> None:
-    for found in (
+    for refusal in (
         why_refused(text),
         java_regex("k", text),
     ):
-        assert found is not None
-        assert reason in found
+        assert refusal is not None
+        assert reason in refusal
     with pytest.raises(ValueError, match=reason):
-        compiled(text)
+        compile_pattern(text)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ def test_patterns_that_users_write_are_allowed(text: str) -> None:
 )
 @given(st.text("(?:a|b)*+{1,2}[^-]\\w.$", max_size=10), st.text("ab1{,}.-", max_size=6))
 def test_the_engine_finds_what_python_finds(text: str, topic: str) -> None:
-    if why_refused(text) is None:
-        found, expected = compiled(text).fullmatch(topic), re.compile(text, re.ASCII).fullmatch(topic)
-        assert (found is None) == (expected is None)
-        if found and expected:
-            assert found.groups() == expected.groups()
+    if why_refused(text) is None and "{,}" not in text:  # Python repeats before {,}; here it is literal
+        actual, expected = compile_pattern(text).fullmatch(topic), re.compile(text, re.ASCII).fullmatch(topic)
+        assert (actual is None) == (expected is None)
+        if actual and expected:
+            assert actual.groups() == expected.groups()
 
 
 @pytest.mark.parametrize(
@@ -181,27 +181,27 @@ def test_the_engine_finds_what_python_finds(text: str, topic: str) -> None:
     ],
 )
 def test_expressions_in_javas_syntax_match_as_in_java(text: str, match: str, other: str) -> None:
-    assert compiled(text).fullmatch(match)
-    assert not compiled(text).fullmatch(other)
+    assert compile_pattern(text).fullmatch(match)
+    assert not compile_pattern(text).fullmatch(other)
 
 
 @pytest.mark.parametrize("text", ["a{e<=1}", "a{i}", "{a}", "a{", "x{,}", "[{]"])
 def test_a_brace_that_counts_nothing_is_a_brace(text: str) -> None:
-    assert not compiled(text).fullmatch("b")
-    assert compiled(text).fullmatch(text if text != "[{]" else "{")
+    assert not compile_pattern(text).fullmatch("b")
+    assert compile_pattern(text).fullmatch(text if text != "[{]" else "{")
 
 
 def test_like_looks_for_each_part_once() -> None:
     transform = SQL()
     transform.configure({"expressions": "a LIKE 'x%a%b_%c\\%%' AS found", "of": "value"})
 
-    def found(text: str) -> object:
+    def match_(text: str) -> object:
         return transform.apply(Record(topic="t", value={"a": text})).value["found"]
 
-    assert found("xab1c%")
-    assert found("x--a--b1\n--c%--")
-    assert not found("xabc%")
-    assert not found("ab1c%")
+    assert match_("xab1c%")
+    assert match_("x--a--b1\n--c%--")
+    assert not match_("xabc%")
+    assert not match_("ab1c%")
     began = time.thread_time()
-    assert not found("x" + "ab" * 50_000)
+    assert not match_("x" + "ab" * 50_000)
     assert time.thread_time() - began < 2.0

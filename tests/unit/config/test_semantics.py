@@ -79,8 +79,8 @@ DEFINITION = ConfigDef(
 
 
 @pytest.mark.parametrize("case", GOLDEN["validated"], ids=lambda case: f"{case['config']}")
-def test_validation_tells_all_errors_and_asks_recommenders(case: dict[str, Any]) -> None:
-    found = {
+def test_validation_reports_all_errors_and_calls_recommenders(case: dict[str, Any]) -> None:
+    validated = {
         value.name: {
             "value": render(value.value),
             "recommended": list(value.recommended),
@@ -89,7 +89,7 @@ def test_validation_tells_all_errors_and_asks_recommenders(case: dict[str, Any])
         }
         for value in DEFINITION.validate(case["config"])
     }
-    assert found == case["values"]
+    assert validated == case["values"]
 
 
 def test_embedded_keys_have_a_prefix_a_group_and_an_order() -> None:

@@ -1,4 +1,4 @@
-"""Variables in texts: found, replaced, and put back."""
+"""Variables in texts: parsing, resolution and restoration."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_repr_of_a_resolved_config_contains_no_values() -> None:
         pytest.param({"url": "x:hunter2hunter2@y"}, {"url": f"x:{PASSWORD}@y"}, id="in a longer text"),
         pytest.param({"role": "kraal"}, {"role": "kraal"}, id="an everyday word stays"),
         pytest.param({"number": "0", "none": None}, {"number": "0", "none": None}, id="nothing of it"),
-        pytest.param({"left": "x"}, {"left": "${nobody:x}"}, id="a variable that nobody knows"),
+        pytest.param({"left": "x"}, {"left": "${nobody:x}"}, id="a variable without a provider"),
     ],
 )
 def test_task_configs_are_stored_with_variables(

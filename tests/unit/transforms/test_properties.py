@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kraal.config.java_regex import compiled, why_refused
+from kraal.config.java_regex import compile_pattern, why_refused
 from kraal.plugins.model.records import Record
 from kraal.transforms.common.date_pattern import PatternRefused, elements, formatted
 from kraal.transforms.common.date_text import parsed
@@ -121,7 +121,7 @@ def test_any_path_is_read_or_refused(text: str) -> None:
 @given(st.text(max_size=12), st.text("$\\{}ab1", max_size=6))
 def test_a_quoted_text_is_itself_and_an_escaped_replacement_too(text: str, replacement: str) -> None:
     if "\\E" not in text:
-        pattern = compiled(f"\\Q{text}\\E")
+        pattern = compile_pattern(f"\\Q{text}\\E")
         assert pattern.fullmatch(text)
         escaped = "".join(f"\\{letter}" for letter in replacement)
         assert replaced_first(pattern, text, escaped) == replacement
@@ -131,10 +131,10 @@ def test_a_quoted_text_is_itself_and_an_escaped_replacement_too(text: str, repla
 @given(st.text("()[]{}^$|?*+.\\-&<>=!:ab1QEpkz,", max_size=12))
 def test_any_expression_is_compiled_or_refused(text: str) -> None:
     if why_refused(text) is None:
-        assert compiled(text).text == text
+        assert compile_pattern(text).text == text
     else:
         with pytest.raises(ValueError, match=r"."):
-            compiled(text)
+            compile_pattern(text)
 
 
 @CALM

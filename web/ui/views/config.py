@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kraal.config.hidden import HIDDEN, shown
+from kraal.config.hidden import HIDDEN, hide_value
 from kraal.core.ids import Config, Json
 
 PASSWORD: Final = "PASSWORD"  # noqa: S105 - the type of keys that are secrets
@@ -86,7 +86,7 @@ def _text(value: Json) -> str:
 def entries(config: Config, declared: Collection[str] = ()) -> list[Entry]:
     """Return a config for a page, sorted by key."""
     return [
-        Entry(key=key, cell=_cell(config, key, declared), hidden=shown(key, value, declared) != value)
+        Entry(key=key, cell=_cell(config, key, declared), hidden=hide_value(key, value, declared) != value)
         for key, value in sorted(config.items())
     ]
 
@@ -152,7 +152,7 @@ def _change(before: Config, after: Config, key: str) -> Change:
 def _cell(config: Config, key: str, declared: Collection[str]) -> Cell:
     if key not in config:
         return Cell(Kind.ABSENT)
-    text = shown(key, config[key], declared)
+    text = hide_value(key, config[key], declared)
     if text is None:
         return Cell(Kind.NULL)
     return Cell(Kind.VALUE if text else Kind.EMPTY, text)
@@ -161,5 +161,5 @@ def _cell(config: Config, key: str, declared: Collection[str]) -> Cell:
 def _is_hidden_change(before: Config, after: Config, key: str, declared: Collection[str]) -> bool:
     if key not in before or key not in after or before[key] == after[key]:
         return False
-    text = shown(key, after[key], declared)
-    return text == shown(key, before[key], declared) and text is not None and HIDDEN in text
+    text = hide_value(key, after[key], declared)
+    return text == hide_value(key, before[key], declared) and text is not None and HIDDEN in text

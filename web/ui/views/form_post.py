@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from kraal.config.connector.json_fields import Number, config_text
-from kraal.config.hidden import HIDDEN, hide, shown
+from kraal.config.hidden import HIDDEN, hide, hide_value
 from kraal.core.ids import Config
 from web.ui.views.form import DROP, MARK, VALUE, Marker
 from web.ui.views.initial_offsets import Start, pasted_start
@@ -166,7 +166,7 @@ def restore(
 
 def _masks(key: str, value: str, declared: Collection[str]) -> set[str | None]:
     """Return the possible masked forms of a value with a secret."""
-    return {HIDDEN, shown(key, value, declared), shown(key, value)}
+    return {HIDDEN, hide_value(key, value, declared), hide_value(key, value)}
 
 
 class Seals:

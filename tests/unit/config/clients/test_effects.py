@@ -22,7 +22,7 @@ Tell = Callable[[Mapping[str, str], Path], object]
 
 
 def values(key: Key) -> tuple[str, ...]:
-    """Return values of the key's type, of which one at least is not what holds anyway."""
+    """Return values of the key's type, at least one of them different from the default."""
     if key.type is ConfigType.BOOLEAN:
         return "true", "false"
     if key.type in {ConfigType.INT, ConfigType.SHORT, ConfigType.LONG}:
@@ -32,8 +32,8 @@ def values(key: Key) -> tuple[str, ...]:
 
 def tell_consumers(settings: Mapping[str, str], _scratch: Path) -> object:
     override = {f"consumer.override.{name}": value for name, value in settings.items()}
-    told = consumer_options(WORKER, override, "c"), member_config(WORKER, override, TASK)
-    return told, offset_reset(WORKER, override)
+    options = consumer_options(WORKER, override, "c"), member_config(WORKER, override, TASK)
+    return options, offset_reset(WORKER, override)
 
 
 def tell_producers(settings: Mapping[str, str], _scratch: Path) -> object:
@@ -45,8 +45,8 @@ def tell_admins(settings: Mapping[str, str], scratch: Path) -> object:
     def tokens(login: object) -> Any:
         return login
 
-    own = {**WORKER, **settings}
-    return librdkafka_options(own), kafka_python_options(own, scratch=scratch, tokens=tokens)
+    worker = {**WORKER, **settings}
+    return librdkafka_options(worker), kafka_python_options(worker, scratch=scratch, tokens=tokens)
 
 
 CASES = [
@@ -68,10 +68,10 @@ def test_a_setting_reaches_a_client_or_its_text_says_that_it_does_nothing(
         assert "Has no effect" in key.documentation
         return
     try:
-        told = [tell({key.name: value}, tmp_path) for value in values(key)]
-    except ConfigInvalid:  # someone has looked at it
+        options = [tell({key.name: value}, tmp_path) for value in values(key)]
+    except ConfigInvalid:  # it was validated, so it is read
         return
-    assert any(each != tell({}, tmp_path) for each in told)
+    assert any(each != tell({}, tmp_path) for each in options)
 
 
 def test_the_manual_marks_settings_that_a_worker_warns_of() -> None:

@@ -29,12 +29,12 @@ def test_java_gets_java_settings_as_they_are() -> None:
 
 
 def test_an_empty_store_setting_counts_as_unset() -> None:
-    kept = {
+    remaining = {
         "security.protocol": "SSL",
         "ssl.endpoint.identification.algorithm": "",
         "ssl.truststore.type": "PEM",
     }
-    assert java_options({**kept, "ssl.truststore.location": "", "ssl.key.password": ""}) == kept
+    assert java_options({**remaining, "ssl.truststore.location": "", "ssl.key.password": ""}) == remaining
 
 
 @pytest.mark.parametrize("how", ["inline", "file"])

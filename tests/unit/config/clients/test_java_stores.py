@@ -42,7 +42,7 @@ class FakeKeytool:
         (self.at / "keytool").chmod(0o755)
         (self.at / "result").write_bytes(b"PKCS12")
 
-    def said(self, name: str) -> str:
+    def recorded(self, name: str) -> str:
         return (self.at / name).read_text()
 
     def refuse(self, line: str) -> None:
@@ -65,29 +65,29 @@ def convert(path: Path, password: str | None = "store pw", key_password: str | N
 def test_passwords_are_not_on_the_command_line_and_the_result_is_removed(
     keytool: FakeKeytool, tmp_path: Path
 ) -> None:
-    found = convert(tmp_path / "me.jks", "store pw", "key pw")
-    assert found.data == b"PKCS12"
-    assert "pw" not in keytool.said("arguments")
-    assert found.password not in keytool.said("arguments")
-    assert keytool.said("password") == "store pw\n"
-    assert keytool.said("answers").startswith("key pw\n")
-    assert keytool.said("mode") == "700\n"
-    assert not Path(keytool.said("target").strip()).parent.exists()
-    assert found.password not in repr(found)
+    converted = convert(tmp_path / "me.jks", "store pw", "key pw")
+    assert converted.data == b"PKCS12"
+    assert "pw" not in keytool.recorded("arguments")
+    assert converted.password not in keytool.recorded("arguments")
+    assert keytool.recorded("password") == "store pw\n"
+    assert keytool.recorded("answers").startswith("key pw\n")
+    assert keytool.recorded("mode") == "700\n"
+    assert not Path(keytool.recorded("target").strip()).parent.exists()
+    assert converted.password not in repr(converted)
 
 
 def test_a_store_is_converted_again_only_when_it_changed(keytool: FakeKeytool, tmp_path: Path) -> None:
     path = tmp_path / "me.jks"
     assert convert(path) is convert(path)
-    assert keytool.said("calls") == "x\n"
+    assert keytool.recorded("calls") == "x\n"
     to_pkcs12(path, JKS + b"2", "JKS", "store pw", None)
-    assert keytool.said("calls") == "x\nx\n"
+    assert keytool.recorded("calls") == "x\nx\n"
 
 
 def test_without_a_password_keytool_is_told_that_there_is_none(keytool: FakeKeytool, tmp_path: Path) -> None:
     convert(tmp_path / "me.jks", None)
-    assert keytool.said("answers") == "\n"
-    assert "-srcstorepass:env" not in keytool.said("arguments")
+    assert keytool.recorded("answers") == "\n"
+    assert "-srcstorepass:env" not in keytool.recorded("arguments")
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ def test_settings_have_kafka_pythons_names() -> None:
         ],
         "security_protocol": "PLAINTEXT",
     }
-    known = KafkaConnectionManager.DEFAULT_CONFIG.keys() | BaseCoordinator.DEFAULT_CONFIG.keys()
-    assert options.keys() <= known
+    supported = KafkaConnectionManager.DEFAULT_CONFIG.keys() | BaseCoordinator.DEFAULT_CONFIG.keys()
+    assert options.keys() <= supported
 
 
 def test_scram_escapes_what_means_something_in_its_messages() -> None:

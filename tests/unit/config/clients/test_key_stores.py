@@ -165,9 +165,9 @@ def test_without_a_key_store_nothing_is_shown() -> None:
     ],
 )  # fmt: skip
 def test_an_identity_that_cannot_be_used(settings: dict[str, str], key: str, reason: str) -> None:
-    given = {"type": "PEM", **settings}
+    keystore = {"type": "PEM", **settings}
     with pytest.raises(Unusable, match=reason) as raised:
-        read_identity({f"ssl.keystore.{name}": value for name, value in given.items()})
+        read_identity({f"ssl.keystore.{name}": value for name, value in keystore.items()})
     assert raised.value.key == f"ssl.keystore.{key}"
     assert "hush" not in str(raised.value)
 

@@ -27,9 +27,9 @@ GIVEN = {
 
 
 def checked(**config: str) -> dict[str, ConfigInfo]:
-    """Return what validation says of a connector with these keys, where `__` stands for a dot."""
-    given = {key.replace("__", "."): value for key, value in config.items()}
-    infos = PLUGINS.check({"name": "c", "connector.class": FAKE_SOURCE, **given})
+    """Validate a connector with these keys, where `__` stands for a dot."""
+    keys = {key.replace("__", "."): value for key, value in config.items()}
+    infos = PLUGINS.check({"name": "c", "connector.class": FAKE_SOURCE, **keys})
     return {info.value.name: info for info in infos.configs}
 
 
@@ -77,10 +77,10 @@ def test_a_connector_with_a_bad_value_is_refused_in_connects_words(name: str, va
 
 def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
     assert not set(KEYS) & set(checked())
-    found = checked(errors__auto__restart="task")
-    assert set(KEYS) & set(found) == {"errors.auto.restart"}
-    assert found["errors.auto.restart"].value.errors == ()
-    assert len(found) == len(checked()) + 1
+    infos = checked(errors__auto__restart="task")
+    assert set(KEYS) & set(infos) == {"errors.auto.restart"}
+    assert infos["errors.auto.restart"].value.errors == ()
+    assert len(infos) == len(checked()) + 1
     assert set(KEYS) <= set(checked(**GIVEN))
     for plugin in (FAKE_SOURCE, FAKE_SINK):
         assert not set(KEYS) & {info.key.name for info in describe_plugin(fake_registry(), plugin)}
@@ -107,7 +107,7 @@ def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
                 "errors.auto.restart.window.ms": "${a:b}",
             },
             WORKER,
-            id="what is no value counts for nothing",
+            id="invalid values are ignored",
         ),
     ],
 )

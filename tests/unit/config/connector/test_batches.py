@@ -91,7 +91,7 @@ def test_a_plugins_own_key_of_the_name_is_the_plugins() -> None:
 )
 def test_values_are_judged(name: str, value: str, error: str | None) -> None:
     config: dict[str, str | None] = {name: value}
-    (found,) = ConfigDef(batch_keys(config, FILE_SOURCE)).validate(config)
-    assert list(found.errors) == ([] if error is None else [error])
+    (checked,) = ConfigDef(batch_keys(config, FILE_SOURCE)).validate(config)
+    assert list(checked.errors) == ([] if error is None else [error])
     if name.startswith("spark."):
         assert sql_settings({name: value}) == ({} if error else {name: value})

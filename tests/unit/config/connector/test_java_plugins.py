@@ -13,5 +13,5 @@ def test_answers_have_the_key_only_where_a_config_has_it() -> None:
 
 def test_a_value_that_is_not_allowed_is_refused() -> None:
     for value, wrong in {"own": 0, "shared": 0, None: 0, "OWN": 1, "": 1}.items():
-        (found,) = ConfigDef(java_keys({"plugins.jvm": value})).validate({"plugins.jvm": value})
-        assert len(found.errors) == wrong, found
+        (checked,) = ConfigDef(java_keys({"plugins.jvm": value})).validate({"plugins.jvm": value})
+        assert len(checked.errors) == wrong, checked

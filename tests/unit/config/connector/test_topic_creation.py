@@ -1,4 +1,4 @@
-"""Which group a topic belongs to, and what is created. Mirrors SourceConnectorConfigTest, TopicCreationTest."""
+"""The group of a topic and the topics created. Mirrors SourceConnectorConfigTest, TopicCreationTest."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def rules(*parts: Mapping[str, str], groups: str = "") -> TopicRules:
     config = {**BASE, "topic.creation.groups": groups}
     for part in parts:
         config |= part
-    found = read_rules(config)
-    assert found is not None
-    return found
+    topic_rules = read_rules(config)
+    assert topic_rules is not None
+    return topic_rules
 
 
 def errors(config: Mapping[str, str]) -> tuple[str, ...]:

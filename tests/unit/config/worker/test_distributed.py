@@ -336,7 +336,7 @@ def test_requests_of_workers_may_be_unsigned_unless_rest_asks_for_passwords(tmp_
 def test_a_group_without_signatures_is_warned_of_when_rest_asks_for_passwords(tmp_path: Path) -> None:
     (warning,) = guarded(tmp_path, connect__protocol="compatible").warnings
     assert warning == (
-        "connect.protocol=compatible has no signatures, so that this worker will refuse what other workers ask of it: "
+        "connect.protocol=compatible has no signatures, so that this worker will refuse requests of other workers: "
         "set connect.protocol=sessioned on all of them, or internal.requests.unsigned=allow."
     )
     config = guarded(tmp_path, connect__protocol="compatible", internal__requests__unsigned="allow")

@@ -161,13 +161,13 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
 
 
 def test_workers_with_one_certificate_trust_each_other_without_a_trust_store(tmp_path: Path) -> None:
-    mine, others = tmp_path / "mine", tmp_path / "others"
-    mine.mkdir()
-    others.mkdir()
-    server = listener_context(store(mine), LISTENERS, tmp_path)
-    shake_hands(peer_context(store(mine), tmp_path), server)
+    first, second = tmp_path / "mine", tmp_path / "others"
+    first.mkdir()
+    second.mkdir()
+    server = listener_context(store(first), LISTENERS, tmp_path)
+    shake_hands(peer_context(store(first), tmp_path), server)
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(peer_context(store(others, OTHER), tmp_path), server)
+        shake_hands(peer_context(store(second, OTHER), tmp_path), server)
 
 
 @pytest.mark.parametrize("shown", [True, False])

@@ -1,4 +1,4 @@
-"""`static.connectors` and `static.tasks` (KIP-987): what they may say, and what becomes of them."""
+"""`static.connectors` and `static.tasks` (KIP-987): allowed values and their effect."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ C1, A, A_1 = (ConnectorName(name) for name in ("c1", "a", "a-1"))
 
 
 def listed(connectors: str | None, tasks: str | None, protocol: str = "static") -> DistributedConfig:
-    given = {"static.connectors": connectors, "static.tasks": tasks}
-    raw = {name: text for name, text in given.items() if text is not None}
+    lists = {"static.connectors": connectors, "static.tasks": tasks}
+    raw = {name: text for name, text in lists.items() if text is not None}
     return parse_distributed({**MINIMAL_CONFIG, "connect.protocol": protocol, **raw})
 
 
@@ -24,9 +24,7 @@ def listed(connectors: str | None, tasks: str | None, protocol: str = "static") 
     [
         pytest.param("c1", None, (Job(C1),), id="a connector alone, without its tasks"),
         pytest.param(None, "c1-0", (Job(C1, 0),), id="a task alone, without its connector"),
-        pytest.param(
-            "c1, c1", "c1-0 ,c1-0,c1-00", (Job(C1), Job(C1, 0)), id="what is said twice counts once"
-        ),
+        pytest.param("c1, c1", "c1-0 ,c1-0,c1-00", (Job(C1), Job(C1, 0)), id="duplicates count once"),
         pytest.param("a-1", "a-1", (Job(A, 1), Job(A_1)), id="one text, a connector here and a task there"),
         pytest.param(None, "a-1-2", (Job(A_1, 2),), id="a task's id is split at its last hyphen"),
     ],
