@@ -34,8 +34,8 @@ from kraal.transforms.common.java_numbers import (
     parse_double,
     parse_float,
     parse_whole,
-    truncated,
-    wrapped,
+    truncate,
+    wrap_integer,
 )
 from kraal.transforms.common.structs import (
     basics_of,
@@ -56,7 +56,7 @@ _TARGETS: Final = (
 _SOURCES: Final = (*_TARGETS, Type.BYTES)
 
 
-def _listed(types: Sequence[Type]) -> str:
+def _type_names(types: Sequence[Type]) -> str:
     return f"[{', '.join(each.name for each in types)}]"
 
 
@@ -70,7 +70,7 @@ def _type(text: str) -> Type:
     kind = Type[name]
     if kind not in _TARGETS:
         raise ConfigException(
-            f"Cast transformation does not support casting to {name}; supported types are {_listed(_TARGETS)}"
+            f"Cast transformation does not support casting to {name}; supported types are {_type_names(_TARGETS)}"
         )
     return kind
 
@@ -216,11 +216,11 @@ def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
     if source not in _SOURCES:
         raise DataException(
             f"Cast transformation does not support casting from {source.name}; supported types are "
-            f"{_listed(_SOURCES)}"
+            f"{_type_names(_SOURCES)}"
         )
     if kind is Type.STRING:
         return _text(value)
-    inner = _encoded(schema, value) if schema is not None and isinstance(value, Instant) else value
+    inner = _encode(schema, value) if schema is not None and isinstance(value, Instant) else value
     if isinstance(inner, str):
         result = _read(inner, kind)
         if result is None:
@@ -257,7 +257,7 @@ def _source_type(value: Any) -> Type:
             return Type.STRUCT
 
 
-def _encoded(schema: Schema, value: Instant) -> int:
+def _encode(schema: Schema, value: Instant) -> int:
     """Return a date or time as days or milliseconds. Raises DataException."""
     if schema.name == DATE:
         if value.ms % MS_PER_DAY:
@@ -283,8 +283,8 @@ def _number(value: float | Decimal, kind: Type) -> Any:
     """Return a number or a boolean as a number or a boolean of another type."""
     if kind in BITS:
         if isinstance(value, float):
-            return truncated(value, BITS[kind])
-        return wrapped(long_of(value) if isinstance(value, Decimal) else int(value), BITS[kind])
+            return truncate(value, BITS[kind])
+        return wrap_integer(long_of(value) if isinstance(value, Decimal) else int(value), BITS[kind])
     if kind is Type.BOOLEAN:
         return _number(value, Type.INT64) != 0
     if kind is Type.FLOAT64:

@@ -47,5 +47,5 @@ class DropHeaders(Transformation):
 
     @override
     def columns(self, given: Columns) -> Columns | None:
-        kept = tuple(header for header in given.headers if header.key not in self._names)
-        return replace(given, headers=kept, dropped=given.dropped | self._names)
+        headers = tuple(header for header in given.headers if header.key not in self._names)
+        return replace(given, headers=headers, dropped=given.dropped | self._names)

@@ -22,12 +22,12 @@ from kraal.transforms.common.base import (
 )
 from kraal.transforms.common.errors import ConfigException, NullPointer
 from kraal.transforms.common.structs import (
+    as_text,
     field_of,
     fields_of,
     read,
     require_map,
     require_struct,
-    shown,
     struct,
     struct_schema,
 )
@@ -73,7 +73,7 @@ class HeaderFrom(PartTransformation):
         self._moves = False
         self._purpose = ""
         self._replace_null = True
-        self._schemas = PerSchema(self._rest)
+        self._schemas = PerSchema(self._without_moved_fields)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -95,14 +95,14 @@ class HeaderFrom(PartTransformation):
 
     def _with_schema(self, record: Record, schema: Schema) -> Record:
         whole = require_struct(self.value_of(record), self._purpose, schema)
-        left_schema, left = schema, whole
+        remaining_schema, remaining = schema, whole
         if self._moves:
-            left_schema = self._schemas(schema)
-            left = struct(
-                left_schema,
+            remaining_schema = self._schemas(schema)
+            remaining = struct(
+                remaining_schema,
                 {
                     field.name: read(whole, field, replace_null=self._replace_null)
-                    for field in left_schema.fields
+                    for field in remaining_schema.fields
                 },
             )
         headers = []
@@ -112,11 +112,14 @@ class HeaderFrom(PartTransformation):
                 raise NullPointer(_NO_FIELD)
             value = read(whole, field, replace_null=self._replace_null)
             if value is None and not field.schema.optional:
-                raise DataException(f"A null value requires an optional schema but was {shown(field.schema)}")
+                raise DataException(
+                    f"A null value requires an optional schema but was {as_text(field.schema)}"
+                )
             headers.append(Header(header, field.schema, value))
-        return replace(self.with_part(record, left_schema, left), headers=(*record.headers, *headers))
+        changed = self.with_part(record, remaining_schema, remaining)
+        return replace(changed, headers=(*record.headers, *headers))
 
-    def _rest(self, schema: Schema) -> Schema:
+    def _without_moved_fields(self, schema: Schema) -> Schema:
         """Return the schema without the moved fields."""
         moved = {name for name, _ in self._pairs}
         return struct_schema(schema, (field for field in fields_of(schema) if field.name not in moved))
@@ -125,8 +128,8 @@ class HeaderFrom(PartTransformation):
         whole = require_map(self.value_of(record), self._purpose)
         headers = tuple(Header(header, None, whole.get(name)) for name, header in self._pairs)
         moved = {name for name, _ in self._pairs} if self._moves else frozenset()
-        left = {name: value for name, value in whole.items() if name not in moved}
-        return replace(self.with_part(record, None, left), headers=(*record.headers, *headers))
+        remaining = {name: value for name, value in whole.items() if name not in moved}
+        return replace(self.with_part(record, None, remaining), headers=(*record.headers, *headers))
 
 
 class HeaderFromKey(HeaderFrom):

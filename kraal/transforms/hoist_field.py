@@ -33,7 +33,7 @@ class HoistField(PartTransformation):
 
     def __init__(self) -> None:
         self._field = ""
-        self._schemas = PerSchema(self._hoisted)
+        self._schemas = PerSchema(self._hoist)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -55,7 +55,7 @@ class HoistField(PartTransformation):
         hoisted = self._schemas(part.schema)
         return given.with_part(*built(hoisted, {self._field: part}), is_key=self.is_key)
 
-    def _hoisted(self, schema: Schema) -> Schema:
+    def _hoist(self, schema: Schema) -> Schema:
         return struct_schema(None, [Field(name=self._field, schema=schema)])
 
 

@@ -25,11 +25,11 @@ from kraal.transforms.common.column_parts import (
     built,
     class_held,
     constant,
-    emptied,
+    empty_part,
     fields_read,
     unless_null,
 )
-from kraal.transforms.common.java_numbers import big_decimal, long_of, wrapped
+from kraal.transforms.common.java_numbers import big_decimal, long_of, wrap_integer
 from kraal.transforms.common.structs import java_class, read, require_map, require_struct, struct
 
 _PURPOSE = "mask fields"
@@ -104,13 +104,13 @@ class MaskField(PartTransformation):
         schema, value = self.schema_of(record), self.value_of(record)
         if schema is None:
             whole = require_map(value, _PURPOSE)
-            masked = {name: self._masked(whole.get(name), None) for name in self._fields}
+            masked = {name: self._mask(whole.get(name), None) for name in self._fields}
             return self.with_part(record, None, {**whole, **masked})
         old = require_struct(value, _PURPOSE, schema)
         new = {}
         for field in old.schema.fields:
             item = read(old, field, replace_null=self._replace_null)
-            new[field.name] = self._masked(item, field.schema) if field.name in self._fields else item
+            new[field.name] = self._mask(item, field.schema) if field.name in self._fields else item
         return self.with_part(record, schema, struct(old.schema, new))
 
     @override
@@ -133,18 +133,18 @@ class MaskField(PartTransformation):
         if schema is None or kind is None:
             if self._replacement is not None:
                 raise ByRecords
-            return emptied(part)
+            return empty_part(part)
         if self._replacement is not None and part.schemaless and kind in _CAST:
             raise ByRecords  # in a map it is a long
-        mask = _EMPTY_VALUES[kind] if self._replacement is None else _replaced(kind, self._replacement)
+        mask = _EMPTY_VALUES[kind] if self._replacement is None else _to_kind(kind, self._replacement)
         return unless_null(part, constant(schema, mask))
 
-    def _masked(self, value: Any, schema: Schema | None) -> Any:
+    def _mask(self, value: Any, schema: Schema | None) -> Any:
         if value is None:
             return None
         kind = java_class(value, schema)
         if self._replacement is not None:
-            return _replaced(kind, self._replacement)
+            return _to_kind(kind, self._replacement)
         if kind in _EMPTY_VALUES:
             return _EMPTY_VALUES[kind]
         if isinstance(value, (list, tuple)):
@@ -154,7 +154,7 @@ class MaskField(PartTransformation):
         raise DataException(f"Cannot mask value of type: class {kind}")
 
 
-def _replaced(kind: str, text: str) -> Any:
+def _to_kind(kind: str, text: str) -> Any:
     """Return the replacement as a value of the class. Raises DataException."""
     if kind == "java.lang.String":
         return text
@@ -165,7 +165,7 @@ def _replaced(kind: str, text: str) -> Any:
         ending = "number" if kind == "java.math.BigDecimal" else "a number"
         raise DataException(f"Unable to convert {text} (class java.lang.String) to {ending}")
     if kind in _BITS:
-        return wrapped(long_of(number), _BITS[kind])
+        return wrap_integer(long_of(number), _BITS[kind])
     if kind == "java.math.BigDecimal":
         return number
     return float32(float(number)) if kind == "java.lang.Float" else float(number)

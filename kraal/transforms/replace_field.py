@@ -87,7 +87,7 @@ class ReplaceField(PartTransformation):
         self._renames: dict[str, str] = {}
         self._origins: dict[str, str] = {}
         self._replace_null = True
-        self._schemas = PerSchema(self._changed)
+        self._schemas = PerSchema(self._new_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -129,7 +129,7 @@ class ReplaceField(PartTransformation):
     def _is_kept(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
-    def _changed(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
+    def _new_schema(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
         """Return the new schema and the old name of each field. Raises DataException without a struct schema."""
         changed = struct_schema(
             schema,

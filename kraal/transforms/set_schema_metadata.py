@@ -52,7 +52,7 @@ class SetSchemaMetadata(PartTransformation):
         self._name: str | None = None
         self._version: int | None = None
         self._replace_null = True
-        self._schemas = PerSchema(self._renamed)
+        self._schemas = PerSchema(self._rename)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -86,7 +86,7 @@ class SetSchemaMetadata(PartTransformation):
         whole, more = built(self._schemas(part.schema), fields)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
-    def _renamed(self, schema: Schema) -> Schema:
+    def _rename(self, schema: Schema) -> Schema:
         fields_of(schema)  # Java reads the fields, and so rejects all types but structs
         return replace(
             schema,

@@ -21,16 +21,16 @@ from kraal.transforms.common.base import (
     replace_null_key,
     settings,
 )
-from kraal.transforms.common.date_pattern import Element, PatternRefused, elements, formatted
-from kraal.transforms.common.date_text import parsed
+from kraal.transforms.common.date_pattern import Element, PatternRefused, elements, format_date
+from kraal.transforms.common.date_text import parse_date
 from kraal.transforms.common.errors import ConfigException, ConnectException
 from kraal.transforms.common.structs import (
+    as_text,
     fields_of,
     java_class,
     read,
     require_map,
     require_struct,
-    shown,
     struct,
     struct_schema,
 )
@@ -49,7 +49,7 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
 _LOGICAL: Final[Mapping[str, str]] = {TIMESTAMP: "Timestamp", DATE: "Date", TIME: "Time"}
 _PER_MS: Final[Mapping[str, int]] = {"microseconds": 1000, "nanoseconds": 1_000_000}
 """Units shorter than a millisecond: how many make a millisecond."""
-_LARGEST: Final = 2**63 - 1
+_MAX_LONG: Final = 2**63 - 1
 
 
 class TimestampConverter(PartTransformation):
@@ -127,13 +127,13 @@ class TimestampConverter(PartTransformation):
         schema, value = self.schema_of(record), self.value_of(record)
         if schema is None:
             if value is None or not self._field:
-                return self.with_part(record, None, self._converted(value, None))
+                return self.with_part(record, None, self._convert(value, None))
             whole = require_map(value, _PURPOSE)
-            new = self._converted(whole.get(self._field), None)
+            new = self._convert(whole.get(self._field), None)
             return self.with_part(record, None, {**whole, self._field: new})
         if not self._field:
             updated = replace(_SCHEMAS[self._target], optional=schema.optional)
-            return self.with_part(record, updated, self._converted(value, schema))
+            return self.with_part(record, updated, self._convert(value, schema))
         old = None if value is None else require_struct(value, _PURPOSE, schema)
         updated = self._schemas(schema)
         return self.with_part(record, updated, None if old is None else self._struct(old, updated))
@@ -153,18 +153,18 @@ class TimestampConverter(PartTransformation):
         new = {}
         for field in old.schema.fields:
             item = read(old, field, replace_null=self._replace_null)
-            new[field.name] = self._converted(item, field.schema) if field.name == self._field else item
+            new[field.name] = self._convert(item, field.schema) if field.name == self._field else item
         return struct(schema, new)
 
-    def _converted(self, value: Any, schema: Schema | None) -> Any:
+    def _convert(self, value: Any, schema: Schema | None) -> Any:
         """Return a time in the target type; null stays null. Raises DataException or ConnectException."""
         kind = None if schema is None else _type_of(schema)
         if value is None:
             return None
-        ms = self._read(kind or _guessed(value), value, schema)
+        ms = self._read(kind or _guess_type(value), value, schema)
         match self._target:
             case "string":
-                return formatted(self._pattern or (), ms)
+                return format_date(self._pattern or (), ms)
             case "unix":
                 return _from_ms(ms, self._precision)
             case "Date":
@@ -184,7 +184,7 @@ class TimestampConverter(PartTransformation):
                 raise ConfigException(
                     "TimestampConverter requires format option to be specified when using string timestamps"
                 )
-            ms = parsed(self._pattern, value)
+            ms = parse_date(self._pattern, value)
             if ms is None:
                 raise DataException(
                     f"Could not parse timestamp: value ({value}) does not match pattern ({self._format})"
@@ -207,10 +207,10 @@ def _type_of(schema: Schema) -> str:
         return _STRING
     if schema.type is Type.INT64:
         return _UNIX
-    raise ConnectException(f"Schema {shown(schema)} does not correspond to a known timestamp type format")
+    raise ConnectException(f"Schema {as_text(schema)} does not correspond to a known timestamp type format")
 
 
-def _guessed(value: Any) -> str:
+def _guess_type(value: Any) -> str:
     match value:
         case Instant():
             return "Timestamp"
@@ -224,8 +224,8 @@ def _guessed(value: Any) -> str:
             )
 
 
-def _limited(number: int) -> int:
-    return max(-_LARGEST - 1, min(_LARGEST, number))
+def _clamp(number: int) -> int:
+    return max(-_MAX_LONG - 1, min(_MAX_LONG, number))
 
 
 def _toward_zero(number: int, unit: int) -> int:
@@ -234,14 +234,14 @@ def _toward_zero(number: int, unit: int) -> int:
 
 def _to_ms(count: int, precision: str) -> int:
     if precision == "seconds":
-        return _limited(count * 1000)
+        return _clamp(count * 1000)
     return _toward_zero(count, _PER_MS.get(precision, 1))
 
 
 def _from_ms(ms: int, precision: str) -> int:
     if precision == "seconds":
         return _toward_zero(ms, 1000)
-    return _limited(ms * _PER_MS.get(precision, 1))
+    return _clamp(ms * _PER_MS.get(precision, 1))
 
 
 class TimestampConverterKey(TimestampConverter):

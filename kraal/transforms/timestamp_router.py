@@ -15,9 +15,9 @@ from kraal.plugins.model.records import DataException, Record
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.values.java_values import java_text
 from kraal.transforms.common.base import VERSION, settings
-from kraal.transforms.common.date_pattern import Element, PatternRefused, elements, formatted
+from kraal.transforms.common.date_pattern import Element, PatternRefused, elements, format_date
 from kraal.transforms.common.errors import ConfigException
-from kraal.transforms.common.structs import shown
+from kraal.transforms.common.structs import as_text
 
 
 class TimestampRouter(Transformation):
@@ -68,7 +68,7 @@ class TimestampRouter(Transformation):
             raise DataException(f"Timestamp missing on record: {_java_text(record)}")
         topic = self._topic.replace("${topic}", record.topic)
         return replace(
-            record, topic=topic.replace("${timestamp}", formatted(self._pattern, record.timestamp_ms))
+            record, topic=topic.replace("${timestamp}", format_date(self._pattern, record.timestamp_ms))
         )
 
     @override
@@ -94,4 +94,4 @@ def _java_text(record: Record) -> str:
 
 
 def _schema(schema: Schema | None) -> str:
-    return "null" if schema is None else shown(schema)
+    return "null" if schema is None else as_text(schema)

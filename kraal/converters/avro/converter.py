@@ -50,11 +50,11 @@ class AvroFormat:
     def described(self, schema: Schema | None) -> Described:
         """Return the Avro schema for a Connect schema."""
         text = avro_text(schema, self.options)
-        return Described(SchemaText(self.kind, text), _record_name(_parsed(text, {})))
+        return Described(SchemaText(self.kind, text), _record_name(_parse(text, {})))
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
         """Return a function that encodes values; a value of type bytes is written without a length prefix."""
-        node = _parsed(written.text, named)
+        node = _parse(written.text, named)
         if schema is None and node.name != ANYTHING.name:
             raise DataException(f"Values without a schema cannot be written as Avro {node.branch_name}")
         write = AvroWriter(self.options).writes(schema, node)
@@ -73,7 +73,7 @@ class AvroFormat:
 
         The schema takes the registry's version if it has no `connect.version` and is not a union.
         """
-        node = _parsed(written.text, named)
+        node = _parse(written.text, named)
         schema = None
         if node.name != ANYTHING.name:
             needs = node.kind != "union" and PROP_VERSION not in node.props
@@ -111,7 +111,7 @@ def _bare(write: Any, value: Any) -> bytes:
     return bytes(out[cursor.at :])
 
 
-def _parsed(text: str, named: Mapping[str, SchemaText]) -> Node:
+def _parse(text: str, named: Mapping[str, SchemaText]) -> Node:
     """Parse a schema. Raises SerializationException if it is invalid."""
     nodes: list[Node] = []
     try:

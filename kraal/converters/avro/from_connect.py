@@ -43,11 +43,11 @@ from kraal.converters.avro.names import (
     PROP_VERSION,
     RECORD_DOC,
     AvroOptions,
-    checked,
+    check,
     is_enum,
     is_fixed,
     is_union,
-    scrubbed,
+    scrub_name,
     scrubbed_full,
     string_map,
 )
@@ -129,7 +129,7 @@ class _Making:
 
     def _name(self, name: str | None) -> str:
         if name is not None:
-            return checked(scrubbed_full(name, self._options))
+            return check(scrubbed_full(name, self._options))
         self._nameless += 1
         return f"{NAMESPACE}.{DEFAULT_NAME}{self._nameless if self._nameless > 1 else ''}"
 
@@ -138,9 +138,9 @@ class _Making:
         short = self._name(schema.name).rpartition(".")[2]
         return Node(
             "enum",
-            name=checked(parameters[ENUM]),
+            name=check(parameters[ENUM]),
             doc=parameters.get(ENUM_DOC + short),
-            symbols=tuple(checked(key.removeprefix(prefix)) for key in parameters if key.startswith(prefix)),
+            symbols=tuple(check(key.removeprefix(prefix)) for key in parameters if key.startswith(prefix)),
             default=parameters.get(ENUM_DEFAULT + short),
         )
 
@@ -171,7 +171,7 @@ class _Making:
             self._named[schema.name] = record
         record.fields = [
             self._field(
-                checked(scrubbed(each.name, self._options)),
+                check(scrub_name(each.name, self._options)),
                 each.schema,
                 schema.parameters.get(FIELD_DOC + each.name),
             )
@@ -255,7 +255,7 @@ def default_json(schema: Schema, value: Any, options: AvroOptions) -> Any:
 
 def _struct_default(schema: Schema, value: Struct, options: AvroOptions) -> Any:
     fields = {
-        scrubbed(each.name, options): _part(each.schema, value.get(each.name), options)
+        scrub_name(each.name, options): _part(each.schema, value.get(each.name), options)
         for each in schema.fields
     }
     return next(iter(fields.values()), None) if is_union(schema) else fields

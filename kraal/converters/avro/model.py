@@ -85,14 +85,14 @@ class Node:
         return next((each for each in self.fields if each.name == name), None)
 
 
-def parse_schema(text: str, known: Iterable[Node] = ()) -> Node:
-    """Parse a schema's JSON; `known` are schemas whose named types it can reference. Raises SchemaInvalid."""
+def parse_schema(text: str, schemas: Iterable[Node] = ()) -> Node:
+    """Parse a schema's JSON; `schemas` are schemas whose named types it can reference. Raises SchemaInvalid."""
     try:
         parsed = json.loads(text)
     except ValueError as exc:
         raise SchemaInvalid(f"the text is not JSON: {exc}") from exc
     parser = _Parser()
-    for each in known:
+    for each in schemas:
         parser.learn(each)
     return parser.node(parsed, "")
 
@@ -113,7 +113,7 @@ class _Parser:
 
     def node(self, parsed: Any, space: str) -> Node:
         if isinstance(parsed, str):
-            return Node(parsed) if parsed in PRIMITIVES else self._named(parsed, space)
+            return Node(parsed) if parsed in PRIMITIVES else self._named_type(parsed, space)
         if isinstance(parsed, list):
             return Node("union", branches=tuple(self.node(each, space) for each in parsed))
         if not isinstance(parsed, dict):
@@ -132,9 +132,9 @@ class _Parser:
             return Node(kind, props=props, items=self.node(_member(parsed, "values"), space))
         if kind in NAMED or kind == "error":
             return self._new(kind, parsed, props, space)
-        return self._named(kind, space)
+        return self._named_type(kind, space)
 
-    def _named(self, name: str, space: str) -> Node:
+    def _named_type(self, name: str, space: str) -> Node:
         full = name if "." in name or not space else f"{space}.{name}"
         node = self._names.get(full) or self._names.get(name)
         if node is None:
@@ -180,10 +180,10 @@ def _member(parsed: Mapping[str, Any], name: str) -> Any:
 
 def schema_text(node: Node) -> str:
     """Return a schema's JSON. Raises SchemaInvalid if two different types have the same name."""
-    return _dumped(_Writer().to_json(node, ""))
+    return _to_json(_Writer().to_json(node, ""))
 
 
-def _dumped(parsed: Any) -> str:
+def _to_json(parsed: Any) -> str:
     return json.dumps(parsed, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -201,11 +201,11 @@ class _Writer:
             case "map":
                 return {"type": "map", "values": self.to_json(node.inner, space), **node.props}
             case kind if kind in NAMED:
-                return self._named(node, space)
+                return self._named_type(node, space)
             case _:
                 return {"type": node.kind, **node.props} if node.props else node.kind
 
-    def _named(self, node: Node, space: str) -> Any:
+    def _named_type(self, node: Node, space: str) -> Any:
         assert node.name is not None  # noqa: S101 - it is a named type
         namespace, _, short = node.name.rpartition(".")
         seen = self._names.get(node.name)
@@ -251,7 +251,7 @@ def _alone(node: Node) -> str:
         (each.name, shape(each.node), each.doc, None if each.default is NO_DEFAULT else [each.default])
         for each in node.fields
     ]
-    return _dumped([node.kind, node.doc, node.props, fields, node.symbols, node.default, node.size])
+    return _to_json([node.kind, node.doc, node.props, fields, node.symbols, node.default, node.size])
 
 
 def nullable(node: Node) -> Node:

@@ -97,7 +97,7 @@ def is_map_entry(node: Node) -> bool:
     )
 
 
-def scrubbed(name: str, options: AvroOptions) -> str:
+def scrub_name(name: str, options: AvroOptions) -> str:
     """Return a name without dots, with characters that Avro does not allow replaced."""
     if not options.scrub_names or not name or _NAME.match(name):
         return name
@@ -107,10 +107,10 @@ def scrubbed(name: str, options: AvroOptions) -> str:
 
 def scrubbed_full(name: str, options: AvroOptions) -> str:
     """Return a full name, with characters that Avro does not allow replaced."""
-    return ".".join(scrubbed(part, options) for part in name.split("."))
+    return ".".join(scrub_name(part, options) for part in name.split("."))
 
 
-def checked(name: str) -> str:
+def check(name: str) -> str:
     """Return a name unchanged. Raises DataException if Avro does not allow it."""
     for part in name.split("."):
         if not _NAME.match(part):

@@ -98,7 +98,7 @@ class _Reading:
         result = self._built(node)
         if optional:
             result = replace(result, optional=True)
-        return self._described(result, node, default, version)
+        return self._add_metadata(result, node, default, version)
 
     def _built(self, node: Node) -> Schema:
         match node.kind:
@@ -183,10 +183,10 @@ class _Reading:
         optional = any(each.kind == "null" for each in node.branches)
         return Schema(type=Type.STRUCT, name=UNION, fields=tuple(fields.values()), optional=optional)
 
-    def _described(self, schema: Schema, node: Node, default: Any, version: int | None) -> Schema:
+    def _add_metadata(self, schema: Schema, node: Node, default: Any, version: int | None) -> Schema:
         """Add metadata: parameters, version, doc, default and name."""
         schema = replace(schema, parameters={**schema.parameters, **self._parameters(node)})
-        schema = _versioned(schema, node, version)
+        schema = _with_version(schema, node, version)
         doc = node.text_prop(PROP_DOC)
         if self._options.meta_data and doc is not None:
             schema = replace(schema, doc=doc)
@@ -196,7 +196,7 @@ class _Reading:
         value = own_default if default is NO_DEFAULT else default
         if value is not NO_DEFAULT and value is not None:
             schema = self._with_default(schema, node, value)
-        return _named(schema, node)
+        return _with_name(schema, node)
 
     def _parameters(self, node: Node) -> dict[str, str]:
         declared = node.props.get(PROP_PARAMETERS)
@@ -225,7 +225,7 @@ class _Reading:
             )
             return schema
         if isinstance(value, Struct):
-            value = Struct(_named(schema, node), value.values)
+            value = Struct(_with_name(schema, node), value.values)
         return replace(schema, default=value)
 
     def _value(self, schema: Schema | None, node: Node, value: Any) -> Any:
@@ -309,7 +309,7 @@ def _integer_schema(node: Node) -> Schema:
     return Schema(type=_PLAIN[node.kind])
 
 
-def _versioned(schema: Schema, node: Node, version: int | None) -> Schema:
+def _with_version(schema: Schema, node: Node, version: int | None) -> Schema:
     declared = node.props.get(PROP_VERSION, version)
     if declared is None:
         return schema
@@ -325,7 +325,7 @@ def _versioned(schema: Schema, node: Node, version: int | None) -> Schema:
     return replace(schema, version=declared)
 
 
-def _named(schema: Schema, node: Node) -> Schema:
+def _with_name(schema: Schema, node: Node) -> Schema:
     declared = node.props.get(PROP_NAME)
     if declared is not None and not isinstance(declared, str):
         raise DataException(f"Invalid {PROP_NAME} {declared!r}; expected a string")

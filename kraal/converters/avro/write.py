@@ -22,7 +22,7 @@ from kraal.converters.avro.names import (
     is_union,
     node_member,
     schema_member,
-    scrubbed,
+    scrub_name,
     scrubbed_full,
 )
 from kraal.plugins.model.records import DECIMAL, DataException, Struct
@@ -54,7 +54,7 @@ class AvroWriter:
             return put_anything
         if node.kind == "union":
             return self._union(schema, node)
-        return _required(self._present(schema, node))
+        return _non_null(self._present(schema, node))
 
     def _union(self, schema: Schema, node: Node) -> Write:
         if is_union(schema):
@@ -147,7 +147,7 @@ class AvroWriter:
                 return _plain(schema, node)
 
     def _struct(self, schema: Schema, node: Node) -> Write:
-        fields = {scrubbed(each.name, self._options): each for each in schema.fields}
+        fields = {scrub_name(each.name, self._options): each for each in schema.fields}
         ignore = self._options.ignore_defaults
         parts: list[tuple[str | None, Any, Write]] = []
         for field in node.fields:
@@ -184,7 +184,7 @@ class AvroWriter:
         )
 
 
-def _required(present: Write) -> Write:
+def _non_null(present: Write) -> Write:
     def write(value: Any, out: bytearray) -> None:
         if value is None:
             raise DataException(NULL_FOUND)
@@ -215,7 +215,7 @@ def _plain(schema: Schema, node: Node) -> Write:
     if node.kind == "enum":
         put = _enum(node)
     elif node.kind == "fixed":
-        put = _fixed(schema, node)
+        put = _write_fixed(schema, node)
     if put is None:
         raise DataException(f"No value can be written as Avro {node.kind}")
     chosen = put
@@ -241,7 +241,7 @@ def _enum(node: Node) -> Write:
     return write
 
 
-def _fixed(schema: Schema, node: Node) -> Write:
+def _write_fixed(schema: Schema, node: Node) -> Write:
     size, pads = node.size, schema.name == DECIMAL
 
     def write(value: Any, out: bytearray) -> None:

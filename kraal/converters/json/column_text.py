@@ -1,7 +1,7 @@
 r"""Column expressions that write values with a schema as JSON text, byte for byte as Java's JsonConverter.
 
 Every value becomes an expression for its text, and the texts of fields and elements are joined. Strings go through
-Kraal's own function (`quote.quoted`). Values without a schema go through Spark's JSON writer, which escapes as Jackson,
+Kraal's own function (`quote_column`). Values without a schema go through Spark's JSON writer, which escapes as Jackson,
 except that Jackson writes characters over U+FFFF as two `\uXXXX` and Spark as UTF-8. `escape_astral` corrects that.
 Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21).
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from kraal.converters.json.quote import quoted
+from kraal.converters.json.quote import quote_column
 from kraal.converters.json.write import NULL_REFUSED, JsonWriter, quote
 from kraal.engine.columns.functions import F
 from kraal.plugins.model.schema import Schema, Type
@@ -56,7 +56,7 @@ class JsonText:
             return logical
         match schema.type:
             case Type.STRING:
-                return quoted(value)
+                return quote_column(value)
             case Type.BYTES:
                 return base64(value)
             case Type.FLOAT32 | Type.FLOAT64:
@@ -67,7 +67,7 @@ class JsonText:
                 return self._struct(value, schema)
             case Type.ARRAY:
                 element = _require_schema(schema.value, "array")
-                return _joined("[", F.transform(value, lambda each: self.text(each, element)), "]")
+                return _join("[", F.transform(value, lambda each: self.text(each, element)), "]")
             case Type.MAP:
                 return self._map(value, schema)
             case _:
@@ -106,7 +106,7 @@ class JsonText:
             return F.concat(F.lit("["), name, F.lit(","), item, F.lit("]"))
 
         entries = F.transform(F.map_entries(value), entry)
-        return _joined("{", entries, "}") if is_object else _joined("[", entries, "]")
+        return _join("{", entries, "}") if is_object else _join("[", entries, "]")
 
 
 def decimal_text(value: Column, scale: int) -> Column:
@@ -146,7 +146,7 @@ def _require_schema(schema: Schema | None, kind: str) -> Schema:
     return schema
 
 
-def _joined(left: str, texts: Column, right: str) -> Column:
+def _join(left: str, texts: Column, right: str) -> Column:
     return F.concat(F.lit(left), F.array_join(texts, ","), F.lit(right))
 
 
@@ -160,11 +160,11 @@ def base64(value: Column) -> Column:
 def escape_astral(text: Column) -> Column:
     r"""Escape characters over U+FFFF in JSON text as Jackson does: `\uD83D\uDE00`."""
 
-    def escaped(letter: Column) -> Column:
+    def escape(letter: Column) -> Column:
         digits = F.hex(F.encode(letter, "UTF-16BE"))
         pair = F.concat(F.lit("\\u"), F.substring(digits, 1, 4), F.lit("\\u"), F.substring(digits, 5, 4))
         return F.when(F.octet_length(letter) == F.lit(4), pair).otherwise(letter)
 
     # The first test is cheap and passes ASCII; the second costs ten times as much.
     none = (F.octet_length(text) == F.length(text)) | ~text.rlike(ASTRAL)
-    return F.when(none, text).otherwise(F.array_join(F.transform(F.split(text, ""), escaped), ""))
+    return F.when(none, text).otherwise(F.array_join(F.transform(F.split(text, ""), escape), ""))

@@ -23,7 +23,7 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.converters.json.column_text import JsonText, escape_astral
 from kraal.converters.json.config import JSON_CONVERTER
-from kraal.converters.json.envelope import opened
+from kraal.converters.json.envelope import unwrap
 from kraal.converters.json.parse import NOT_JSON
 from kraal.converters.json.records import JsonRecords
 from kraal.converters.json.strict import strict
@@ -130,7 +130,7 @@ class JsonConverter(Converter):
         text = F.when(F.is_valid_utf8(value.cast("string")), value.cast("string"))
         parsed = F.try_parse_json(text)
         if self._schemas:
-            payload, error = opened(value, parsed, replace_null=self._replace_null, content=self._content)
+            payload, error = unwrap(value, parsed, replace_null=self._replace_null, content=self._content)
         else:
             # Blank text has no value, as in Jackson; the bytes are checked only if parsing failed.
             bad = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")

@@ -23,7 +23,7 @@ _NODE_TYPES: Final = {"BIGINT": "NUMBER", "DOUBLE": "NUMBER", "STRING": "STRING"
 """Spark's type names of VARIANT values to Jackson's node types."""
 
 
-def opened(
+def unwrap(
     value: Column, parsed: Column, *, replace_null: bool, content: str | None = None
 ) -> tuple[Column, Column]:
     """Return the payload and the error text (null = good) for bytes `value`, parsed as `parsed`.
@@ -81,7 +81,7 @@ def _with_error(value: Column, parts: Column, *, replace_null: bool) -> Column:
     is_null = has_schema & F.is_variant_null(payload)
 
     type_names = [kind.value for kind in Type]
-    upper = _named(type_name, {kind.value: kind.name for kind in Type})
+    upper = _look_up(type_name, {kind.value: kind.name for kind in Type})
     refused = F.concat(F.lit("Invalid null value for required "), upper, F.lit(" field"))
     no_object = F.concat(
         F.lit("Structs should be encoded as JSON objects, but found "),
@@ -126,10 +126,10 @@ def _is(variant: Column, kind: str) -> Column:
 def _node(variant: Column) -> Column:
     """Return Jackson's node type for a VARIANT's value."""
     kind = F.regexp_extract(F.schema_of_variant(variant), "^[A-Z]+", 0)
-    return F.coalesce(_named(kind, {**_NODE_TYPES, "DECIMAL": "NUMBER", "ARRAY": "ARRAY"}), kind)
+    return F.coalesce(_look_up(kind, {**_NODE_TYPES, "DECIMAL": "NUMBER", "ARRAY": "ARRAY"}), kind)
 
 
-def _named(name: Column, names: dict[str, str]) -> Column:
+def _look_up(name: Column, names: dict[str, str]) -> Column:
     """Look up a name in a small table; null if it is missing."""
     pairs = [F.lit(text) for pair in names.items() for text in pair]
     return F.create_map(*pairs)[name]

@@ -67,7 +67,7 @@ def text_of(data: bytes) -> str:
 def parse(text: str, decoder: json.JSONDecoder) -> Any:
     """Return the first value in a text, or MISSING if there is none.
 
-    Raises DataException, whose cause tells the position in the text.
+    Raises DataException, whose cause contains the position in the text.
     """
     start = after_space(text, 0)
     if start == len(text):
@@ -77,11 +77,11 @@ def parse(text: str, decoder: json.JSONDecoder) -> Any:
     except (ValueError, RecursionError) as exc:
         mended = _ZEROS.sub(_without_zeros, text)
         if mended == text:
-            raise DataException(NOT_JSON) from _placed(exc, text)
+            raise DataException(NOT_JSON) from _with_position(exc, text)
     try:
         return _parse_first(mended, after_space(mended, 0), decoder)
     except (ValueError, RecursionError) as exc:
-        raise DataException(NOT_JSON) from _placed(exc, text)
+        raise DataException(NOT_JSON) from _with_position(exc, text)
 
 
 def after_space(text: str, start: int) -> int:
@@ -105,7 +105,7 @@ def _without_zeros(match: re.Match[str]) -> str:
     return match[0] if match[0].startswith('"') else " " * len(match[2]) + match[1]
 
 
-def _placed(error: Exception, text: str) -> Exception:
+def _with_position(error: Exception, text: str) -> Exception:
     """Return the error with its position, which Python's error for NaN and Infinity lacks."""
     if type(error) is not ValueError or not str(error).endswith(_NO_NUMBER):
         return error

@@ -18,6 +18,6 @@ if TYPE_CHECKING:
 _CLASS: Final = "kraal.JsonQuote"
 
 
-def quoted(value: Column) -> Column:
+def quote_column(value: Column) -> Column:
     """Return a column of strings as JSON strings; null stays null. Job thread."""
     return called(_CLASS, lambda quoter: quoter.function(), value)

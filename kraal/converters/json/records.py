@@ -83,7 +83,7 @@ class JsonRecords:
             if self._reads_fixed is None:
                 self._reads_fixed = self._reader.reads(self._fixed)
             return self._fixed, self._reads_fixed(parse(text, EXACT))
-        return self._quick(text) or self._opened(text)
+        return self._quick(text) or self._unwrap(text)
 
     def _quick(self, text: str) -> tuple[Schema, Any] | None:
         """Read a record with the same prefix as the last one; None if the prefix differs or the fast path is unsafe."""
@@ -96,7 +96,7 @@ class JsonRecords:
             return None
         return (schema, read(node)) if text.startswith("}", after_space(text, end)) else None
 
-    def _opened(self, text: str) -> tuple[Schema | None, Any]:
+    def _unwrap(self, text: str) -> tuple[Schema | None, Any]:
         node = parse(text, EXACT)
         if not isinstance(node, dict) or set(node) != {"schema", "payload"}:
             raise DataException(NO_ENVELOPE)

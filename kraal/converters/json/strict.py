@@ -36,12 +36,12 @@ def _text(node: Any) -> str:
         case Fraction() | int():
             return str(node)
         case dict():
-            return "{" + ",".join([f"{_quoted(name)}:{_text(item)}" for name, item in node.items()]) + "}"
+            return "{" + ",".join([f"{_quote(name)}:{_text(item)}" for name, item in node.items()]) + "}"
         case list():
             return "[" + ",".join(map(_text, node)) + "]"
         case _:
-            return _quoted(node)
+            return _quote(node)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return quote(text if text.isascii() else text.encode("utf-8", "replace").decode())

@@ -193,17 +193,17 @@ class JsonWriter:
         match schema.name:
             case str() as name if name == DECIMAL:
                 numeric = self._numeric_decimals
-                return _checked(
+                return _check_type(
                     Decimal,
                     "Invalid type for Decimal, expected BigDecimal but was class ",
                     str if numeric else lambda value: json_bytes(decimal_bytes(schema, value)),
                 )
             case str() as name if name == DATE:
-                return _checked(Instant, _expected("Date"), lambda value: str(date_days(value)))
+                return _check_type(Instant, _not_a_date("Date"), lambda value: str(date_days(value)))
             case str() as name if name == TIME:
-                return _checked(Instant, _expected("Time"), lambda value: str(time_ms(value)))
+                return _check_type(Instant, _not_a_date("Time"), lambda value: str(time_ms(value)))
             case str() as name if name == TIMESTAMP:
-                return _checked(Instant, _expected("Timestamp"), lambda value: str(value.ms))
+                return _check_type(Instant, _not_a_date("Timestamp"), lambda value: str(value.ms))
             case _:
                 return None
 
@@ -212,7 +212,7 @@ class JsonWriter:
 
         def write(value: Any) -> str:
             if not isinstance(value, (list, tuple)):
-                raise _mistyped(schema, value)
+                raise _type_error(schema, value)
             return "[" + ",".join(map(element, value)) + "]"
 
         return write
@@ -224,9 +224,9 @@ class JsonWriter:
 
         def write(value: Any) -> str:
             if not isinstance(value, dict):
-                raise _mistyped(schema, value)
+                raise _type_error(schema, value)
             if is_object:
-                parts = {_quoted(name(key)): item(each) for key, each in value.items()}
+                parts = {_member_name(name(key)): item(each) for key, each in value.items()}
                 return "{" + ",".join([f"{key}:{each}" for key, each in parts.items()]) + "}"
             return "[" + ",".join([f"[{name(key)},{item(each)}]" for key, each in value.items()]) + "]"
 
@@ -240,7 +240,7 @@ class JsonWriter:
 
         def write(value: Any) -> str:
             if not isinstance(value, Struct):
-                raise _mistyped(schema, value)
+                raise _type_error(schema, value)
             if value.schema is not schema and value.schema != schema:
                 raise DataException("Mismatching schema.")
             values = value.values
@@ -281,33 +281,33 @@ class JsonWriter:
         return "{" + ",".join(f"{quote(name)}:{text}" for name, text in parts) + "}"
 
 
-def _expected(name: str) -> str:
+def _not_a_date(name: str) -> str:
     return f"Invalid type for {name}, expected Date but was class "
 
 
-def _checked(kind: type, refusal: str, write: Write) -> Write:
-    def checked(value: Any) -> str:
+def _check_type(kind: type, refusal: str, write: Write) -> Write:
+    def write_checked(value: Any) -> str:
         if not isinstance(value, kind):
             raise DataException(refusal + java_class(value, None))
         return write(value)
 
-    return checked
+    return write_checked
 
 
 def _scalar(schema: Schema, kind: type, write: Write) -> Write:
-    def checked(value: Any) -> str:
+    def write_checked(value: Any) -> str:
         if type(value) is not kind:
-            raise _mistyped(schema, value)
+            raise _type_error(schema, value)
         return write(value)
 
-    return checked
+    return write_checked
 
 
-def _mistyped(schema: Schema, value: Any) -> DataException:
+def _type_error(schema: Schema, value: Any) -> DataException:
     name = "bytes type" if schema.type is Type.BYTES else schema.type.name
     return DataException(f"Invalid type for {name}: class {java_class(value, None)}")
 
 
-def _quoted(name: str) -> str:
+def _member_name(name: str) -> str:
     """Return a quoted member name; a null key becomes `null`."""
     return name if name.startswith('"') else f'"{name}"'

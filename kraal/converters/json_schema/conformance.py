@@ -53,7 +53,7 @@ def mismatch_finder(parsed: Any, named: Mapping[str, Any]) -> Callable[[str], st
         kind.check_schema(parsed)
     except SchemaError as exc:
         raise SchemaUnfit(f"{exc.json_path}: {exc.message[:_MAX_MESSAGE]}") from exc
-    limited = extend(kind, {"pattern": _pattern, "patternProperties": _refuse, **_guarded(kind)})
+    limited = extend(kind, {"pattern": _pattern, "patternProperties": _refuse, **_limited_keywords(kind)})
     validator = limited(_in_one_dialect(parsed), registry=Registry(retrieve=retrieve))
 
     def mismatch(text: str) -> str | None:
@@ -82,12 +82,12 @@ def _in_one_dialect(node: Any) -> Any:
 def _pattern(_: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
     """Implement `pattern` within a limit of time. Raises PatternTooSlow, SchemaUnfit."""
     del schema
-    if isinstance(instance, str) and not _compiled(pattern).search(instance):
+    if isinstance(instance, str) and not _compile(pattern).search(instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> Pattern:
+def _compile(pattern: str) -> Pattern:
     try:
         return compile_pattern(pattern, pattern)
     except ValueError as exc:
@@ -98,16 +98,16 @@ def _refuse(*_: Any) -> Iterator[ValidationError]:
     raise SchemaUnfit("patternProperties is not supported with json.fail.invalid.schema=true")
 
 
-def _guarded(kind: Any) -> Mapping[str, Any]:
+def _limited_keywords(kind: Any) -> Mapping[str, Any]:
     """Return the keywords that depend on `patternProperties`, which match it without a limit as well."""
 
-    def guarded(keyword: Any) -> Any:
+    def with_limit(keyword: Any) -> Any:
         def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
             return _refuse() if _has_patterns(schema) else keyword(validator, value, instance, schema)
 
         return check
 
-    return {name: guarded(kind.VALIDATORS[name]) for name in _DEPENDENT if name in kind.VALIDATORS}
+    return {name: with_limit(kind.VALIDATORS[name]) for name in _DEPENDENT if name in kind.VALIDATORS}
 
 
 def _has_patterns(node: Any) -> bool:

@@ -71,7 +71,7 @@ class JsonSchemaFormat:
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
         """Return a function that decodes schema and value."""
-        parsed, references = _parsed(written.text), _all_parsed(named)
+        parsed, references = _parse(written.text), _all_parsed(named)
         version = None if plain_version(parsed) else version_of(_title(parsed))
         with _schema_errors():
             schema = connect_schema(parsed, references, self.options, version)
@@ -96,7 +96,7 @@ class JsonSchemaFormat:
             return lambda _: None
         conformance = import_module("kraal.converters.json_schema.conformance")  # needs the extra "registry"
         with _schema_errors():
-            mismatch = conformance.mismatch_finder(_parsed(written.text), _all_parsed(named))
+            mismatch = conformance.mismatch_finder(_parse(written.text), _all_parsed(named))
 
         def check(text: str) -> None:
             with _schema_errors():
@@ -119,7 +119,7 @@ def _schema_errors() -> Iterator[None]:
 
 
 def _all_parsed(named: Mapping[str, SchemaText]) -> dict[str, Any]:
-    return {name: _parsed(each.text) for name, each in named.items()}
+    return {name: _parse(each.text) for name, each in named.items()}
 
 
 def _title(parsed: Any) -> str | None:
@@ -127,7 +127,7 @@ def _title(parsed: Any) -> str | None:
     return None if title is None else str(title)
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     """Parse a schema's JSON. Raises SerializationException."""
     try:
         return json.loads(text)

@@ -57,7 +57,7 @@ class Node:
     """Subschemas of allOf, anyOf and oneOf."""
 
 
-def loaded(parsed: Any, document: Any) -> Node:
+def load_schema(parsed: Any, document: Any) -> Node:
     """Load a schema from its JSON. Raises SchemaUnfit."""
     if parsed is True:
         return Node("empty", {}, document)
@@ -79,7 +79,7 @@ def _by_word(facts: dict[str, Any], document: Any) -> list[Node]:
         nodes.append(Node("enum", {"enum": _list(facts.pop("enum"), "enum")}, document))
     for word in _COMBINED:
         if word in facts:
-            parts = tuple(loaded(each, document) for each in _list(facts.pop(word), word))
+            parts = tuple(load_schema(each, document) for each in _list(facts.pop(word), word))
             nodes.append(Node(word, {}, document, {}, parts))
     single = [Node(word, {word: facts.pop(word)}, document) for word in ("not", "const") if word in facts]
     return [*nodes, *single]
@@ -137,7 +137,7 @@ class References:
         parsed = self._inside(document, inside)
         if parsed is None:
             raise SchemaUnfit(f"the reference {reference} points to no schema")
-        return loaded(parsed, document)
+        return load_schema(parsed, document)
 
     def document(self, own: Any, place: str) -> Any:
         """Return the document that an address without fragment names; `own` is the one it is in. Raises SchemaUnfit."""
@@ -159,7 +159,7 @@ class References:
         if not inside:
             return document
         if not inside.startswith("/"):
-            return _anchored(document, inside)
+            return _find_anchor(document, inside)
         at = document
         for part in inside[1:].split("/"):
             name = unquote(part).replace("~1", "/").replace("~0", "~")
@@ -172,7 +172,7 @@ class References:
         return at
 
 
-def _anchored(parsed: Any, anchor: str) -> Any:
+def _find_anchor(parsed: Any, anchor: str) -> Any:
     """Return the schema with an `$id` or `$anchor`, or None."""
     if isinstance(parsed, dict):
         if parsed.get("$id") == f"#{anchor}" or parsed.get("$anchor") == anchor:
@@ -180,7 +180,7 @@ def _anchored(parsed: Any, anchor: str) -> Any:
         parsed = list(parsed.values())
     if isinstance(parsed, list):
         for each in parsed:
-            target = _anchored(each, anchor)
+            target = _find_anchor(each, anchor)
             if target is not None:
                 return target
     return None

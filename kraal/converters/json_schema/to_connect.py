@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kraal.converters.json_schema.loaded import Node, References, SchemaUnfit, loaded
+from kraal.converters.json_schema.loaded import Node, References, SchemaUnfit, load_schema
 from kraal.converters.json_schema.names import (
     CONNECT_INDEX,
     CONNECT_PARAMETERS,
@@ -37,7 +37,7 @@ def connect_schema(
     parsed: Any, named: Mapping[str, Any], options: JsonSchemaOptions, version: int | None
 ) -> Schema:
     """Return the Connect schema for a JSON Schema. Raises DataException, and SchemaUnfit if it is invalid."""
-    return _Making(References(named), options).schema(loaded(parsed, parsed), version)
+    return _Making(References(named), options).schema(load_schema(parsed, parsed), version)
 
 
 def plain_version(parsed: Any) -> bool:
@@ -55,7 +55,7 @@ class _Making:
         """Return a node's schema; `optional` makes it optional in any case."""
         match node.kind:
             case "ref":
-                return self._named(node, version, optional=optional)
+                return self._named_schema(node, version, optional=optional)
             case "oneOf" | "anyOf":
                 return self._choice(node, version, optional=optional)
             case "allOf":
@@ -63,9 +63,9 @@ class _Making:
                     return self.schema(node.parts[0])
                 return self._all(node, version, optional=optional)
             case _:
-                return self._finished(node, self._plain(node), version, optional=optional)
+                return self._add_metadata(node, self._plain(node), version, optional=optional)
 
-    def _named(self, node: Node, version: int | None, *, optional: bool) -> Schema:
+    def _named_schema(self, node: Node, version: int | None, *, optional: bool) -> Schema:
         self._level += 1
         if self._level > _LEVELS:
             raise DataException(
@@ -90,9 +90,9 @@ class _Making:
             for at, each in enumerate(choices)
         )
         union = Schema(type=Type.STRUCT, name=ONE_OF, optional=has_null, fields=fields)
-        return self._finished(node, union, version, optional=optional)
+        return self._add_metadata(node, union, version, optional=optional)
 
-    def _finished(self, node: Node, schema: Schema, version: int | None, *, optional: bool) -> Schema:
+    def _add_metadata(self, node: Node, schema: Schema, version: int | None, *, optional: bool) -> Schema:
         facts = node.facts
         title, doc = facts.get("title"), facts.get("description")
         declared = facts.get(CONNECT_VERSION)
@@ -139,12 +139,12 @@ class _Making:
         items = node.parsed.get("items")
         if items is None or isinstance(items, list):
             raise DataException("A JSON array needs one schema as its items to have a Connect schema")
-        inner = loaded(items, node.document)
+        inner = load_schema(items, node.document)
         if node.facts.get(CONNECT_TYPE) == MAP and inner.kind == "object":
             pair = inner.parsed.get("properties", {})
             if not isinstance(pair, dict) or not {"key", "value"} <= set(pair):
                 raise SchemaUnfit("the entries of a map need the properties key and value")
-            key, value = (self.schema(loaded(pair[each], node.document)) for each in ("key", "value"))
+            key, value = (self.schema(load_schema(pair[each], node.document)) for each in ("key", "value"))
             return Schema(type=Type.MAP, key=key, value=value)
         return Schema(type=Type.ARRAY, value=self.schema(inner))
 
@@ -153,7 +153,7 @@ class _Making:
             values = node.parsed.get("additionalProperties")
             if not isinstance(values, dict):
                 raise SchemaUnfit("a map needs a schema as additionalProperties")
-            return Schema(type=Type.MAP, key=STRING, value=self.schema(loaded(values, node.document)))
+            return Schema(type=Type.MAP, key=STRING, value=self.schema(load_schema(values, node.document)))
         return self._struct(self._properties(node, {}), ordered=True)
 
     def _properties(self, node: Node, nodes: dict[str, tuple[Node, bool]]) -> dict[str, tuple[Node, bool]]:
@@ -163,7 +163,7 @@ class _Making:
             raise SchemaUnfit("expected an object as properties")
         required = node.parsed.get("required", [])
         for name in hash_ordered(properties):
-            nodes[name] = loaded(properties[name], node.document), name in required
+            nodes[name] = load_schema(properties[name], node.document), name in required
         return nodes
 
     def _struct(self, properties: Mapping[str, tuple[Node, bool]], *, ordered: bool) -> Schema:

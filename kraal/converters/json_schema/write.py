@@ -59,7 +59,7 @@ class JsonSchemaWriter:
     def _present(self, schema: Schema) -> Text:
         plain = self._logical(schema) or _PLAIN.get(schema.type)
         if plain is not None:
-            return _checked(schema, plain)
+            return _check(schema, plain)
         match schema.type:
             case Type.ARRAY:
                 return self._array(schema)
@@ -148,7 +148,7 @@ def _check_struct(schema: Schema, value: Any) -> None:
         raise DataException("Mismatching schema.")
 
 
-def _checked(schema: Schema, plain: Callable[[Any], str]) -> Text:
+def _check(schema: Schema, plain: Callable[[Any], str]) -> Text:
     def write(value: Any) -> str:
         if not has_class(schema, value):
             raise _wrong(schema, value)

@@ -29,7 +29,7 @@ _SURROGATES: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 """Encoded unpaired surrogates, each of which Java replaces by one character."""
 
 
-def encoded(text: str, charset: str) -> bytes:
+def encode_text(text: str, charset: str) -> bytes:
     """Encode a text; `?` replaces characters that the charset lacks. UTF-16 gets a byte order mark, UTF-32 none."""
     if charset == "UTF-8":
         return text.encode("utf-8", "replace")
@@ -38,7 +38,7 @@ def encoded(text: str, charset: str) -> bytes:
     return text.encode("utf-32-be" if charset == "UTF-32" else charset, "replace")
 
 
-def decoded(data: bytes, charset: str) -> str:
+def decode_text(data: bytes, charset: str) -> str:
     """Decode bytes; U+FFFD replaces invalid sequences."""
     if charset == "UTF-8":
         try:

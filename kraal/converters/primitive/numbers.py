@@ -76,27 +76,27 @@ class NumberConverter(Converter):
         del topic
         if schema is not None and (schema.type is not self.schema.type or schema.name is not None):
             raise ValueError(f"Failed to serialize to {self.type_name} (was {schema.type.name}): ")
-        return self._packed(value.cast(self.sql_type))
+        return self._pack(value.cast(self.sql_type))
 
     @override
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
         del topic
         wrong = value.isNotNull() & (F.octet_length(value) != F.lit(self.layout.size))
-        return self._unpacked(value), F.when(wrong, F.lit(self._unreadable)), self.schema
+        return self._unpack(value), F.when(wrong, F.lit(self._unreadable)), self.schema
 
-    def _packed(self, number: Column) -> Column:
+    def _pack(self, number: Column) -> Column:
         """Return the bytes of an integer: the last of its sixteen hexadecimal digits."""
         digits = F.lpad(F.hex(number.cast("bigint")), 16, "0")
         return F.unhex(F.right(digits, F.lit(2 * self.layout.size)))
 
-    def _unpacked(self, data: Column) -> Column:
+    def _unpack(self, data: Column) -> Column:
         """Return the integer; null for bytes of another length."""
-        return F.when(self._fits(data), self._signed(data).cast(self.sql_type))
+        return F.when(self._fits(data), self._as_signed(data).cast(self.sql_type))
 
     def _fits(self, data: Column) -> Column:
         return F.octet_length(data) == F.lit(self.layout.size)
 
-    def _signed(self, data: Column) -> Column:
+    def _as_signed(self, data: Column) -> Column:
         """Return the bytes as an integer, shifted to 64 bits and back to extend the sign."""
         bits = 8 * (8 - self.layout.size)
         digits = F.when(self._fits(data), F.hex(data))
@@ -135,14 +135,14 @@ class _FractionConverter(NumberConverter):
     bits_type: ClassVar[str]
 
     @override
-    def _packed(self, number: Column) -> Column:
+    def _pack(self, number: Column) -> Column:
         not_null = F.coalesce(number, F.lit(0).cast(self.sql_type))
         bits = F.reflect(F.lit(self.java_name), F.lit(self.bits_of), not_null)
-        return super()._packed(F.when(number.isNotNull(), bits))
+        return super()._pack(F.when(number.isNotNull(), bits))
 
     @override
-    def _unpacked(self, data: Column) -> Column:
-        bits = F.coalesce(self._signed(data), F.lit(0)).cast(self.bits_type)
+    def _unpack(self, data: Column) -> Column:
+        bits = F.coalesce(self._as_signed(data), F.lit(0)).cast(self.bits_type)
         text = F.reflect(F.lit(self.java_name), F.lit(self.of_bits), bits)
         return F.when(self._fits(data), text.cast(self.sql_type))
 

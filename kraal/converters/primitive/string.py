@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.converters.parsing import parse
-from kraal.converters.primitive.charsets import CHARSETS, LACKING, decoded, encoded
+from kraal.converters.primitive.charsets import CHARSETS, LACKING, decode_text, encode_text
 from kraal.converters.primitive.config import STRING_CONVERTER
 from kraal.converters.primitive.java_text import java_text
 from kraal.engine.columns.functions import F
@@ -69,13 +69,13 @@ class StringConverter(Converter):
         del topic, schema
         if value is None or isinstance(value, bytes):
             return value
-        return encoded(value if type(value) is str else as_text(value), self._charset)
+        return encode_text(value if type(value) is str else as_text(value), self._charset)
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         """Return the text; unlike in columns, U+FFFD replaces invalid bytes, as in Java."""
         del topic
-        return OPTIONAL_STRING, None if data is None else decoded(data, self._charset)
+        return OPTIONAL_STRING, None if data is None else decode_text(data, self._charset)
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:

@@ -58,7 +58,7 @@ class ProtobufFormat:
 
         The first message counts if no message has the schema's name, as in the latest schema of a subject.
         """
-        linked = _linked(written, named)
+        linked = _link(written, named)
         _, name = proto_of(schema, self.options)
         assert schema is not None  # noqa: S101 - there is no message without one
         path = linked.path_of(name) or [0]
@@ -77,10 +77,10 @@ class ProtobufFormat:
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
         """Return a function that decodes schema and value; the bytes identify the message."""
-        linked = _linked(written, named)
+        linked = _link(written, named)
         reader, shapes = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Shape]]()
 
-        def made(path: tuple[int, ...]) -> tuple[Any, Schema, Shape]:
+        def add_shape(path: tuple[int, ...]) -> tuple[Any, Schema, Shape]:
             message = linked.message_at(path)
             schema = connect_schema(message, self.options, version_of(message.full_name))
             shapes[path] = message, schema, ProtobufReader(self.options).root(message, schema)
@@ -89,7 +89,7 @@ class ProtobufFormat:
         def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
                 path, at = read_indexes(data, HEAD)
-                message, schema, shape = shapes.get(path) or made(path)
+                message, schema, shape = shapes.get(path) or add_shape(path)
                 return schema, shape(reader.read(message, data, at, len(data), {}))
             except (Malformed, ProtoInvalid, RecursionError) as exc:
                 raise unreadable(self.title, data, exc) from exc
@@ -97,7 +97,7 @@ class ProtobufFormat:
         return decode
 
 
-def _linked(written: SchemaText, named: Mapping[str, SchemaText]) -> Linked:
+def _link(written: SchemaText, named: Mapping[str, SchemaText]) -> Linked:
     """Parse and link a schema. Raises SerializationException if it is invalid."""
     try:
         files = {name: parse_proto(each.text) for name, each in named.items()}

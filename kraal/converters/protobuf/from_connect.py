@@ -27,10 +27,10 @@ from kraal.converters.protobuf.names import (
     UNION,
     WRAPPER,
     ProtobufOptions,
-    checked,
+    check_name,
     full_name,
     is_union,
-    scrubbed,
+    scrub_name,
     split_name,
 )
 from kraal.converters.protobuf.render import WRAPPERS_TEXT, proto_text
@@ -97,12 +97,12 @@ class _Making:
         self.nameless = 0
 
     def message(self, name: str, schema: Schema) -> ProtoMessage:
-        message = ProtoMessage(checked(name))
+        message = ProtoMessage(check_name(name))
         index = 1
         for each in schema.fields:
             tag = each.schema.parameters.get(TAG)
             number, index = (index, index + 1) if tag is None else (int(tag), index)
-            self._add(message, each.schema, scrubbed(each.name, self._options), number)
+            self._add(message, each.schema, scrub_name(each.name, self._options), number)
         return message
 
     def _add(
@@ -124,18 +124,18 @@ class _Making:
         params: dict[str, str] = {}
         kind = self._type(schema, name, params, is_member=oneof is not None)
         self._declare(owner, schema, kind)
-        field = ProtoField(checked(name), number, kind, label, oneof)
+        field = ProtoField(check_name(name), number, kind, label, oneof)
         if params:
             pairs = [{"key": key, "value": value} for key, value in params.items()]
             field.options[FIELD_META] = {"params": pairs}
         owner.fields.append(field)
 
     def _union(self, owner: ProtoMessage, schema: Schema) -> None:
-        owner.oneofs.append(checked(self._short((schema.name or "")[len(UNION) + 1 :])))
+        owner.oneofs.append(check_name(self._short((schema.name or "")[len(UNION) + 1 :])))
         at = len(owner.oneofs) - 1
         for each in schema.fields:
             number = int(each.schema.parameters.get(TAG, "0"))
-            self._add(owner, each.schema, scrubbed(each.name, self._options), number, at)
+            self._add(owner, each.schema, scrub_name(each.name, self._options), number, at)
 
     def _label(self, schema: Schema) -> str:
         if schema.type in {Type.ARRAY, Type.MAP}:
@@ -162,7 +162,7 @@ class _Making:
                     for each, number in schema.parameters.items()
                     if each.startswith(start)
                 ]
-                owner.enums.append(ProtoEnum(checked(name), values))
+                owner.enums.append(ProtoEnum(check_name(name), values))
         elif kind in FILE_OF and FILE_OF[kind] not in self._file.imports:
             self._file.imports.append(FILE_OF[kind])
 
@@ -205,4 +205,4 @@ class _Making:
         if not name:
             self.nameless += 1
             name = f"{DEFAULT_NAME}{self.nameless}"
-        return scrubbed(name.rpartition(".")[2], self._options)
+        return scrub_name(name.rpartition(".")[2], self._options)

@@ -55,7 +55,7 @@ def is_union(schema: Schema) -> bool:
     return schema.type is Type.STRUCT and schema.name is not None and schema.name.startswith(UNION)
 
 
-def scrubbed(name: str, options: ProtobufOptions) -> str:
+def scrub_name(name: str, options: ProtobufOptions) -> str:
     """Return a name, with characters that Protobuf does not allow replaced."""
     if not options.scrub_names or not name or _PLAIN.match(name):
         return name
@@ -63,7 +63,7 @@ def scrubbed(name: str, options: ProtobufOptions) -> str:
     return _STRANGE.sub("_", f"x{encoded}" if encoded[0].isdigit() or encoded[0] == "_" else encoded)
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """Return a name unchanged. Raises DataException if Protobuf does not allow it."""
     if not _NAME.match(name):
         raise DataException(
@@ -75,7 +75,7 @@ def checked(name: str) -> str:
 
 def split_name(name: str | None, options: ProtobufOptions) -> tuple[str, str]:
     """Return package and name of the message for a struct's schema. Raises DataException."""
-    parts = [checked(scrubbed(part, options)) for part in (name or f"{DEFAULT_NAME}1").split(".")]
+    parts = [check_name(scrub_name(part, options)) for part in (name or f"{DEFAULT_NAME}1").split(".")]
     return ".".join(parts[:-1]), parts[-1]
 
 

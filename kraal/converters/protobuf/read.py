@@ -41,7 +41,7 @@ class ProtobufReader:
         """Return a function that converts a top-level message."""
         if schema.type is Type.STRUCT:
             return self._struct(message, schema)
-        return self._unwrapped(message, schema)
+        return self._wrapper(message, schema)
 
     def _struct(self, message: MessageType, schema: Schema) -> Shape:
         schemas = {each.name: each.schema for each in schema.fields}
@@ -98,7 +98,7 @@ class ProtobufReader:
         if schema.type is Type.MAP:
             return self._map(field.inner, schema)
         if field.repeated:
-            item = self._value(field, _known(schema.value))
+            item = self._value(field, _required(schema.value))
             return lambda values: [item(each) for each in values]
         return self._value(field, schema)
 
@@ -113,12 +113,12 @@ class ProtobufReader:
             if schema.name in _LOGICAL and schema.type is not Type.STRUCT:
                 return _LOGICAL[schema.name]
             if schema.type is not Type.STRUCT:
-                return self._unwrapped(field.message, schema)
+                return self._wrapper(field.message, schema)
             return self._struct(field.message, schema)
         bits = _NARROW.get(schema.type)
         return _same if bits is None else lambda value: wrapped(value, bits)
 
-    def _unwrapped(self, message: MessageType, schema: Schema) -> Shape:
+    def _wrapper(self, message: MessageType, schema: Schema) -> Shape:
         field = message.fields[0]
         assert message.full_name in WRAPPERS  # noqa: S101 - no other message has a scalar's schema
         of = self._value(field, schema)
@@ -126,7 +126,8 @@ class ProtobufReader:
 
     def _map(self, entry: MessageType, schema: Schema) -> Shape:
         key, value = entry.fields
-        of_key, of_value = self._field(key, _known(schema.key)), self._field(value, _known(schema.value))
+        of_key = self._field(key, _required(schema.key))
+        of_value = self._field(value, _required(schema.value))
         no_key = {} if key.kind == "message" else key.default
         no_value = {} if value.kind == "message" else value.default
 
@@ -139,7 +140,7 @@ class ProtobufReader:
         return shape
 
 
-def _known(schema: Schema | None) -> Schema:
+def _required(schema: Schema | None) -> Schema:
     assert schema is not None  # noqa: S101 - a list's or a map's own
     return schema
 

@@ -53,11 +53,11 @@ def _message(message: ProtoMessage) -> str:
 
 
 def _section(parts: Iterable[str]) -> str:
-    content = "".join(map(_indented, parts))
+    content = "".join(map(_indent, parts))
     return f"\n{content}" if content else ""
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "".join(f"  {line}\n" for line in text.removesuffix("\n").split("\n"))
 
 
@@ -80,14 +80,14 @@ def _meta(params: dict[str, str]) -> str:
         return ""
     items = []
     for key, value in params.items():
-        pair = [f'key: "{_escaped(key)}"', f'value: "{_escaped(value)}"']
+        pair = [f'key: "{_escape(key)}"', f'value: "{_escape(value)}"']
         first, second = reversed(pair) if key in _VALUE_FIRST else pair
-        items.append(f"{{\n{_indented(f'{first},')}{_indented(second)}}}")
+        items.append(f"{{\n{_indent(f'{first},')}{_indent(second)}}}")
     joined = ",\n".join(items)
-    listed = f"params: [\n{_indented(joined)}]"
-    return f" [(confluent.field_meta) = {{\n{_indented(listed)}}}]"
+    listed = f"params: [\n{_indent(joined)}]"
+    return f" [(confluent.field_meta) = {{\n{_indent(listed)}}}]"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     escapes = {"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return "".join(escapes.get(char, char) for char in text)

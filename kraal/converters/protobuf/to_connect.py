@@ -46,11 +46,11 @@ def connect_schema(message: MessageType, options: ProtobufOptions, version: int 
     """Return the Connect schema for a message. Raises DataException if the message contains itself."""
     making = _Making(options)
     if options.wrapper_for_raw and message.full_name in WRAPPERS:
-        return replace(unwrapped(message), version=version)
+        return replace(wrapped_schema(message), version=version)
     return replace(making.struct(message), version=version)
 
 
-def unwrapped(message: MessageType) -> Schema:
+def wrapped_schema(message: MessageType) -> Schema:
     """Return the schema of a wrapper's value."""
     kind = WRAPPERS[message.full_name]
     return Schema(type=_PLAIN.get(kind, Type.INT32 if kind in _INT32 else Type.INT64))
@@ -156,7 +156,7 @@ class _Making:
             kind, name = _TIMES[full_name]
             return Schema(type=kind, name=name, version=1)
         if full_name in WRAPPERS and (self._options.wrapper_for_nullables or self._options.wrapper_for_raw):
-            return unwrapped(message)
+            return wrapped_schema(message)
         if field.repeated and message.is_map_entry:
             key, value = (self._field(each, is_member=False) for each in message.fields)
             name = map_field_name(self._name(full_name))

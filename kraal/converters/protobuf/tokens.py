@@ -105,7 +105,7 @@ class Tokens:
             raise self.wrong("a string")
         text = ""
         while self.kind == "text":
-            text += _ESCAPE.sub(_unescaped, self.take()[1:-1])
+            text += _ESCAPE.sub(_unescape, self.take()[1:-1])
         return text
 
     def integer(self) -> int:
@@ -123,7 +123,7 @@ class Tokens:
         return -number if negative else number
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     escaped = match.group()[1:]
     if escaped[0] in "xX":
         return chr(int(escaped[1:], 16))

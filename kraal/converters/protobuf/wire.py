@@ -122,7 +122,7 @@ class MessageReader:
         while at < end:
             tag, at = varint(data, at, end)
             step = table.get(tag)
-            at = _skipped(tag, data, at, end, 0) if step is None else step(data, at, end, into)
+            at = _skip(tag, data, at, end, 0) if step is None else step(data, at, end, into)
         return into
 
     def _table(self, message: MessageType) -> dict[int, _Step]:
@@ -136,7 +136,7 @@ class MessageReader:
             wire = wire_type(each.kind)
             steps[each.number << 3 | wire] = partial(self._step(each), each, siblings)
             if each.repeated and wire != BYTES:
-                steps[each.number << 3 | BYTES] = partial(_packed, each, ())
+                steps[each.number << 3 | BYTES] = partial(_unpack, each, ())
         return steps
 
     def _step(self, field: FieldType) -> Callable[[FieldType, tuple[str, ...], bytes, int, int, Raw], int]:
@@ -171,7 +171,7 @@ def _scalar(field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, e
     return at
 
 
-def _packed(field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
+def _unpack(field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
     del siblings
     size, at = varint(data, at, end)
     stop = at + size
@@ -229,7 +229,7 @@ _INTEGERS: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
 }
 
 
-def _skipped(tag: int, data: bytes, at: int, end: int, level: int) -> int:
+def _skip(tag: int, data: bytes, at: int, end: int, level: int) -> int:
     """Return the position after the value of an unknown field. Raises Malformed."""
     if tag >> 3 == 0:
         raise Malformed("invalid field number 0")
@@ -252,7 +252,7 @@ def _skipped(tag: int, data: bytes, at: int, end: int, level: int) -> int:
                     if inner >> 3 != tag >> 3:
                         raise Malformed("an end tag matches no group")
                     return at
-                at = _skipped(inner, data, at, end, level + 1)
+                at = _skip(inner, data, at, end, level + 1)
         case other:
             raise Malformed(f"unknown wire type {other}")
     if at > end:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kraal.converters.protobuf.encode import LOGICAL, PUTS, Numbers, Put, integer_encoder
 from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
-from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrubbed
+from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrub_name
 from kraal.converters.protobuf.wire import BYTES, put_varint, wire_type
 from kraal.converters.schema_registry.values import getter
 from kraal.plugins.model.records import DataException, Struct
@@ -51,7 +51,7 @@ class ProtobufWriter:
             if is_union(each.schema):
                 parts += self._members(each.schema, get, message)
                 continue
-            field = message.field(scrubbed(each.name, self._options))
+            field = message.field(scrub_name(each.name, self._options))
             if field is not None:
                 parts.append((field.number, get, self._field(each.schema, field)))
         parts.sort(key=lambda part: part[0])
@@ -91,7 +91,7 @@ class ProtobufWriter:
             raise DataException(f"No field of the union {union.name} is set; expected one")
 
         for each in union.fields:
-            field = message.field(scrubbed(each.name, self._options))
+            field = message.field(scrub_name(each.name, self._options))
             if field is not None:
                 name = each.name
                 put = self._field(each.schema, field)
@@ -103,7 +103,7 @@ class ProtobufWriter:
         if not field.repeated:
             if schema.type in {Type.ARRAY, Type.MAP}:
                 raise _unfit(schema, field)
-            return _tagged(field, self._value(schema, field))
+            return _with_tag(field, self._value(schema, field))
         if schema.type is Type.MAP:
             return self._map(schema, field)
         if schema.type is not Type.ARRAY or schema.value is None:
@@ -135,7 +135,7 @@ class ProtobufWriter:
     def _value(self, schema: Schema, field: FieldType) -> Put:
         """Return a function that encodes one value without a tag."""
         if field.message is not None:
-            return _sized(self._body(schema, field, field.message))
+            return _with_size(self._body(schema, field, field.message))
         if field.enum is not None:
             return _enum(schema, field)
         fits = {
@@ -189,7 +189,7 @@ def _tag(field: FieldType) -> bytes:
     return bytes(out)
 
 
-def _tagged(field: FieldType, put: Put) -> Put:
+def _with_tag(field: FieldType, put: Put) -> Put:
     tag, presence, default = _tag(field), field.presence, field.default
     is_float = field.kind in {"float", "double"}
 
@@ -247,7 +247,7 @@ def _items(schema: Schema, field: FieldType, put: Put) -> Put:
     return write
 
 
-def _sized(put: Put) -> Put:
+def _with_size(put: Put) -> Put:
     def write(value: Any, out: bytearray) -> None:
         body = bytearray()
         put(value, body)
@@ -283,7 +283,7 @@ def _enum(schema: Schema, field: FieldType) -> Put:
 
 def _logical(schema: Schema, message: MessageType, numbers: Numbers) -> Put:
     puts = [
-        (each.name, _tagged(each, PUTS.get(each.kind) or integer_encoder(each))) for each in message.fields
+        (each.name, _with_tag(each, PUTS.get(each.kind) or integer_encoder(each))) for each in message.fields
     ]
 
     def write(value: Any, out: bytearray) -> None:

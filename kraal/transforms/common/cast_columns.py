@@ -48,10 +48,10 @@ def _cast(part: Part, source: Type, kind: Type) -> Any:
     if source is Type.STRING:
         return F.lower(value) == F.lit("true") if kind is Type.BOOLEAN else value.try_cast(_SPARK[BITS[kind]])
     whole = value.try_cast("bigint")
-    return whole != F.lit(0) if kind is Type.BOOLEAN else _wrapped(whole, BITS[kind])
+    return whole != F.lit(0) if kind is Type.BOOLEAN else _wrap_bigint(whole, BITS[kind])
 
 
-def _wrapped(whole: Any, bits: int) -> Any:
+def _wrap_bigint(whole: Any, bits: int) -> Any:
     """Return the lowest bits of a BIGINT as a signed number."""
     shift = 64 - bits
     return (F.shiftright(F.shiftleft(whole, shift), shift) if shift else whole).cast(_SPARK[bits])

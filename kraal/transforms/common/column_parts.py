@@ -84,7 +84,7 @@ def unless_null(part: Part, other: Part) -> Part:
     return Part(schema=part.schema, expression=lambda: F.when(~is_null(part)(), column_of(other)))
 
 
-def emptied(part: Part) -> Part:
+def empty_part(part: Part) -> Part:
     """Return an empty array or map; null stays null."""
     is_map = part.schema is not None and part.schema.type is Type.MAP
 

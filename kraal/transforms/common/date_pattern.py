@@ -47,7 +47,7 @@ def elements(pattern: str) -> tuple[Element, ...]:
     while at < len(pattern):
         letter = pattern[at]
         if letter == "'":
-            text, at = _quoted(pattern, at)
+            text, at = _quoted_text(pattern, at)
         elif letter.isascii() and letter.isalpha():
             count = len(pattern) - at - len(pattern[at:].lstrip(letter))
             result.append(_field(letter, count))
@@ -74,7 +74,7 @@ def _field(letter: str, count: int) -> Element:
     return Element(letter, count)
 
 
-def _quoted(pattern: str, opening: int) -> tuple[str, int]:
+def _quoted_text(pattern: str, opening: int) -> tuple[str, int]:
     """Return the text between quotes and the index after it; two quotes stand for one."""
     if pattern[opening + 1 : opening + 2] == "'":
         return "'", opening + 2
@@ -89,7 +89,7 @@ def _quoted(pattern: str, opening: int) -> tuple[str, int]:
     raise PatternRefused("Unterminated quote")
 
 
-def formatted(pattern: tuple[Element, ...], ms: int) -> str:
+def format_date(pattern: tuple[Element, ...], ms: int) -> str:
     """Format a time, given in milliseconds since 1970."""
     return "".join(_parts(pattern, ms))
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from kraal.plugins.values.java_time import MS_PER_DAY, civil, day_of
 from kraal.transforms.common.date_pattern import DAYS, MONTHS, THURSDAY, Element
-from kraal.transforms.common.java_numbers import wrapped
+from kraal.transforms.common.java_numbers import wrap_integer
 
 _NUMBER: Final = re.compile(r"-?\d+")
 _ZONE: Final = re.compile(r"(\d\d)(\d\d)")
@@ -22,7 +22,7 @@ _NUMERIC: Final = "ydDuHkKhmsS"
 _TWO: Final = 2
 _NOON: Final = 12
 _MIDNIGHT: Final = 24
-_LARGEST_HOUR, _LARGEST_MINUTE = 23, 59
+_MAX_HOUR, _MAX_MINUTE = 23, 59
 _CENTURY: Final = 80
 """A two-digit year is at most this many years in the past, and less than twenty in the future."""
 _UTC_NAMES: Final = ("Coordinated Universal Time", "UTC")
@@ -41,7 +41,7 @@ class _Fields:
         self.values[letter] = value
 
 
-def parsed(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = None) -> int | None:
+def parse_date(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = None) -> int | None:
     """Return milliseconds since 1970 if a text starts with a date of the pattern, else None.
 
     `now_ms` decides the century of two-digit years; None means the current time.
@@ -108,7 +108,7 @@ def _read_number(
 
 
 def _put_number(element: Element, text: str, fields: _Fields) -> None:
-    value = wrapped(max(-(2**63), min(2**63 - 1, int(text[:1000]))), 32)
+    value = wrap_integer(max(-(2**63), min(2**63 - 1, int(text[:1000]))), 32)
     match element.letter:
         case "L":
             fields.put("M", value)
@@ -156,7 +156,7 @@ def _offset(form: re.Pattern[str], text: str, sign: int, fields: _Fields) -> int
     if number is None:
         return None
     hours, minutes = int(number[1]), int(number[2] or 0)
-    if hours > _LARGEST_HOUR or minutes > _LARGEST_MINUTE:
+    if hours > _MAX_HOUR or minutes > _MAX_MINUTE:
         return None
     fields.offset_ms = (hours * 60 + minutes) * 60_000 * (1 if text[sign] == "+" else -1)
     return number.end()

@@ -18,19 +18,19 @@ _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?")
 _FLOAT: Final = re.compile(r"([+-]?)(NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _HEX: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
 _BLANKS: Final = "".join(map(chr, range(0x21)))
-_LARGEST_EXPONENT: Final = 2**31 - 1
+_MAX_EXPONENT: Final = 2**31 - 1
 _MAX_DIGITS: Final = 1000
 """Maximum number of digits; Python refuses to parse very long numbers."""
 _LONG: Final = 64
 
 
-def wrapped(number: int, bits: int) -> int:
+def wrap_integer(number: int, bits: int) -> int:
     """Return the lowest bits of an integer as a signed number."""
     half = 1 << (bits - 1)
     return (number + half) % (1 << bits) - half
 
 
-def truncated(number: float, bits: int) -> int:
+def truncate(number: float, bits: int) -> int:
     """Return a float as an integer of `bits` bits, without its fraction and clamped to the limits; 0 for NaN.
 
     Java converts to 8 and 16 bits through 32 bits, so these wrap.
@@ -43,7 +43,7 @@ def truncated(number: float, bits: int) -> int:
         if math.isfinite(number)
         else (limit - 1 if number > 0 else -limit)
     )
-    return wrapped(whole, bits)
+    return wrap_integer(whole, bits)
 
 
 def long_of(number: Decimal) -> int:
@@ -51,13 +51,13 @@ def long_of(number: Decimal) -> int:
     exponent = int(number.as_tuple().exponent)
     if exponent >= _LONG or number.adjusted() < 0:  # a multiple of 2**64, or only a fraction
         return 0
-    return wrapped(int(number), _LONG)
+    return wrap_integer(int(number), _LONG)
 
 
 def big_decimal(text: str) -> Decimal | None:
     """Parse as `new BigDecimal` does; None if Java raises."""
     match = _DECIMAL.fullmatch(text)
-    if match is None or len(text) > _MAX_DIGITS or abs(int(match[1] or 0)) > _LARGEST_EXPONENT:
+    if match is None or len(text) > _MAX_DIGITS or abs(int(match[1] or 0)) > _MAX_EXPONENT:
         return None
     return Decimal(text)
 
@@ -67,7 +67,7 @@ def parse_whole(text: str, bits: int) -> int | None:
     if len(text) > _MAX_DIGITS or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
-    return number if wrapped(number, bits) == number else None
+    return number if wrap_integer(number, bits) == number else None
 
 
 def parse_double(text: str) -> float | None:
@@ -89,11 +89,11 @@ def parse_float(text: str) -> Float32 | None:
     double = parse_double(text)
     stripped = text.strip(_BLANKS)
     if double is None or not math.isfinite(double) or _HEX.fullmatch(stripped) or len(stripped) > _MAX_DIGITS:
-        return None if double is None else Float32(_rounded(double))
+        return None if double is None else Float32(_to_float32(double))
     return exact_float32(Decimal(_without_suffix(stripped))) if double else Float32(double)
 
 
-def _rounded(double: float) -> Float32:
+def _to_float32(double: float) -> Float32:
     return Float32(double) if not math.isfinite(double) else exact_float32(Decimal(double))
 
 

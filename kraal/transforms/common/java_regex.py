@@ -23,10 +23,10 @@ def replaced_first(pattern: Pattern, text: str, replacement: str) -> str:
     match = pattern.search(text)
     if match is None:
         return text
-    return text[: match.start()] + _expanded(match, replacement) + text[match.end() :]
+    return text[: match.start()] + _expand(match, replacement) + text[match.end() :]
 
 
-def _expanded(match: Any, replacement: str) -> str:
+def _expand(match: Any, replacement: str) -> str:
     out: list[str] = []
     at = 0
     while at < len(replacement):

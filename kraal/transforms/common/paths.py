@@ -33,12 +33,12 @@ class Path:
         at = 0
         while at < len(text):
             if text[at] == "`":
-                step, at = _quoted(text, at)
+                step, at = _quoted_step(text, at)
                 steps.append(step)
                 continue
-            step, _, rest = text[at:].partition(".")
+            step, _, remainder = text[at:].partition(".")
             steps.append(step)
-            at = len(text) - len(rest) if rest else len(text)
+            at = len(text) - len(remainder) if remainder else len(text)
         if text.endswith("."):
             steps.append("")
         return Path(tuple(steps) or ("",))
@@ -79,7 +79,7 @@ class Path:
         return current.get(self.steps[-1])
 
 
-def _quoted(text: str, opening: int) -> tuple[str, int]:
+def _quoted_step(text: str, opening: int) -> tuple[str, int]:
     """Return the step that starts with the backtick at `opening`, and the index of the next one.
 
     The step ends at a backtick before a dot or at the end; any other one is part of the name.

@@ -20,7 +20,7 @@ def java_class(value: Any, schema: Schema | None = None) -> str:
     return "null" if value is None else java_values.java_class(value, schema)
 
 
-def shown(schema: Schema) -> str:
+def as_text(schema: Schema) -> str:
     """Return a schema as Java prints it: `Schema{STRING}`, `Schema{name:STRUCT}`."""
     return f"Schema{{{schema.name}:{schema.type.name}}}" if schema.name else f"Schema{{{schema.type.name}}}"
 

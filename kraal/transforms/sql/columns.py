@@ -96,12 +96,12 @@ class Builder:
             return (
                 -columns[0]
                 if kind is Family.DOUBLE
-                else self._checked("-", [F.lit(0).cast("bigint"), *columns])
+                else self._with_overflow_check("-", [F.lit(0).cast("bigint"), *columns])
             )
         if Family.DOUBLE in (kind, *kinds):
             columns = [each.cast("double") for each in columns]
         if name in _TRY:
-            return self._checked(name, columns)
+            return self._with_overflow_check(name, columns)
         left, right = columns
         if name == "%":
             self.doubts.append(right == F.lit(0))
@@ -115,7 +115,7 @@ class Builder:
             ">=": left >= right,
         }[name]
 
-    def _checked(self, name: str, columns: list[Any]) -> Any:
+    def _with_overflow_check(self, name: str, columns: list[Any]) -> Any:
         """Return an operation that gives null on overflow and marks the row as doubtful."""
         result = F.call_function(_TRY[name], *columns)
         self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & result.isNull())

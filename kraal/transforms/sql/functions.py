@@ -85,7 +85,7 @@ class Function:
         return self.least <= count and (self.most is None or count <= self.most)
 
     @property
-    def wanted(self) -> str:
+    def argument_count(self) -> str:
         """The number of arguments it takes, in words."""
         if self.most is None:
             return f"at least {self.least} argument{'s' * (self.least > 1)}"
@@ -110,7 +110,7 @@ class Function:
         return common
 
 
-def _named(name: str) -> Callable[..., Any]:
+def _built_in(name: str) -> Callable[..., Any]:
     return lambda *columns: F.call_function(name, *columns)
 
 
@@ -119,13 +119,13 @@ def _cut(column: Any, least: int = -FAR, most: int = FAR) -> Any:
     return F.when(column.isNotNull(), F.least(F.greatest(column, F.lit(least)), F.lit(most)).cast("int"))
 
 
-def _clamped(number: int, least: int = -FAR, most: int = FAR) -> int:
+def _clamp(number: int, least: int = -FAR, most: int = FAR) -> int:
     return max(least, min(most, number))
 
 
 def _substring(text: str, position: int, length: int = FAR) -> str:
     """Source: UTF8String.substringSQL (Spark 4.2.0)."""
-    position, length = _clamped(position), _clamped(length)
+    position, length = _clamp(position), _clamp(length)
     start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
     end = start + length
     return "" if end <= start else text[max(start, 0) : max(end, 0)]
@@ -140,8 +140,8 @@ def _right_column(text: Any, count: Any) -> Any:
     return F.when(text.isNull() | count.isNull(), F.lit(None)).when(count <= 0, "").otherwise(end)
 
 
-def _padded(text: str, width: int, pad: str, *, left: bool) -> str:
-    width = _clamped(width, 0, WIDEST)
+def _pad(text: str, width: int, pad: str, *, left: bool) -> str:
+    width = _clamp(width, 0, WIDEST)
     missing = width - len(text)
     if missing <= 0 or not pad:
         return text[:width]
@@ -196,7 +196,7 @@ def _extreme(sign: int) -> Callable[..., Any]:
     return value
 
 
-def _joined(separator: str | None, *texts: str | None) -> str | None:
+def _join(separator: str | None, *texts: str | None) -> str | None:
     return None if separator is None else separator.join(each for each in texts if each is not None)
 
 
@@ -204,7 +204,7 @@ def _text_function(name: str, value: Callable[..., Any], **more: Any) -> Functio
     properties: dict[str, Any] = {
         "takes_kinds": (_TEXT,),
         "gives": Family.TEXT,
-        "column": _named(name),
+        "column": _built_in(name),
         "most": 1,
     }
     return Function(name=name, value=value, **{**properties, **more})
@@ -223,7 +223,7 @@ _ALL: Final = (
     _text_function("reverse", lambda text: text[::-1]),
     _text_function("length", len, gives=Family.WHOLE, column=lambda text: F.char_length(text).cast("bigint")),
     _text_function("concat", lambda *texts: "".join(texts), most=None),
-    _text_function("concat_ws", _joined, most=None, nulls=True),
+    _text_function("concat_ws", _join, most=None, nulls=True),
     _text_function(
         "substring", _substring, takes_kinds=(_TEXT, _INTEGER), least=2, most=3, column=_substring_column
     ),
@@ -237,7 +237,7 @@ _ALL: Final = (
     ),
     _text_function(
         "right",
-        lambda text, count: "" if count <= 0 else _substring(text, -_clamped(count)),
+        lambda text, count: "" if count <= 0 else _substring(text, -_clamp(count)),
         takes_kinds=(_TEXT, _INTEGER),
         least=2,
         most=2,
@@ -252,7 +252,7 @@ _ALL: Final = (
     ),
     _text_function(
         "lpad",
-        lambda text, width, pad=" ": _padded(text, width, pad, left=True),
+        lambda text, width, pad=" ": _pad(text, width, pad, left=True),
         takes_kinds=(_TEXT, _INTEGER, _TEXT),
         least=2,
         most=3,
@@ -260,7 +260,7 @@ _ALL: Final = (
     ),
     _text_function(
         "rpad",
-        lambda text, width, pad=" ": _padded(text, width, pad, left=False),
+        lambda text, width, pad=" ": _pad(text, width, pad, left=False),
         takes_kinds=(_TEXT, _INTEGER, _TEXT),
         least=2,
         most=3,
@@ -301,7 +301,7 @@ _ALL: Final = (
         takes_kinds=(NUMBERS,),
         gives=Family.WHOLE,
         most=1,
-        value=lambda number: number if isinstance(number, int) else _require_bigint(_rounded(number, math.ceil)),
+        value=lambda number: number if isinstance(number, int) else _require_bigint(_round_finite(number, math.ceil)),
         column=lambda number: F.call_function("ceil", number),
         doubt=_too_wide,
     ),
@@ -310,7 +310,7 @@ _ALL: Final = (
         takes_kinds=(NUMBERS,),
         gives=Family.WHOLE,
         most=1,
-        value=lambda number: number if isinstance(number, int) else _require_bigint(_rounded(number, math.floor)),
+        value=lambda number: number if isinstance(number, int) else _require_bigint(_round_finite(number, math.floor)),
         column=lambda number: F.call_function("floor", number),
         doubt=_too_wide,
     ),
@@ -320,7 +320,7 @@ _ALL: Final = (
         gives=None,
         nulls=True,
         value=lambda *given: next((each for each in given if each is not None), None),
-        column=_named("coalesce"),
+        column=_built_in("coalesce"),
     ),
     Function(
         name="greatest",
@@ -329,10 +329,11 @@ _ALL: Final = (
         least=2,
         nulls=True,
         value=_extreme(1),
-        column=_named("greatest"),
+        column=_built_in("greatest"),
     ),
     Function(
-        name="least", takes_kinds=(PLAIN,), gives=None, least=2, nulls=True, value=_extreme(-1), column=_named("least")
+        name="least", takes_kinds=(PLAIN,), gives=None, least=2, nulls=True, value=_extreme(-1),
+        column=_built_in("least"),
     ),
     Function(
         name="if", takes_kinds=(PLAIN,), gives=None, least=3, most=3, value=lambda *_: None, column=lambda *_: None
@@ -343,7 +344,7 @@ _ALL: Final = (
 )  # fmt: skip
 
 
-def _rounded(number: float, whole: Callable[[float], int]) -> float:
+def _round_finite(number: float, whole: Callable[[float], int]) -> float:
     return whole(number) if math.isfinite(number) else number
 
 
@@ -360,6 +361,6 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 """By name, in lower case."""
 
 
-def listed() -> str:
+def function_names() -> str:
     """Return the names of all functions, for a message."""
     return ", ".join(sorted([*FUNCTIONS, "cast"]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kraal.plugins.model.schema import Type
-from kraal.transforms.sql.functions import FUNCTIONS, TYPES, listed
+from kraal.transforms.sql.functions import FUNCTIONS, TYPES, function_names
 from kraal.transforms.sql.tokens import Kind, SqlError, Token, tokens
 
 MAX_DEPTH: Final = 30
@@ -182,21 +182,21 @@ class _Parser:
         return node
 
     def _predicate(self) -> Node:
-        left = self._sum()
+        operand = self._sum()
         while True:
             if sign := self.take_sign(*_COMPARISONS):
-                left = Call({"==": "=", "!=": "<>"}.get(sign, sign), (left, self._sum()))
+                operand = Call({"==": "=", "!=": "<>"}.get(sign, sign), (operand, self._sum()))
             elif self._take_word("IS"):
                 negated = self._take_word("NOT") is not None
                 self._want(word="NULL")
-                left = Call("IS NULL", (left,))
-                left = Call("NOT", (left,)) if negated else left
+                operand = Call("IS NULL", (operand,))
+                operand = Call("NOT", (operand,)) if negated else operand
             elif self._next.is_word("NOT", "IN", "BETWEEN", "LIKE"):
                 negated = self._take_word("NOT") is not None
-                left = self._test(left)
-                left = Call("NOT", (left,)) if negated else left
+                operand = self._test(operand)
+                operand = Call("NOT", (operand,)) if negated else operand
             else:
-                return left
+                return operand
 
     def _test(self, left: Node) -> Node:
         if self._take_word("BETWEEN"):
@@ -291,7 +291,7 @@ class _Parser:
             return self._cast()
         function = FUNCTIONS.get(name)
         if function is None:
-            raise SqlError(f"the function {token.text} is not allowed; allowed are {listed()}")
+            raise SqlError(f"the function {token.text} is not allowed; allowed are {function_names()}")
         self._want(sign="(")
         arguments: list[Node] = []
         if not self._next.is_sign(")"):
@@ -300,7 +300,7 @@ class _Parser:
                 arguments.append(self._expression())
         self._want(sign=")")
         if not function.takes(len(arguments)):
-            raise SqlError(f"the function {name} takes {function.wanted}, got {len(arguments)}")
+            raise SqlError(f"the function {name} takes {function.argument_count}, got {len(arguments)}")
         return _rewritten(function.name, tuple(arguments))
 
     def _cast(self) -> Node:

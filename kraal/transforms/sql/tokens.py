@@ -86,14 +86,14 @@ def _token(match: re.Match[str], at: int) -> Token | None:
         case "quoted":
             return Token(Kind.QUOTED, text.replace("``", "`"), at)
         case "single":
-            return Token(Kind.TEXT, _unescaped(text, "'"), at)
+            return Token(Kind.TEXT, _unescape(text, "'"), at)
         case "double":
-            return Token(Kind.TEXT, _unescaped(text, '"'), at)
+            return Token(Kind.TEXT, _unescape(text, '"'), at)
         case _:
             return Token(Kind.SIGN, text, at)
 
 
-def _unescaped(text: str, quote: str) -> str:
+def _unescape(text: str, quote: str) -> str:
     r"""Resolve escapes as Spark does: `\%` and `\_` stay, for LIKE; other letters lose the backslash."""
 
     def one(match: re.Match[str]) -> str:

@@ -21,11 +21,11 @@ from kraal.transforms.common.base import REPLACE_NULL, VERSION, PerSchema, repla
 from kraal.transforms.common.column_parts import built, fields_read, with_default
 from kraal.transforms.common.structs import read, require_map, require_struct, struct, struct_schema
 from kraal.transforms.sql.columns import Builder
-from kraal.transforms.sql.functions import listed
+from kraal.transforms.sql.functions import function_names
 from kraal.transforms.sql.syntax import Node, Reference, parse
 from kraal.transforms.sql.tokens import SqlError
 from kraal.transforms.sql.typed import schema_of
-from kraal.transforms.sql.values import Compute, computed
+from kraal.transforms.sql.values import Compute, evaluator
 
 _PURPOSE: Final = "SQL expressions"
 EXPRESSIONS: Final = "expressions"
@@ -57,7 +57,7 @@ class SQL(Transformation):
                 importance=Importance.HIGH,
                 doc="Expressions to compute, as after SELECT: price * amount AS total, upper(name) AS name. Operators: "
                 "+ - * / % || = <> < <= > >= AND OR NOT IN BETWEEN LIKE IS NULL CASE CAST. Whole numbers are BIGINT, "
-                f"all others DOUBLE, and an overflow is an error. Functions: {listed()}.",
+                f"all others DOUBLE, and an overflow is an error. Functions: {function_names()}.",
             ),
             Key(
                 name=OF,
@@ -77,7 +77,7 @@ class SQL(Transformation):
         self._nodes: dict[str, Node] = {}
         self._config: dict[str, str] = {}
         self._computed: dict[str, Compute] = {}
-        self._schemas = PerSchema(self._changed)
+        self._schemas = PerSchema(self._new_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -86,12 +86,12 @@ class SQL(Transformation):
         self._replace_null = values[REPLACE_NULL]
         self._config = dict(config)
         self._nodes = parse(values[EXPRESSIONS])
-        self._computed = {name: computed(node) for name, node in self._nodes.items()}
+        self._computed = {name: evaluator(node) for name, node in self._nodes.items()}
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as config, because compiled expressions cannot be pickled."""
-        return _configured, (self._config,)
+        return _configure, (self._config,)
 
     @override
     def apply(self, record: Record) -> Record:
@@ -147,7 +147,7 @@ class SQL(Transformation):
         whole, more = built(changed, {**fields, **new})
         return given.with_part(whole, (*doubts, *more), is_key=self._is_key)
 
-    def _changed(self, schema: Schema) -> Schema:
+    def _new_schema(self, schema: Schema) -> Schema:
         """Return the schema with the computed fields. Raises DataException for expressions that do not fit it."""
         if schema.type is not Type.STRUCT:
             raise DataException(f"Only Struct objects supported for [{_PURPOSE}], found: {schema.type.name}")
@@ -162,7 +162,7 @@ class SQL(Transformation):
         return struct_schema(schema, fields)
 
 
-def _configured(config: Mapping[str, str]) -> SQL:
+def _configure(config: Mapping[str, str]) -> SQL:
     transform = SQL()
     transform.configure(config)
     return transform

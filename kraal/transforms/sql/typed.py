@@ -58,7 +58,7 @@ def kind_of(node: Node, whole: Schema) -> Family:
             return family_of(schema_at(whole, path))
         case Cast(inner, kind):
             if kind_of(inner, whole) is Family.OTHER:
-                raise DataException(f"what is {Family.OTHER} cannot be CAST")
+                raise DataException(f"a value that is {Family.OTHER} cannot be CAST")
             return _FAMILIES[kind]
         case Case(branches, otherwise):
             for condition, _ in branches:
@@ -79,5 +79,5 @@ def schema_of(node: Node, whole: Schema) -> Schema:
     if isinstance(node, Cast):
         return Schema(type=node.type, optional=True)
     if kind not in _TYPES:
-        raise DataException(f"it gives what is {kind}; a type is wanted: CAST may help")
+        raise DataException(f"its result is {kind}; choose a type with CAST")
     return Schema(type=_TYPES[kind], optional=True)

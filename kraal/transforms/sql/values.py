@@ -79,7 +79,7 @@ def operator_kind(name: str, kinds: list[Family]) -> Family:
     for each in families:
         if each not in allowed or each is Family.OTHER:
             expected = " or ".join(allowed)
-            raise DataException(f"{name} wants {expected}, but one side is {each}; CAST may help")
+            raise DataException(f"{name} requires {expected}, but an operand is {each}; use CAST")
     if name not in (*_ARITHMETIC, "NEGATIVE"):
         return Family.BOOLEAN
     if name == "/":
@@ -87,7 +87,7 @@ def operator_kind(name: str, kinds: list[Family]) -> Family:
     return Family.DOUBLE if Family.DOUBLE in families else Family.WHOLE
 
 
-def computed(node: Node) -> Compute:
+def evaluator(node: Node) -> Compute:
     """Return a function that evaluates an expression; it raises DataException."""
     match node:
         case Literal(value):
@@ -95,13 +95,13 @@ def computed(node: Node) -> Compute:
         case Reference(path):
             return lambda read: _plain(read(path))
         case Cast(inner, kind):
-            of_inner = computed(inner)
+            of_inner = evaluator(inner)
             return lambda read: cast(of_inner(read), kind)
         case Case(branches, otherwise):
-            pairs = [(computed(condition), computed(then)) for condition, then in branches]
-            return _case(pairs, computed(otherwise))
+            pairs = [(evaluator(condition), evaluator(then)) for condition, then in branches]
+            return _case(pairs, evaluator(otherwise))
         case Call(name, arguments):
-            return _call(name, [computed(each) for each in arguments])
+            return _call(name, [evaluator(each) for each in arguments])
 
 
 def _plain(value: Any) -> Any:
@@ -133,9 +133,9 @@ def _call(name: str, arguments: list[Compute]) -> Compute:
         return _like(*arguments)
 
     def compute(read: Read) -> Any:
-        given = [each(read) for each in arguments]
-        kind = operator_kind(name, [family(each) for each in given])
-        return None if None in given else _operated(name, given, kind)
+        values = [each(read) for each in arguments]
+        kind = operator_kind(name, [family(each) for each in values])
+        return None if None in values else _operate(name, values, kind)
 
     return compute
 
@@ -192,32 +192,32 @@ def _shape(pattern: str) -> str:
     return first + "".join(f"(?>.*?{each})" for each in between[:-1] if each) + ".*" + between[-1]
 
 
-def _operated(name: str, given: list[Any], kind: Family) -> Any:
+def _operate(name: str, operands: list[Any], kind: Family) -> Any:
     match name:
         case "NOT":
-            return not given[0]
+            return not operands[0]
         case "NEGATIVE":
-            return _in_range(-given[0], kind)
+            return _in_range(-operands[0], kind)
         case "/":
-            left, right = map(float, given)
+            left, right = map(float, operands)
             if right == 0:
                 raise DataException("division by zero")
-            return _divided(left, right)
+            return _divide(left, right)
         case "%":
-            if given[1] == 0:
+            if operands[1] == 0:
                 raise DataException("division by zero")
-            rest = abs(given[0]) % abs(given[1])
-            return -rest if given[0] < 0 else rest
+            remainder = abs(operands[0]) % abs(operands[1])
+            return -remainder if operands[0] < 0 else remainder
         case "+" | "-" | "*":
-            left, right = map(float, given) if kind is Family.DOUBLE else given
+            left, right = map(float, operands) if kind is Family.DOUBLE else operands
             return _in_range(
                 left + right if name == "+" else left - right if name == "-" else left * right, kind
             )
         case _:
-            return _COMPARED[name](compare(*given))
+            return _COMPARED[name](compare(*operands))
 
 
-def _divided(left: float, right: float) -> float:
+def _divide(left: float, right: float) -> float:
     if math.isinf(left) and math.isinf(right):
         return math.nan
     return left / right
@@ -231,11 +231,11 @@ def _in_range(number: Any, kind: Family) -> Any:
 
 def cast(value: Any, kind: Type) -> Any:
     """Cast a value to a type; null stays null. Raises DataException if that is not possible."""
-    given = family(value)
-    if given is Family.NULL:
+    actual = family(value)
+    if actual is Family.NULL:
         return None
-    if given is Family.OTHER:
-        raise DataException(f"{given} cannot be CAST")
+    if actual is Family.OTHER:
+        raise DataException(f"{actual} cannot be CAST")
     if kind is Type.STRING:
         return _text(value)
     if isinstance(value, str):

@@ -155,9 +155,9 @@ def test_json_with_a_schema_is_read_as_it_was_written(data: st.DataObject) -> No
     value = with_own_schema(schema, data.draw(values))
     for converter in CONVERTERS:
         written = converter.encode("t", schema, value)
-        found, read = converter.decode("t", written)
-        assert (described(found), shown(read)) == (described(schema), shown(value))
-        assert converter.encode("t", found, read) == written
+        decoded_schema, read = converter.decode("t", written)
+        assert (described(decoded_schema), shown(read)) == (described(schema), shown(value))
+        assert converter.encode("t", decoded_schema, read) == written
 
 
 def owned(schema: Schema) -> Schema:
@@ -165,8 +165,8 @@ def owned(schema: Schema) -> Schema:
     key = None if schema.key is None else owned(schema.key)
     value = None if schema.value is None else owned(schema.value)
     fields = tuple(Field(name=each.name, schema=owned(each.schema)) for each in schema.fields)
-    found = replace(schema, fields=fields, key=key, value=value)
-    return replace(found, default=with_own_schema(found, schema.default))
+    rebuilt = replace(schema, fields=fields, key=key, value=value)
+    return replace(rebuilt, default=with_own_schema(rebuilt, schema.default))
 
 
 PLAIN = st.recursive(
@@ -210,8 +210,8 @@ def test_other_converters_read_what_they_wrote(
     @settings(max_examples=50)
     @given(st.none() | values)
     def check(value: Any) -> None:
-        found, read = converter.decode("t", converter.encode("t", schema, value))
-        assert found == replace(schema, optional=True)
+        decoded_schema, read = converter.decode("t", converter.encode("t", schema, value))
+        assert decoded_schema == replace(schema, optional=True)
         assert shown(read) == shown(value)
 
     check()

@@ -40,12 +40,12 @@ def comparable(error: str) -> str:
 
 
 def refused(key: Key, texts: list[str]) -> dict[str, str]:
-    found = {}
+    definitions = {}
     for text in texts:
         value = None if text == "null" else parse_value(key.name, text, key.type)
         if key.validator is not None and (error := key.validator(key.name, value)) is not None:
-            found[text] = comparable(error)
-    return found
+            definitions[text] = comparable(error)
+    return definitions
 
 
 @pytest.mark.parametrize("name", JAVA)
@@ -65,7 +65,7 @@ def test_the_same_values_are_refused(name: str) -> None:
     texts = ["", "a", "a,a", "a,", "a:b", "a:b:c", "a:int8", "a:array", "int8", "int8,a:int8", "V2", "v2"]
     texts += ["move", "unix", "seconds", "null"]
     for key, java in zip(plugin.config_def, JAVA[name], strict=True):
-        asked = [each for each in texts if (key.name, each) not in BREAKS_JAVA]
-        wanted = {each: comparable(error) for each, error in java["refuses"].items() if each in asked}
+        questions = [each for each in texts if (key.name, each) not in BREAKS_JAVA]
+        wanted = {each: comparable(error) for each, error in java["refuses"].items() if each in questions}
         if java["type"] in {"LIST", "STRING"}:
-            assert refused(key, asked) == wanted
+            assert refused(key, questions) == wanted

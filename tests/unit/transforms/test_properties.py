@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kraal.config.java_regex import compile_pattern, why_refused
 from kraal.plugins.model.records import Record
-from kraal.transforms.common.date_pattern import PatternRefused, elements, formatted
-from kraal.transforms.common.date_text import parsed
+from kraal.transforms.common.date_pattern import PatternRefused, elements, format_date
+from kraal.transforms.common.date_text import parse_date
 from kraal.transforms.common.errors import ConfigException
-from kraal.transforms.common.java_numbers import parse_whole, truncated, wrapped
+from kraal.transforms.common.java_numbers import parse_whole, truncate, wrap_integer
 from kraal.transforms.common.java_regex import replaced_first
 from kraal.transforms.common.paths import Path
 from kraal.transforms.flatten import FlattenValue
@@ -44,9 +44,9 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 @given(DAYS_OF_GREGORY)
 def test_a_date_is_written_as_python_writes_it(moment: dt.datetime) -> None:
     ms = (moment - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(milliseconds=1)
-    assert formatted(ISO, ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert format_date(ISO, ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     assert (
-        formatted(elements("D EEE E u"), ms)
+        format_date(elements("D EEE E u"), ms)
         == f"{moment.timetuple().tm_yday} {moment:%a %a} {moment.isoweekday()}"
     )
 
@@ -54,50 +54,50 @@ def test_a_date_is_written_as_python_writes_it(moment: dt.datetime) -> None:
 @CALM
 @given(st.integers(-62_135_769_600_000, 253_402_300_799_999))
 def test_written_values_are_read_back(ms: int) -> None:
-    assert parsed(ISO, formatted(ISO, ms)) == ms
+    assert parse_date(ISO, format_date(ISO, ms)) == ms
     abutting = elements("yyyyMMddHHmmssSSS")
-    assert parsed(abutting, formatted(abutting, ms)) == ms
+    assert parse_date(abutting, format_date(abutting, ms)) == ms
 
 
 @CALM
 @given(st.integers(0, 99), st.integers(0, 4_102_444_800_000))
 def test_two_digits_are_a_year_from_80_years_ago_to_20_from_now(year: int, now_ms: int) -> None:
-    ms = parsed(elements("yy"), f"{year:02d}", now_ms=now_ms)
+    ms = parse_date(elements("yy"), f"{year:02d}", now_ms=now_ms)
     assert ms is not None
-    found = dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=ms)
+    moment = dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=ms)
     now = dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=now_ms)
-    assert found.year % 100 == year
-    assert -80 <= found.year - now.year <= 20
+    assert moment.year % 100 == year
+    assert -80 <= moment.year - now.year <= 20
 
 
 @CALM
 @given(st.text("GyMdHmsEzZXubY' -:", max_size=12), st.text("0129 -:+ZaGMT", max_size=20))
 def test_any_pattern_is_taken_or_refused(pattern: str, text: str) -> None:
     try:
-        known = elements(pattern)
+        parsed = elements(pattern)
     except PatternRefused:
         return
-    assert isinstance(formatted(known, 0), str)
-    assert isinstance(parsed(known, text), int | None)
+    assert isinstance(format_date(parsed, 0), str)
+    assert isinstance(parse_date(parsed, text), int | None)
 
 
 @CALM
 @given(st.integers(), st.sampled_from(sorted(C_TYPES)))
 def test_whole_numbers_wrap_as_in_c(number: int, bits: int) -> None:
-    assert wrapped(number, bits) == C_TYPES[bits](number).value
-    fits = wrapped(number, bits) == number
+    assert wrap_integer(number, bits) == C_TYPES[bits](number).value
+    fits = wrap_integer(number, bits) == number
     assert parse_whole(str(number), bits) == (number if fits else None)
 
 
 @CALM
 @given(st.floats(), st.sampled_from(sorted(C_TYPES)))
 def test_floats_stop_at_the_limits_of_32_or_64_bits(number: float, bits: int) -> None:
-    result = truncated(number, bits)
+    result = truncate(number, bits)
     assert -(1 << (bits - 1)) <= result < 1 << (bits - 1)
     if math.isnan(number):
         assert result == 0
     elif abs(number) < 1 << 31:
-        assert result == wrapped(int(number), bits)
+        assert result == wrap_integer(int(number), bits)
 
 
 @CALM
@@ -146,11 +146,11 @@ def test_a_flat_object_has_every_leaf(value: dict[str, Any]) -> None:
 
 
 def leaves(value: dict[str, Any], path: tuple[str, ...]) -> list[tuple[str, Any]]:
-    found = []
+    results = []
     for name, each in value.items():
         below = leaves(each, (*path, name)) if isinstance(each, dict) else [("/".join((*path, name)), each)]
-        found += below
-    return found
+        results += below
+    return results
 
 
 @pytest.mark.parametrize("regex", ["[a-z", "(?U)a", "\\G", "\\R", "\\p{IsGreek}", "(?<a", "\\k<"])

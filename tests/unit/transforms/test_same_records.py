@@ -24,9 +24,9 @@ REGISTRY = Registry.load()
 
 
 def converter(*, schemas: bool) -> JsonConverter:
-    made = JsonConverter()
-    made.configure({"schemas.enable": str(schemas).lower()}, is_key=False)
-    return made
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": str(schemas).lower()}, is_key=False)
+    return converter
 
 
 WITH_SCHEMAS, WITHOUT_SCHEMAS = converter(schemas=True), converter(schemas=False)
@@ -40,25 +40,25 @@ def data(text: str | None) -> tuple[Schema | None, Any]:
     return reader.decode("orders", text.encode())
 
 
-def record_of(given: Mapping[str, Any]) -> Record:
-    key_schema, key = data(given["key"])
-    value_schema, value = data(given["value"])
+def record_of(record: Mapping[str, Any]) -> Record:
+    key_schema, key = data(record["key"])
+    value_schema, value = data(record["value"])
     return Record(
-        topic=given["topic"],
-        partition=given["partition"],
-        offset=given["offset"],
-        timestamp_ms=given["timestamp"],
+        topic=record["topic"],
+        partition=record["partition"],
+        offset=record["offset"],
+        timestamp_ms=record["timestamp"],
         key_schema=key_schema,
         key=key,
         value_schema=value_schema,
         value=value,
-        headers=tuple(Header(name, *data(text)) for name, text in given.get("headers", ())),
+        headers=tuple(Header(name, *data(text)) for name, text in record.get("headers", ())),
     )
 
 
 def text(schema: Schema | None, value: Any) -> str | None:
-    found = WITH_SCHEMAS.encode("orders", schema, value)
-    return None if found is None else found.decode()
+    encoded = WITH_SCHEMAS.encode("orders", schema, value)
+    return None if encoded is None else encoded.decode()
 
 
 def written(record: Record) -> dict[str, Any]:
@@ -90,13 +90,13 @@ def transformed(chain: Chain, record: Record) -> dict[str, Any]:
 
 def comparable(result: Mapping[str, Any]) -> dict[str, Any]:
     """Read the JSON texts of schemaless data, whose fields Java writes in hash order; all others count byte by byte."""
-    found = dict(result)
-    if "unwritable" in found:  # without a type of its own, a whole number is a Long here
-        found["message"] = re.sub(r"java\.lang\.(Byte|Short|Integer)", "java.lang.Long", found["message"])
+    shown = dict(result)
+    if "unwritable" in shown:  # without a type of its own, a whole number is a Long here
+        shown["message"] = re.sub(r"java\.lang\.(Byte|Short|Integer)", "java.lang.Long", shown["message"])
     for part in ("key", "value"):
-        found[part] = opened(found.get(part))
-    found["headers"] = [[name, opened(each)] for name, each in found.get("headers", ())]
-    return found
+        shown[part] = opened(shown.get(part))
+    shown["headers"] = [[name, opened(each)] for name, each in shown.get("headers", ())]
+    return shown
 
 
 def opened(part: str | None) -> Any:
@@ -122,5 +122,5 @@ def test_records_come_out_as_in_java(case: dict[str, Any]) -> None:
         assert message.startswith(case["refused"]["message"].partition("Invalid regex")[0]), alias
         return
     chain = pickle.loads(pickle.dumps(make_chain(REGISTRY, case["config"])))  # noqa: S301 - our own
-    ours = [comparable(transformed(chain, record_of(given))) for given in case["records"]]
+    ours = [comparable(transformed(chain, record_of(record))) for record in case["records"]]
     assert ours == list(map(comparable, case["results"]))

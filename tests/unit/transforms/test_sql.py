@@ -1,4 +1,4 @@
-"""What `kraal.transforms.SQL` makes of single records, and what it refuses before there are any."""
+"""`kraal.transforms.SQL` on single records, and the expressions that it refuses when it is configured."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ ORDER = Schema(
 
 
 def sql(expressions: str, **others: str) -> SQL:
-    made = SQL()
-    made.configure({"expressions": expressions, **others})
-    return made
+    transform = SQL()
+    transform.configure({"expressions": expressions, **others})
+    return transform
 
 
 def one(expression: str, value: dict[str, Any] | None = None) -> Any:
@@ -39,10 +39,10 @@ def one(expression: str, value: dict[str, Any] | None = None) -> Any:
 
 
 def test_fields_are_replaced_where_they_stand_and_new_ones_come_behind() -> None:
-    given = {"price": 2.5, "amount": None, "name": "ann", "raw": b"x"}
-    record = Record(topic="t", value_schema=ORDER, value=Struct(ORDER, given))
-    made = pickle.loads(pickle.dumps(sql("upper(name) AS name, price * amount AS total, raw AS copy")))  # noqa: S301
-    out = made.apply(record)
+    fields = {"price": 2.5, "amount": None, "name": "ann", "raw": b"x"}
+    record = Record(topic="t", value_schema=ORDER, value=Struct(ORDER, fields))
+    transform = pickle.loads(pickle.dumps(sql("upper(name) AS name, price * amount AS total, raw AS copy")))  # noqa: S301
+    out = transform.apply(record)
     assert [(field.name, field.schema.type) for field in out.value_schema.fields] == [
         ("price", Type.FLOAT64),
         ("amount", Type.INT32),
@@ -51,13 +51,13 @@ def test_fields_are_replaced_where_they_stand_and_new_ones_come_behind() -> None
         ("total", Type.FLOAT64),
         ("copy", Type.BYTES),
     ]
-    assert out.value.values == {**given, "amount": 2, "name": "ANN", "total": 5.0, "copy": b"x"}
+    assert out.value.values == {**fields, "amount": 2, "name": "ANN", "total": 5.0, "copy": b"x"}
 
 
 def test_a_key_by_its_key_and_tombstones_as_they_are() -> None:
-    made = sql("id + 1 AS id", of="key")
-    assert made.apply(Record(topic="t", key={"id": 1}, value={"id": 7})).key == {"id": 2}
-    assert made.apply(Record(topic="t", key=None)).key is None
+    transform = sql("id + 1 AS id", of="key")
+    assert transform.apply(Record(topic="t", key={"id": 1}, value={"id": 7})).key == {"id": 2}
+    assert transform.apply(Record(topic="t", key=None)).key is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_expressions(expression: str, expected: object) -> None:
         ("upper(a)", "SQL, x: argument 1 of upper must be text, but is a whole number"),
         (
             "a + 'b'",
-            "SQL, x: + wants a whole number or a number with a fraction, but one side is text; CAST may help",
+            "SQL, x: + requires a whole number or a number with a fraction, but an operand is text; use CAST",
         ),
     ],
 )

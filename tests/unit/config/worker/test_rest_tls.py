@@ -96,11 +96,11 @@ def test_reports_every_error_with_the_name_in_the_file(
     )
 
 
-@pytest.mark.parametrize("asked", ["requested", "required"])
-def test_client_authentication_requires_a_truststore(tmp_path: Path, asked: str) -> None:
-    (error,) = errors_of({**store(tmp_path), "ssl.client.auth": asked})
+@pytest.mark.parametrize("client_auth", ["requested", "required"])
+def test_client_authentication_requires_a_truststore(tmp_path: Path, client_auth: str) -> None:
+    (error,) = errors_of({**store(tmp_path), "ssl.client.auth": client_auth})
     assert error == (
-        f"Invalid value null for configuration ssl.truststore.location: ssl.client.auth={asked} needs the "
+        f"Invalid value null for configuration ssl.truststore.location: ssl.client.auth={client_auth} needs the "
         "certificates of those who vouch for clients"
     )
 

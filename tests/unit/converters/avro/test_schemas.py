@@ -178,9 +178,9 @@ ENUM = {"type": "enum", "name": "n.Suit", "symbols": ["CLUBS", "HEARTS"], "defau
 
 
 def test_an_enum_is_text_and_stays_an_enum_where_that_is_asked_for() -> None:
-    found = connect_schema(parse_schema(json.dumps(ENUM)), ENHANCED)
+    schema = connect_schema(parse_schema(json.dumps(ENUM)), ENHANCED)
     prefix = "io.confluent.connect.avro."
-    assert found == Schema(
+    assert schema == Schema(
         type=Type.STRING,
         name="n.Suit",
         parameters={
@@ -191,18 +191,18 @@ def test_an_enum_is_text_and_stays_an_enum_where_that_is_asked_for() -> None:
             f"{prefix}Enum.HEARTS": "HEARTS",
         },
     )
-    again = json.loads(avro_text(found, ENHANCED))
+    again = json.loads(avro_text(schema, ENHANCED))
     assert (again["type"], again["symbols"], again["default"], again["doc"]) == (
         "enum",
         ["CLUBS", "HEARTS"],
         "CLUBS",
         "d",
     )
-    assert json.loads(avro_text(found, PLAIN))["type"] == "string"
+    assert json.loads(avro_text(schema, PLAIN))["type"] == "string"
 
 
 def test_fields_defaults_docs_and_parameters_are_read() -> None:
-    said = {
+    definition = {
         "type": "record",
         "name": "R",
         "doc": "all",
@@ -214,11 +214,11 @@ def test_fields_defaults_docs_and_parameters_are_read() -> None:
             {"name": "e", "type": "int", "default": "no number"},
         ],
     }
-    found = connect_schema(parse_schema(json.dumps(said)), PLAIN, 7)
+    schema = connect_schema(parse_schema(json.dumps(definition)), PLAIN, 7)
     prefix = "io.confluent.connect.avro."
-    assert (found.name, found.version, found.default) == ("R", 7, None)
-    assert found.parameters == {f"{prefix}record.doc": "all", f"{prefix}field.doc.a": "three"}
-    a, b, c, d, e = (each.schema for each in found.fields)
+    assert (schema.name, schema.version, schema.default) == ("R", 7, None)
+    assert schema.parameters == {f"{prefix}record.doc": "all", f"{prefix}field.doc.a": "three"}
+    a, b, c, d, e = (each.schema for each in schema.fields)
     assert (a.default, a.parameters) == (3, {f"{prefix}field.default": "true"})
     assert (b.name, b.parameters) == (DECIMAL, {"scale": "1", "connect.decimal.precision": "5"})
     assert (c.name, c.default) == ("F", b"\xff\0ab")
@@ -227,9 +227,9 @@ def test_fields_defaults_docs_and_parameters_are_read() -> None:
 
 
 def test_rejects_a_record_that_contains_itself() -> None:
-    said = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
+    definition = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
     with pytest.raises(DataException, match="The Avro record L contains itself"):
-        connect_schema(parse_schema(json.dumps(said)), PLAIN)
+        connect_schema(parse_schema(json.dumps(definition)), PLAIN)
 
 
 @pytest.mark.parametrize("text", ["{", "5", '{"type": "no.such"}', '{"type": "array"}', '{"x": 1}'])

@@ -35,20 +35,20 @@ def fmt(options: AvroOptions = PLAIN) -> AvroFormat:
     return AvroFormat(options)
 
 
-def written(schema: Schema | None, value: Any, said: Any = None, options: AvroOptions = PLAIN) -> bytes:
-    own = fmt(options)
-    text = own.described(schema).schema if said is None else SchemaText("AVRO", json.dumps(said))
-    return own.encoder(schema, text, {})(value)
+def written(schema: Schema | None, value: Any, avro: Any = None, options: AvroOptions = PLAIN) -> bytes:
+    used = fmt(options)
+    text = used.described(schema).schema if avro is None else SchemaText("AVRO", json.dumps(avro))
+    return used.encoder(schema, text, {})(value)
 
 
-def read(said: Any, data: bytes, options: AvroOptions = PLAIN) -> tuple[Schema | None, Any]:
-    decode = fmt(options).decoder(SchemaText("AVRO", json.dumps(said)), {}, lambda _: None)
+def read(avro: Any, data: bytes, options: AvroOptions = PLAIN) -> tuple[Schema | None, Any]:
+    decode = fmt(options).decoder(SchemaText("AVRO", json.dumps(avro)), {}, lambda _: None)
     return decode(b"\0\0\0\0\1" + data)
 
 
-def by_fastavro(said: Any, value: Any) -> bytes:
+def by_fastavro(avro: Any, value: Any) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(said), value)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(avro), value)
     return out.getvalue()
 
 
@@ -80,14 +80,14 @@ VALUES = {
 
 
 def test_values_are_the_bytes_that_fastavro_writes_and_reads() -> None:
-    said = json.loads(avro_text(WIDE, PLAIN))
+    avro = json.loads(avro_text(WIDE, PLAIN))
     data = written(WIDE, Struct(WIDE, VALUES))
-    theirs: Any = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(said))
+    theirs: Any = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(avro))
     assert theirs["m"] == Decimal("-1234.56")
     assert theirs["w"].timestamp() == pytest.approx(1_700_000_000.123)
     assert theirs["p"] == [{"key": -64, "value": "x"}, {"key": 64, "value": ""}]
-    assert by_fastavro(said, theirs) == data
-    schema, value = read(said, data)
+    assert by_fastavro(avro, theirs) == data
+    schema, value = read(avro, data)
     assert described(schema) == described(WIDE)
     assert shown(value) == shown(Struct(WIDE, VALUES))
 
@@ -104,10 +104,10 @@ SCHEMALESS: list[Any] = [5, 2.5, Float32(0.5), True, "x", [1, None, ["y"]], {"a"
 
 @pytest.mark.parametrize("value", SCHEMALESS)
 def test_values_without_a_schema_are_read_as_they_were_written(value: Any) -> None:
-    said = json.loads(avro_text(None, PLAIN))
+    avro = json.loads(avro_text(None, PLAIN))
     data = written(None, value)
-    assert read(said, data) == (None, value)
-    fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(said))
+    assert read(avro, data) == (None, value)
+    fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(avro))
 
 
 UNION = [
@@ -156,13 +156,15 @@ def test_bytes_alone_have_no_length_before_them() -> None:
 
 
 def test_a_decimal_as_fixed_is_padded_by_its_sign() -> None:
-    said = {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
-    for value, data in ((Decimal("-0.01"), b"\xff\xff\xff\xff"), (Decimal("2.55"), b"\0\0\0\xff")):
-        schema, found = read(said, data)
-        assert found == value
-        assert written(schema, value, said) == data
+    avro = {"type": "fixed", "name": "F", "size": 4} | {
+        "logicalType": "decimal", "precision": 9, "scale": 2,
+    }  # fmt: skip
+    for number, data in ((Decimal("-0.01"), b"\xff\xff\xff\xff"), (Decimal("2.55"), b"\0\0\0\xff")):
+        schema, decoded = read(avro, data)
+        assert decoded == number
+        assert written(schema, number, avro) == data
         with pytest.raises(DataException, match="Avro fixed F: expected 4 bytes, got 5"):
-            written(schema, Decimal("99999999.99"), said)
+            written(schema, Decimal("99999999.99"), avro)
 
 
 def test_names_that_avro_does_not_take_are_refused_or_replaced() -> None:
@@ -170,8 +172,8 @@ def test_names_that_avro_does_not_take_are_refused_or_replaced() -> None:
     with pytest.raises(DataException, match=r"Invalid Avro name 'a-b'.*scrub.invalid.names"):
         avro_text(schema, PLAIN)
     scrub = AvroOptions(scrub_names=True)
-    said = json.loads(avro_text(schema, scrub))
-    assert (said["name"], said["fields"][0]["name"]) == ("a_b", "x1_x_C3_A9")
+    avro = json.loads(avro_text(schema, scrub))
+    assert (avro["name"], avro["fields"][0]["name"]) == ("a_b", "x1_x_C3_A9")
     assert written(schema, Struct(schema, {"1 x\u00e9": 3}), options=scrub) == b"\x06"
 
 
@@ -192,7 +194,7 @@ def test_rejects_a_value_that_does_not_fit_its_schema(schema: Schema, value: Any
 
 
 @pytest.mark.parametrize(
-    ("said", "data"),
+    ("avro", "data"),
     [
         ("string", b"\x06ab"),
         ("long", b"\xff\xff"),
@@ -202,13 +204,13 @@ def test_rejects_a_value_that_does_not_fit_its_schema(schema: Schema, value: Any
         ({"type": "array", "items": "int"}, b"\xfe\xff\xff\xff\x0f"),
     ],
 )
-def test_bytes_that_are_not_what_their_schema_says_are_refused(said: Any, data: bytes) -> None:
+def test_bytes_that_are_not_what_their_schema_says_are_refused(avro: Any, data: bytes) -> None:
     with pytest.raises(SerializationException, match="Avro value does not match its schema with ID 1: "):
-        read(said, data)
+        read(avro, data)
 
 
 def test_a_value_goes_into_the_type_of_a_union_that_is_its_own() -> None:
-    said = [
+    avro = [
         "null",
         "bytes",
         ENUM,
@@ -216,9 +218,9 @@ def test_a_value_goes_into_the_type_of_a_union_that_is_its_own() -> None:
         {"type": "record", "name": "A", "fields": [{"name": "x", "type": "int"}]},
         {"type": "record", "name": "B", "fields": [{"name": "x", "type": "int"}]},
     ]
-    assert written(optional(STRING), "x", said) == b"\x06\x02x"
-    assert written(Schema(type=Type.BYTES), b"x", said) == b"\x02\x02x"
-    own = struct("B", x=INT)
-    assert written(own, Struct(own, {"x": 1}), said) == b"\x0a\x02"
+    assert written(optional(STRING), "x", avro) == b"\x06\x02x"
+    assert written(Schema(type=Type.BYTES), b"x", avro) == b"\x02\x02x"
+    branch = struct("B", x=INT)
+    assert written(branch, Struct(branch, {"x": 1}), avro) == b"\x0a\x02"
     with pytest.raises(DataException, match="No type of the Avro union holds MAP"):
-        written(Schema(type=Type.MAP, key=STRING, value=STRING), {}, said)
+        written(Schema(type=Type.MAP, key=STRING, value=STRING), {}, avro)

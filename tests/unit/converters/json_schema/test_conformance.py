@@ -43,17 +43,17 @@ def test_values_are_read_only_if_they_match_their_schema() -> None:
 
 @pytest.mark.parametrize("reference", ["order.json", "./order.json", "order.json#/definitions/o"])
 def test_checks_follow_references_to_the_schemas_that_the_registry_returned(reference: str) -> None:
-    said = {"type": "object", "properties": {"first": {"$ref": reference}}}
+    definition = {"type": "object", "properties": {"first": {"$ref": reference}}}
     order = {**SHORT, "definitions": {"o": SHORT}}
-    assert read(said, {"first": {"id": "ab"}}, CHECKED, order_json=order)[1].values["first"].values == {
+    assert read(definition, {"first": {"id": "ab"}}, CHECKED, order_json=order)[1].values["first"].values == {
         "id": "ab"
     }
     with pytest.raises(SerializationException, match=r"at \$\.first\.id: 'abc' is too long"):
-        read(said, {"first": {"id": "abc"}}, CHECKED, order_json=order)
+        read(definition, {"first": {"id": "abc"}}, CHECKED, order_json=order)
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("definition", "message"),
     [
         (
             {"type": "string", "maxLength": "long"},
@@ -63,9 +63,9 @@ def test_checks_follow_references_to_the_schemas_that_the_registry_returned(refe
         ({"$ref": "x.json"}, r"Invalid JSON Schema: unresolved reference x\.json"),
     ],
 )
-def test_a_schema_that_cannot_be_checked_is_refused(said: Any, message: str) -> None:
+def test_a_schema_that_cannot_be_checked_is_refused(definition: Any, message: str) -> None:
     with pytest.raises(SerializationException, match=message):
-        JsonSchemaFormat(CHECKED).encoder(STRING, SchemaText("JSON", json.dumps(said)), {})("a")
+        JsonSchemaFormat(CHECKED).encoder(STRING, SchemaText("JSON", json.dumps(definition)), {})("a")
 
 
 def test_numbers_that_jackson_accepts_are_checked_as_well() -> None:
@@ -78,23 +78,23 @@ SLOW = {"type": "string", "pattern": "^(a|aa)+$"}
 
 
 @pytest.mark.parametrize(
-    "said",
+    "definition",
     [
         SLOW,
         {"$ref": "order.json"},
         {"allOf": [{"$schema": "http://json-schema.org/draft-07/schema#", **SLOW}]},
     ],
 )
-def test_a_pattern_that_backtracks_for_ever_fails_the_record_within_a_second(said: Any) -> None:
+def test_a_pattern_that_backtracks_for_ever_fails_the_record_within_a_second(definition: Any) -> None:
     order = {"$schema": "http://json-schema.org/draft-07/schema#", **SLOW}
     began = time.process_time()
     with pytest.raises(Exception, match="took longer than 500 ms"):
-        read(said, json.dumps("a" * 60 + "b"), CHECKED, order_json=order)
+        read(definition, json.dumps("a" * 60 + "b"), CHECKED, order_json=order)
     assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(
-    "said",
+    "definition",
     [
         {"type": "object", "patternProperties": {"^a": {"type": "string"}}},
         {"type": "object", "additionalProperties": False, "patternProperties": {"^a": {"type": "string"}}},
@@ -106,13 +106,13 @@ def test_a_pattern_that_backtracks_for_ever_fails_the_record_within_a_second(sai
         },
     ],
 )
-def test_pattern_properties_are_refused(said: Any) -> None:
+def test_pattern_properties_are_refused(definition: Any) -> None:
     with pytest.raises(SerializationException, match="patternProperties is not supported"):
-        read(said, {"abc": "x"}, CHECKED)
+        read(definition, {"abc": "x"}, CHECKED)
 
 
 def test_patterns_are_searched_for() -> None:
-    said = {"type": "string", "pattern": "b+"}
-    assert read(said, json.dumps("abbc"), CHECKED)[1] == "abbc"
+    definition = {"type": "string", "pattern": "b+"}
+    assert read(definition, json.dumps("abbc"), CHECKED)[1] == "abbc"
     with pytest.raises(SerializationException, match=r"'ac' does not match 'b\+'"):
-        read(said, json.dumps("ac"), CHECKED)
+        read(definition, json.dumps("ac"), CHECKED)

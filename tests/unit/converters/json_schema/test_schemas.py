@@ -130,20 +130,22 @@ def test_a_schema_is_written_as_java_prints_it_and_is_read_again(schema: Schema,
     sample = "null" if schema.optional else SAMPLES.get(schema.type, "1")
     if schema.type is Type.MAP and schema.key == LONG:
         sample = "[]"
-    found = again(b"\0\0\0\0\1" + sample.encode())[0]
-    assert described(found) == described(schema)
+    decoded = again(b"\0\0\0\0\1" + sample.encode())[0]
+    assert described(decoded) == described(schema)
 
 
-def _in_javas_order(said: Any) -> Any:
+def _in_javas_order(definition: Any) -> Any:
     """Return properties as a java.util.HashMap orders them; the rest is written in its order above."""
-    if isinstance(said, list):
-        return [_in_javas_order(each) for each in said]
-    if not isinstance(said, dict):
-        return said
-    found = {name: _in_javas_order(each) for name, each in said.items()}
-    if isinstance(found.get("properties"), dict):
-        found["properties"] = {name: found["properties"][name] for name in hash_ordered(found["properties"])}
-    return found
+    if isinstance(definition, list):
+        return [_in_javas_order(each) for each in definition]
+    if not isinstance(definition, dict):
+        return definition
+    fields = {name: _in_javas_order(each) for name, each in definition.items()}
+    if isinstance(fields.get("properties"), dict):
+        fields["properties"] = {
+            name: fields["properties"][name] for name in hash_ordered(fields["properties"])
+        }
+    return fields
 
 
 def test_names_have_the_order_of_javas_maps() -> None:
@@ -176,17 +178,17 @@ def test_records_may_be_closed() -> None:
 
 
 def test_properties_that_are_not_required_are_optional_where_that_is_asked_for() -> None:
-    said = {
+    definition = {
         "type": "object",
         "properties": {"a": {"type": "integer"}, "b": {"type": "number"}},
         "required": ["a"],
     }
-    plain, asked = (
-        fields_of(read(said, "{}")[0]),
-        fields_of(read(said, "{}", JsonSchemaOptions(optional_for_nonrequired=True))[0]),
+    plain, optional_fields = (
+        fields_of(read(definition, "{}")[0]),
+        fields_of(read(definition, "{}", JsonSchemaOptions(optional_for_nonrequired=True))[0]),
     )
     assert plain == {"a": LONG, "b": Schema(type=Type.FLOAT64)}
-    assert (asked["a"].optional, asked["b"].optional) == (False, True)
+    assert (optional_fields["a"].optional, optional_fields["b"].optional) == (False, True)
 
 
 FOREIGN: list[Any] = [
@@ -228,24 +230,24 @@ FOREIGN: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "schema"), FOREIGN)
-def test_schemas_that_others_wrote_are_read(said: Any, schema: Schema) -> None:
+@pytest.mark.parametrize(("definition", "schema"), FOREIGN)
+def test_schemas_that_others_wrote_are_read(definition: Any, schema: Schema) -> None:
     other = {"type": "string", "definitions": {"i": {"type": "integer"}}}
-    own = JsonSchemaFormat(PLAIN)
+    fmt = JsonSchemaFormat(PLAIN)
     named = {"other.json": SchemaText("JSON", json.dumps(other))}
-    decode = own.decoder(SchemaText("JSON", json.dumps(said)), named, lambda _: None)
+    decode = fmt.decoder(SchemaText("JSON", json.dumps(definition)), named, lambda _: None)
     sample = SAMPLES.get(schema.type, "1")
     assert described(decode(b"\0\0\0\0\1" + sample.encode())[0]) == described(schema)
 
 
 def test_singletons_stay_choices_where_that_is_asked_for() -> None:
-    said = {"oneOf": [{"type": "string"}]}
-    schema, found = read(said, '"x"', JsonSchemaOptions(flatten_singletons=False))
-    assert (schema.name, found.values) == (ONE_OF, {f"{ONE_OF}.field.0": "x"})
+    definition = {"oneOf": [{"type": "string"}]}
+    schema, value = read(definition, '"x"', JsonSchemaOptions(flatten_singletons=False))
+    assert (schema.name, value.values) == (ONE_OF, {f"{ONE_OF}.field.0": "x"})
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "message"),
+    ("definition", "kind", "message"),
     [
         ("{", SerializationException, "Invalid JSON Schema"),
         ("5", SerializationException, "expected an object as schema, got 5"),
@@ -260,6 +262,6 @@ def test_singletons_stay_choices_where_that_is_asked_for() -> None:
         ('{"properties":{"next":{"$ref":"#"}}}', DataException, "contains itself"),
     ],
 )
-def test_rejects_a_text_that_is_not_a_schema(said: str, kind: type[Exception], message: str) -> None:
+def test_rejects_a_text_that_is_not_a_schema(definition: str, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        read(said, "{}")
+        read(definition, "{}")

@@ -83,8 +83,8 @@ def test_a_null_is_its_schemas_default_null_or_nothing() -> None:
     assert written(record, Struct(record, {})) == '{"a":"d","b":null}'
     ignoring = JsonSchemaOptions(ignore_defaults=True)
     assert written(record, Struct(record, {}), ignoring) == '{"a":null,"b":null}'
-    own = JsonSchemaFormat(PLAIN)
-    assert [own.writes_null(each) for each in (None, STRING, OPTIONAL_STRING, replace(INT, default=1))] == [
+    fmt = JsonSchemaFormat(PLAIN)
+    assert [fmt.writes_null(each) for each in (None, STRING, OPTIONAL_STRING, replace(INT, default=1))] == [
         False,
         False,
         True,
@@ -93,10 +93,10 @@ def test_a_null_is_its_schemas_default_null_or_nothing() -> None:
     assert written(OPTIONAL_STRING, None) == "null"
     assert written(replace(INT, default=1), None) == "1"
     assert read(text_of(OPTIONAL_STRING), "null")[1] is None
-    said = text_of(record)
-    assert read(said, "{}")[1].values == {"a": "d"}
+    definition = text_of(record)
+    assert read(definition, "{}")[1].values == {"a": "d"}
     with pytest.raises(DataException, match="Invalid null value for required STRING field"):
-        read(said, '{"c":null}')
+        read(definition, '{"c":null}')
 
 
 UNION = Schema(
@@ -114,15 +114,15 @@ UNION = Schema(
     ("text", "at"), [("5", 0), ('"x"', 1), ('{"z":1}', 2), ('{"z":1,"y":2}', 3), ("null", None)]
 )
 def test_a_choice_is_a_struct_with_a_field_for_each(text: str, at: int | None) -> None:
-    said = text_of(UNION)
-    assert [each.get("type") for each in json.loads(said)["oneOf"]] == [
+    definition = text_of(UNION)
+    assert [each.get("type") for each in json.loads(definition)["oneOf"]] == [
         "null",
         "integer",
         "string",
         "object",
         "object",
     ]
-    schema, decoded = read(said, text)
+    schema, decoded = read(definition, text)
     assert described(schema) == described(UNION)
     if at is None:
         assert decoded is None
@@ -218,10 +218,10 @@ RECORDS = some.fixed_dictionaries(
 FORMATS = [JsonSchemaFormat(JsonSchemaOptions(numeric_decimals=each)) for each in (True, False)]
 BOTH = [
     (
-        own.encoder(ANY, own.described(ANY).schema, {}),
-        own.decoder(own.described(ANY).schema, {}, lambda _: None),
+        fmt.encoder(ANY, fmt.described(ANY).schema, {}),
+        fmt.decoder(fmt.described(ANY).schema, {}, lambda _: None),
     )
-    for own in FORMATS
+    for fmt in FORMATS
 ]
 
 

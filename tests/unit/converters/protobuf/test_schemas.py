@@ -131,19 +131,19 @@ def test_a_record_is_written_as_confluents_serializer_prints_it() -> None:
 
 
 def test_written_values_are_read_back() -> None:
-    found = read(WIDE_TEXT)
-    said = fields_of(found)
-    assert (found.name, list(said)) == (
+    schema = read(WIDE_TEXT)
+    fields = fields_of(schema)
+    assert (schema.name, list(fields)) == (
         "Wide",
         ["kind_0", "tiny", "price", "at", "day", "noon", "many", "one", "counts", "suit"],
     )
-    assert said["price"] == optional(tagged(MONEY, 2))
-    assert said["at"] == optional(tagged(WHEN, 3))
-    assert (said["tiny"].type, said["counts"].name) == (Type.INT8, "my_map")
-    assert said["suit"] == optional(tagged(SUIT, 9))
-    assert said["kind_0"] == WIDE.fields[-1].schema
+    assert fields["price"] == optional(tagged(MONEY, 2))
+    assert fields["at"] == optional(tagged(WHEN, 3))
+    assert (fields["tiny"].type, fields["counts"].name) == (Type.INT8, "my_map")
+    assert fields["suit"] == optional(tagged(SUIT, 9))
+    assert fields["kind_0"] == WIDE.fields[-1].schema
     inner = struct("Inner", z=optional(tagged(LONG, 1)))
-    assert said["many"] == Schema(
+    assert fields["many"] == Schema(
         type=Type.ARRAY, value=optional(inner), optional=True, parameters={TAG: "6"}
     )
 
@@ -205,11 +205,11 @@ message M { oneof k { string s = 1; int32 i = 2; } enum E { A = 0; B = 1; } E e 
 def test_unions_and_enums_are_called_as_the_config_says(
     options: ProtobufOptions, names: list[str], union: str | None, enum: tuple[Type, str]
 ) -> None:
-    said = fields_of(read(ONEOF, options))
-    assert list(said) == names
-    assert said[names[0]].name == union
-    assert (said["e"].type, said["e"].name) == enum
-    assert said["e"].parameters == {ENUM: "E", f"{ENUM}.A": "0", f"{ENUM}.B": "1", TAG: "3"}
+    fields = fields_of(read(ONEOF, options))
+    assert list(fields) == names
+    assert fields[names[0]].name == union
+    assert (fields["e"].type, fields["e"].name) == enum
+    assert fields["e"].parameters == {ENUM: "E", f"{ENUM}.A": "0", f"{ENUM}.B": "1", TAG: "3"}
 
 
 def test_a_parameter_names_each_integer_kind() -> None:
@@ -230,12 +230,12 @@ def test_a_parameter_names_each_integer_kind() -> None:
         + "".join(f"{kind} f{at} = {at + 1};" for at, kind in enumerate(kinds))
         + "}"
     )
-    said = read(text)
-    assert [each.schema.type for each in said.fields] == [Type.INT32] * 3 + [Type.INT64] * 7
-    assert [each.schema.parameters.get(f"{NAMESPACE}.Type", "") for each in said.fields] == [
+    schema_ = read(text)
+    assert [each.schema.type for each in schema_.fields] == [Type.INT32] * 3 + [Type.INT64] * 7
+    assert [each.schema.parameters.get(f"{NAMESPACE}.Type", "") for each in schema_.fields] == [
         "" if kind in {"int32", "int64"} else kind for kind in kinds
     ]
-    again = linked(proto_of(said, PLAIN)[0]).message_at([0])
+    again = linked(proto_of(schema_, PLAIN)[0]).message_at([0])
     assert [each.kind for each in again.fields] == kinds
 
 
@@ -253,8 +253,8 @@ def test_records_and_maps_without_names_are_counted() -> None:
     text, name = proto_of(schema, PLAIN)
     assert name == "ConnectDefault1"
     assert "ConnectDefault2 inner = 1;\n  repeated ConnectDefault3Entry m = 2;" in text
-    own = struct("R", r=struct("r", x=INT))
-    assert "rMessage r = 1;" in proto_of(own, PLAIN)[0]
+    inner = struct("R", r=struct("r", x=INT))
+    assert "rMessage r = 1;" in proto_of(inner, PLAIN)[0]
 
 
 @pytest.mark.parametrize(
@@ -323,17 +323,17 @@ service Shop { rpc Get (Order) returns (stream Order) { option (y) = { z: "}" };
 
 def test_reads_schemas_of_others() -> None:
     message = linked(FOREIGN).message_at([0])
-    found = {each.name: each for each in message.fields}
+    fields = {each.name: each for each in message.fields}
     assert (message.full_name, message.oneofs) == ("shop.v1.Order", ["pay"])
-    assert found["id"].required
-    assert (found["count"].number, found["count"].default) == (2, -5)
-    assert found["suit"].enum is not None
-    assert (found["suit"].default, found["suit"].enum.symbol(1)) == (2, "CLUBS")
-    assert found["lines"].inner.full_name == "shop.v1.Order.Line"
-    assert found["by_name"].inner.is_map_entry
-    assert (found["card"].oneof, found["raw"].default) == ("pay", b"\x01\xfe\n")
-    assert (found["packed"].packed, found["message"].kind) == (True, "string")
-    assert "Result" not in found, "a group is read over, as Java's converter does"
+    assert fields["id"].required
+    assert (fields["count"].number, fields["count"].default) == (2, -5)
+    assert fields["suit"].enum is not None
+    assert (fields["suit"].default, fields["suit"].enum.symbol(1)) == (2, "CLUBS")
+    assert fields["lines"].inner.full_name == "shop.v1.Order.Line"
+    assert fields["by_name"].inner.is_map_entry
+    assert (fields["card"].oneof, fields["raw"].default) == ("pay", b"\x01\xfe\n")
+    assert (fields["packed"].packed, fields["message"].kind) == (True, "string")
+    assert "Result" not in fields, "a group is read over, as Java's converter does"
     schema = connect_schema(message, PLAIN, None)
     assert fields_of(schema)["by_name"].type is Type.MAP
 
@@ -341,14 +341,14 @@ def test_reads_schemas_of_others() -> None:
 def test_messages_are_counted_as_they_are_written() -> None:
     text = """syntax = "proto3"; message A { map<string, int32> m = 1; message B {} message C { message D {} } }
               enum E { X = 0; } message F {}"""
-    found = linked(text)
+    file = linked(text)
     for path, name in (([0], "A"), ([1], "F"), ([0, 0], "A.B"), ([0, 1, 0], "A.C.D")):
-        assert found.message_at(path).full_name == name
-        assert found.path_of(name) == path
-    assert found.path_of("A.MEntry") is None, "nobody wrote it"
+        assert file.message_at(path).full_name == name
+        assert file.path_of(name) == path
+    assert file.path_of("A.MEntry") is None, "nobody wrote it"
     for path in ([2], [0, 2], [-1]):
         with pytest.raises(ProtoInvalid, match="point to no message"):
-            found.message_at(path)
+            file.message_at(path)
 
 
 def test_types_are_looked_up_from_the_inside_out_and_in_what_is_imported() -> None:
@@ -396,5 +396,5 @@ def test_rejects_a_message_that_contains_itself() -> None:
 def test_proto2_distinguishes_absent_fields_by_default() -> None:
     text = "message M { optional int32 a = 1; required int32 b = 2; repeated int32 c = 3; }"
     strict: Any = ProtobufOptions(optional_for_nullables=True)
-    said = fields_of(read(text, strict))
-    assert [said[name].optional for name in "abc"] == [True, False, True]
+    fields = fields_of(read(text, strict))
+    assert [fields[name].optional for name in "abc"] == [True, False, True]

@@ -43,9 +43,9 @@ def tagged(schema: Schema, number: int) -> Schema:
 
 def written(schema: Schema, value: Any, text: str | None = None, options: ProtobufOptions = PLAIN) -> bytes:
     """Return what stands behind the id."""
-    own = ProtobufFormat(options)
-    said = own.described(schema).schema if text is None else SchemaText("PROTOBUF", text)
-    return own.encoder(schema, said, {})(value)
+    fmt = ProtobufFormat(options)
+    registered = fmt.described(schema).schema if text is None else SchemaText("PROTOBUF", text)
+    return fmt.encoder(schema, registered, {})(value)
 
 
 def read(text: str, data: bytes, options: ProtobufOptions = PLAIN, head: bytes = b"\0") -> Any:
@@ -157,9 +157,9 @@ LOGICAL: list[Any] = [
 def test_logical_types_are_messages_of_their_own(schema: Schema, value: Any, data: str) -> None:
     record = struct("M", a=schema)
     value = Struct(record, {"a": value})
-    own = ProtobufFormat(PLAIN).described(record).schema
+    registered = ProtobufFormat(PLAIN).described(record).schema
     assert written(record, value).hex(" ") == "00 " + data
-    assert read(own.text, bytes.fromhex(data)).values == value.values
+    assert read(registered.text, bytes.fromhex(data)).values == value.values
 
 
 def test_members_of_a_oneof_are_distinguished_even_when_empty() -> None:
@@ -181,8 +181,8 @@ def test_enums_are_numbers_in_the_bytes() -> None:
     value = read(text, data)
     assert value.values == {"e": "B", "all": ["A", "B", "UNKNOWN_ENUM_VALUE_E_9"]}
     assert read(text, data, ProtobufOptions(int_for_enums=True)).values == {"e": 7, "all": [0, 7, 9]}
-    known = replace(value, values={"e": "B", "all": ["A", "B"]})
-    assert written(value.schema, known, text) == bytes.fromhex("00 08 07 12 02 00 07")
+    expected = replace(value, values={"e": "B", "all": ["A", "B"]})
+    assert written(value.schema, expected, text) == bytes.fromhex("00 08 07 12 02 00 07")
     with pytest.raises(
         DataException, match=r"'C' is not a value of the Protobuf enum M\.E; expected one of A, B"
     ):
@@ -226,8 +226,8 @@ def test_wrappers_are_what_they_hold() -> None:
     assert read(text, b"").values == {}
     assert written(STRING, "x") == b"\x02\x0e\x0a\x01x", "the eighth message of the wrappers' file"
     assert written(INT, 0) == b"\x02\x08"
-    own = ProtobufFormat(PLAIN).described(STRING).schema.text
-    assert read(own, b"\x0a\x01x", head=b"\x02\x0e") == "x"
+    proto = ProtobufFormat(PLAIN).described(STRING).schema.text
+    assert read(proto, b"\x0a\x01x", head=b"\x02\x0e") == "x"
 
 
 def test_the_latest_schema_is_written_by_names() -> None:
@@ -332,9 +332,9 @@ def test_a_value_of_another_schema_is_refused() -> None:
     ],
 )
 def test_rejects_invalid_logical_values(schema: Schema, data: bytes, message: str) -> None:
-    own = ProtobufFormat(PLAIN).described(struct("M", a=schema)).schema
+    registered = ProtobufFormat(PLAIN).described(struct("M", a=schema)).schema
     with pytest.raises((DataException, SerializationException), match=message):
-        read(own.text, data)
+        read(registered.text, data)
 
 
 LONGS = some.integers(-(2**63), 2**63 - 1)

@@ -1,4 +1,4 @@
-"""Converters and their registry: ids, subjects, versions, users, and what is said when something is wrong."""
+"""Converters and their registry: ids, subjects, versions, users and errors."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def registry() -> Iterator[SchemaRegistryServer]:
 
 
 def avro(registry: SchemaRegistryServer, *, is_key: bool = False, **config: str) -> AvroConverter:
-    made = AvroConverter()
-    said = {"schema.registry.url": registry.url, "max.retries": "0"}
-    made.configure(said | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key)
-    return made
+    converter = AvroConverter()
+    keys = {"schema.registry.url": registry.url, "max.retries": "0"}
+    converter.configure(keys | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key)
+    return converter
 
 
 def order(text: str = "a") -> Struct:
@@ -73,8 +73,8 @@ def test_subjects_are_called_by_their_strategy(
         converter = avro(registry, is_key=is_key, **{f"{part}.subject.name.strategy": STRATEGY + strategy})
         data = converter.encode("t", ORDER, order())
         assert name in registry.subjects
-        schema, found = converter.decode("t", data)
-        assert (schema and schema.version, found.values) == (1, {"id": "a"})
+        schema, decoded = converter.decode("t", data)
+        assert (schema and schema.version, decoded.values) == (1, {"id": "a"})
         if strategy != "TopicNameStrategy":
             with pytest.raises(DataException, match="needs a record with a name"):
                 converter.encode("t", STRING, "x")
@@ -207,11 +207,11 @@ def test_registry_credentials_are_used_and_hidden(registry: SchemaRegistryServer
     registry.user_info = "ann:open-sesame-77"
     with pytest.raises(RegistryRefuses, match="Unauthorized"):
         avro(registry).encode("t", ORDER, order())
-    known = avro(registry, basic_auth_credentials_source="USER_INFO", basic_auth_user_info=registry.user_info)
+    users = avro(registry, basic_auth_credentials_source="USER_INFO", basic_auth_user_info=registry.user_info)
     by_url = AvroConverter()
     with_user = registry.url.replace("//", f"//{registry.user_info}@")
     by_url.configure({"schema.registry.url": with_user}, is_key=False)
-    for converter in (known, by_url):
+    for converter in (users, by_url):
         assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
         assert "open-sesame" not in repr(converter._registry._settings)
     assert "open-sesame" not in secrets.scrub("the password is open-sesame-77")
@@ -235,9 +235,9 @@ def test_registry_credentials_are_used_and_hidden(registry: SchemaRegistryServer
     ],
 )
 def test_a_config_that_means_nothing_is_refused(config: dict[str, str], message: str) -> None:
-    said = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
+    keys = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
     with pytest.raises(ValueError, match=message) as raised:
-        AvroConverter().configure(said | config, is_key=False)
+        AvroConverter().configure(keys | config, is_key=False)
     assert "hidden-word" not in str(raised.value)
 
 

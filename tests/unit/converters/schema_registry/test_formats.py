@@ -1,4 +1,4 @@
-"""Protobuf and JSON Schema with their registry: what is registered, framed, asked, and said when something is wrong."""
+"""Protobuf and JSON Schema with their registry: registered schemas, framing, requests and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMATS = [
     pytest.param(ProtobufConverter, "PROTOBUF", PROTO, b"\0\x0a\x01a", id="Protobuf"),
     pytest.param(JsonSchemaConverter, "JSON", JSON, b'{"id":"a"}', id="JSON Schema"),
 ]
-every_format = pytest.mark.parametrize(("made", "kind", "text", "data"), FORMATS)
+every_format = pytest.mark.parametrize(("cls", "kind", "text", "data"), FORMATS)
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def registry() -> Iterator[SchemaRegistryServer]:
 
 
 def converter(
-    made: type[RegistryConverter], registry: SchemaRegistryServer, *, is_key: bool = False, **config: str
+    cls: type[RegistryConverter], registry: SchemaRegistryServer, *, is_key: bool = False, **config: str
 ) -> RegistryConverter:
-    one = made()
-    said = {"schema.registry.url": registry.url, "max.retries": "0"}
-    one.configure(said | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key)
+    one = cls()
+    settings = {"schema.registry.url": registry.url, "max.retries": "0"}
+    one.configure(settings | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key)
     return one
 
 
@@ -52,17 +52,17 @@ def order(text: str = "a") -> Struct:
 
 @every_format
 def test_a_schema_is_registered_once_and_its_id_precedes_each_value(
-    registry: SchemaRegistryServer, made: type[RegistryConverter], kind: str, text: str, data: bytes
+    registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
-    one = converter(made, registry)
+    one = converter(cls, registry)
     assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert registry.asked == ["POST /subjects/t-value/versions"]
     assert registry.schemas == [{"schema": text, "schemaType": kind}]
     sent: RegistryConverter = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own bytes
-    schema, found = sent.decode("t", b"\0\0\0\0\1" + data)
+    schema, value = sent.decode("t", b"\0\0\0\0\1" + data)
     assert schema is not None
-    assert (schema.version, found.values) == (1, {"id": "a"})
+    assert (schema.version, value.values) == (1, {"id": "a"})
     header = one.encode_header("t", "h", ORDER, order())
     assert one.decode_header("t", "h", header)[1].values == {"id": "a"}
 
@@ -78,14 +78,14 @@ def test_a_schema_is_registered_once_and_its_id_precedes_each_value(
 )
 def test_subjects_are_called_by_their_strategy(
     registry: SchemaRegistryServer,
-    made: type[RegistryConverter],
+    cls: type[RegistryConverter],
     kind: str,
     text: str,
     data: bytes,
     strategy: str,
     subject: str,
 ) -> None:
-    one = converter(made, registry, is_key=True, **{"key.subject.name.strategy": STRATEGY + strategy})
+    one = converter(cls, registry, is_key=True, **{"key.subject.name.strategy": STRATEGY + strategy})
     assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert registry.names() == [subject]
     registry.put(
@@ -100,9 +100,9 @@ def test_subjects_are_called_by_their_strategy(
 
 @every_format
 def test_without_registering_a_schema_must_be_known(
-    registry: SchemaRegistryServer, made: type[RegistryConverter], kind: str, text: str, data: bytes
+    registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
-    one = converter(made, registry, auto_register_schemas="false")
+    one = converter(cls, registry, auto_register_schemas="false")
     with pytest.raises(
         DataException,
         match=r"(?s)topic t as .*: cannot find .* schema under subject .*Subject 't-value' not found",
@@ -114,10 +114,10 @@ def test_without_registering_a_schema_must_be_known(
 
 @every_format
 def test_a_registry_that_is_away_is_asked_again(
-    registry: SchemaRegistryServer, made: type[RegistryConverter], kind: str, text: str, data: bytes
+    registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
     del kind, text
-    one = converter(made, registry)
+    one = converter(cls, registry)
     registry.away = True
     for ask in (lambda: one.encode("t", ORDER, order()), lambda: one.decode("t", b"\0\0\0\0\1" + data)):
         with pytest.raises(RetriableError, match=r"(?s)topic t.*: .*503"):
@@ -138,7 +138,7 @@ def test_a_registry_that_is_away_is_asked_again(
 )
 def test_bytes_that_are_not_from_here_are_refused(
     registry: SchemaRegistryServer,
-    made: type[RegistryConverter],
+    cls: type[RegistryConverter],
     kind: str,
     text: str,
     data: bytes,
@@ -149,18 +149,18 @@ def test_bytes_that_are_not_from_here_are_refused(
     registry.put("t-value", {"type": "string"})
     begins = f"Cannot decode a record of topic t as {'Protobuf' if kind == 'PROTOBUF' else 'JSON'}"
     with pytest.raises(DataException, match=f"{begins}: .*{message}") as raised:
-        converter(made, registry).decode("t", bad)
+        converter(cls, registry).decode("t", bad)
     assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in stack_of(raised.value)
 
 
 def test_an_invalid_registered_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
-    for made, kind, words in (
+    for cls, kind, words in (
         (ProtobufConverter, "PROTOBUF", "Invalid Protobuf schema: "),
         (JsonSchemaConverter, "JSON", "Invalid JSON Schema: "),
     ):
         number = registry.put(f"{kind}-value", "message {", kind)
         with pytest.raises(DataException, match=words):
-            converter(made, registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\0")
+            converter(cls, registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\0")
 
 
 def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistryServer) -> None:
@@ -168,14 +168,14 @@ def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistrySer
     cart = 'syntax = "proto3"; import "order.proto"; message Cart { shop.Order first = 1; }'
     named = [{"name": "order.proto", "subject": "orders", "version": 1}]
     number = registry.put("t-value", cart, "PROTOBUF", references=named)
-    found = converter(ProtobufConverter, registry).decode(
+    value = converter(ProtobufConverter, registry).decode(
         "t", b"\0" + number.to_bytes(4, "big") + b"\0\x0a\x03\x0a\x01a"
     )[1]
-    assert found.values["first"].values == {"id": "a"}
+    assert value.values["first"].values == {"id": "a"}
     registry.put("jorders", JSON, "JSON")
-    said = json.dumps({"type": "object", "properties": {"first": {"$ref": "order.json"}}})
+    definition = json.dumps({"type": "object", "properties": {"first": {"$ref": "order.json"}}})
     named = [{"name": "order.json", "subject": "jorders", "version": 1}]
-    number = registry.put("j-value", said, "JSON", references=named)
+    number = registry.put("j-value", definition, "JSON", references=named)
     data = b"\0" + number.to_bytes(4, "big") + b'{"first":{"id":"a"}}'
     assert converter(JsonSchemaConverter, registry).decode("j", data)[1].values["first"].values == {"id": "a"}
 
@@ -209,9 +209,9 @@ def test_null_is_a_tombstone_in_protobuf_and_may_be_a_value_in_json(registry: Sc
 
 
 def test_values_without_a_schema_are_refused(registry: SchemaRegistryServer) -> None:
-    for made in (ProtobufConverter, JsonSchemaConverter):
+    for cls in (ProtobufConverter, JsonSchemaConverter):
         with pytest.raises(DataException, match="needs a schema: values without one cannot be written"):
-            converter(made, registry).encode("t", None, {"a": 1})
+            converter(cls, registry).encode("t", None, {"a": 1})
 
 
 PROTOBUF_KEYS: list[Any] = [
@@ -238,22 +238,22 @@ JSON_KEYS: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    ("made", "key", "text", "name", "value"),
+    ("cls", "key", "text", "name", "value"),
     [(ProtobufConverter, *each) for each in PROTOBUF_KEYS]
     + [(JsonSchemaConverter, *each) for each in JSON_KEYS],
 )
 def test_each_key_is_one_option(
-    made: type[RegistryConverter], key: str, text: str, name: str, value: object
+    cls: type[RegistryConverter], key: str, text: str, name: str, value: object
 ) -> None:
-    plain, said = made(), made()
+    plain, changed = cls(), cls()
     plain.configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
-    said.configure({"schema.registry.url": "http://127.0.0.1:1", key: text}, is_key=False)
-    before, after = plain._format.options, said._format.options  # type: ignore[attr-defined]
+    changed.configure({"schema.registry.url": "http://127.0.0.1:1", key: text}, is_key=False)
+    before, after = plain._format.options, changed._format.options  # type: ignore[attr-defined]
     assert replace(before, **{name: value}) == after != before
 
 
 @pytest.mark.parametrize(
-    ("made", "config", "message"),
+    ("cls", "config", "message"),
     [
         (ProtobufConverter, {}, "schema.registry.url"),
         (ProtobufConverter, {"flatten.unions": "maybe"}, "flatten.unions"),
@@ -268,8 +268,8 @@ def test_each_key_is_one_option(
     ],
 )
 def test_a_config_that_means_nothing_is_refused(
-    made: type[RegistryConverter], config: dict[str, str], message: str
+    cls: type[RegistryConverter], config: dict[str, str], message: str
 ) -> None:
-    said = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
+    settings = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
     with pytest.raises(ValueError, match=message):
-        made().configure(said | config, is_key=False)
+        cls().configure(settings | config, is_key=False)
