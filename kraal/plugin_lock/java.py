@@ -40,7 +40,7 @@ _DAMAGED: Final = (
     lzma.LZMAError,
     NotImplementedError,
 )
-"""What the libraries raise for archives that they cannot read; NotImplementedError for unknown compressions."""
+"""Exceptions of the libraries for unreadable archives; NotImplementedError for unknown compressions."""
 _EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
 """The time of all files in an archive that is made from a directory, so that the same files give the same bytes."""
 

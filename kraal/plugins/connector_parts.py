@@ -43,11 +43,11 @@ class Part:
     part: str
     """`connector`, or the key that names the class."""
     class_name: str
-    """The full name, or what the config says if there is no such plugin."""
+    """The full name, or the name in the config if there is no such plugin."""
     version: str | None
     """None if no version is known, or none fits."""
     runtime: str
-    """What runs it: `java` or `python`."""
+    """The language it runs in: `java` or `python`."""
 
     def to_json(self) -> dict[str, Json]:
         """Shape: `{"part", "class", "version" or null, "runtime"}`."""

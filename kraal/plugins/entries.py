@@ -1,4 +1,4 @@
-"""Plugins by name: what a listing tells of each, and its class, which is imported on first use.
+"""Plugins by name: their listing entries, and their classes, which are imported on first use.
 
 Plugins come from entry points; a checkout that is not installed reads them from its pyproject.toml. Kind and version of
 Kraal's own are known without an import, for importing all of them takes half a second.
@@ -70,7 +70,7 @@ UNDEFINED_VERSION: Final = "undefined"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
-    """What listings tell of one version of a class in one of its roles. `name` is the full name as users write it."""
+    """The listing entry of one version of a class in one of its roles. `name` is the full name as users write it."""
 
     name: str
     kind: PluginKind
@@ -108,7 +108,7 @@ class Entry:
         kinds: tuple[PluginKind, ...] | None = None,
         version: str | None = None,
     ) -> None:
-        """`kinds`, `version`: known before the class is imported; None if only the class tells them."""
+        """`kinds`, `version`: known before the class is imported; None if only the class has them."""
         self.name = name
         self.group = group
         self._load = load
@@ -173,7 +173,7 @@ class Entry:
         return {simple, *filter(None, short)}
 
     def listed(self) -> Iterable[PluginInfo]:
-        """Return what listings tell of its roles; imports the class if it must. Raises PluginFailed."""
+        """Return the listing entries of its roles; imports the class if necessary. Raises PluginFailed."""
         if self._version is None:
             return self.plugins()
         return (PluginInfo(name=self.name, kind=kind, version=self._version) for kind in self.possible_kinds)

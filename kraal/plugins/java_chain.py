@@ -1,4 +1,4 @@
-"""The transforms, predicates and converters of a connector as the plugins' JVM makes them, and what it cannot make.
+"""The transforms, predicates and converters of a connector as the plugins' JVM creates them, and those it cannot.
 
 The chain of a connector runs in one place: in Java if the connector is Java or names a class that only `plugin.path`
 has, else in Python. Kafka's own classes exist in both under the same names.

@@ -1,6 +1,6 @@
 """The registry of plugins, by the names that users write in configs, with all versions of each.
 
-A `Registry` is a value passed as an argument; there is no global registry. It knows all names at once and imports
+A `Registry` is a value passed as an argument; there is no global registry. It holds all names at once and imports
 classes on first use, so that a worker starts fast and a broken plugin affects only configs that name it.
 Source: Plugins, PluginScanResult, PluginUtils.computeAliases (Kafka 4.3.0); KIP-769, KIP-891.
 """
@@ -104,7 +104,7 @@ class Registry:
         return name in self._java.found
 
     def runtime(self, name: str) -> str:
-        """Return what runs the plugin with a full name: `JAVA` or `PYTHON`."""
+        """Return the language of the plugin with a full name: `JAVA` or `PYTHON`."""
         return JAVA if self.is_java(name) else PYTHON
 
     def in_jvm(self, name: str) -> bool:

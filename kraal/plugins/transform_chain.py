@@ -70,7 +70,7 @@ class Stage:
     negate: bool = False
 
     def apply(self, record: Record) -> Record | None:
-        """Return the transformed record, or None to drop it. Raises whatever the plugins raise."""
+        """Return the transformed record, or None to drop it. Propagates the plugins' exceptions."""
         if self.predicate is None or self.negate is not self.predicate.test(record):
             return self.transformation.apply(record)
         return record

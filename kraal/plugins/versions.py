@@ -130,13 +130,13 @@ def _sets(text: str) -> list[_Range]:
 
 _Token = tuple[int, tuple[int, str]]
 _TEXT, _DEEPER, _NUMBER = 0, 1, 2
-"""Of two tokens of different types the one of the higher type is higher, whatever their values."""
+"""Of two tokens of different types, the one of the higher type is higher, regardless of values."""
 _NOTHING: Final[dict[int, _Token]] = {
     _TEXT: (_TEXT, (_RELEASE, "")),
     _DEEPER: (_DEEPER, (0, "")),
     _NUMBER: (_NUMBER, (0, "")),
 }
-"""What a token is compared with if the other version has ended."""
+"""The token that stands for the end of the shorter version."""
 
 
 def _compare(one: str, other: str) -> int:

@@ -61,14 +61,14 @@ class AppendTarget:
         """
         self._path = Path(path).absolute()
         self._journal: int | None = None
-        with self._explained():
+        with self._explain_errors():
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._is_file = stat.S_ISREG(os.fstat(self._fd).st_mode)
         try:
-            with self._explained():
+            with self._explain_errors():
                 if self._is_file:
                     self._journal = self._open_journal()
-                with self._locked():
+                with self._hold_lock():
                     pass
             self.beside = Path(spare) if self._journal is None else self._path.parent
         except BaseException:
@@ -134,7 +134,7 @@ class AppendTarget:
     @contextmanager
     def _appending(self, total: int, check_owned: Callable[[], None]) -> Iterator[None]:
         """Hold the locks and maintain the journal while the body appends `total` bytes."""
-        with self._explained(), self._locked():
+        with self._explain_errors(), self._hold_lock():
             check_owned()
             if not self._is_file:
                 yield
@@ -151,7 +151,7 @@ class AppendTarget:
             self._note(b"")
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Lock journal and target, in the order that all processes share; undo an interrupted append."""
         until_s = time.monotonic() + LOCK_TIMEOUT_S
         try:
@@ -247,7 +247,7 @@ class AppendTarget:
         return True
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as exc:

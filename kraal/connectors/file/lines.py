@@ -29,7 +29,7 @@ CHUNK_BYTES = 2 * 1024 * 1024
 
 SCAN_BYTES = 64 * 1024
 
-FEW_BYTES = 4096
+SMALL_BYTES = 4096
 """Up to this size, splitting bytes costs less than calls of Arrow."""
 
 
@@ -43,7 +43,7 @@ class LineTooLongError(ValueError):
         )
 
 
-def ended(data: bytes) -> int:
+def complete_bytes(data: bytes) -> int:
     """Return the number of bytes in `data` that form whole lines."""
     newline = data.rfind(b"\n")
     return max(newline, data.rfind(b"\r", newline + 1, len(data) - 1)) + 1
@@ -54,9 +54,9 @@ def cut(data: bytes) -> tuple[pa.StringArray, int]:
 
     `data` is at most 2 GiB long.
     """
-    size = ended(data)
+    size = complete_bytes(data)
     plain = data.find(b"\r", 0, size) < 0
-    if plain and size <= FEW_BYTES:
+    if plain and size <= SMALL_BYTES:
         lines = data[: size - 1].split(b"\n") if size else []
         return pa.array(lines, pa.binary()).view(pa.string()), size
     octets = np.frombuffer(data, np.uint8, size)
@@ -124,7 +124,7 @@ def last_end(fd: int, start: int, stop: int) -> int | None:
     while high > start:
         low = max(start, high - SCAN_BYTES)
         # Read one byte more than the step, to see the byte after a \r at its end.
-        end = ended(os.pread(fd, min(high + 1, stop) - low, low))
+        end = complete_bytes(os.pread(fd, min(high + 1, stop) - low, low))
         if end:
             return low + end
         high = low

@@ -62,13 +62,13 @@ class FileStreamSinkTask(SinkTask):
     @override
     def write(self, batch: SinkBatch) -> None:
         if batch.table is not None:
-            self._append([memoryview(joined(each)) for each in texts_of(batch.table) if len(each)], batch)
+            self._append([memoryview(join_lines(each)) for each in texts_of(batch.table) if len(each)], batch)
             return
         records = sum(end - start for start, end in batch.ranges.values())
         frame = text_of(batch.frame)
         if records <= MAX_WORKER_RECORDS:
             chunks = [chunk for column in frame.toArrow().columns for chunk in column.chunks]
-            self._append([memoryview(joined(chunk)) for chunk in chunks if len(chunk)], batch)
+            self._append([memoryview(join_lines(chunk)) for chunk in chunks if len(chunk)], batch)
         elif self._target is not None and self._staging is not None and self._executors_see_us:
             self._append_staged(frame, self._target, self._staging, batch)
         else:
@@ -145,7 +145,7 @@ def texts_of(table: pa.Table) -> Sequence[pa.Array]:
     return [pc.fill_null(chunk.view(pa.binary()), b"null") for chunk in table["value"].chunks]
 
 
-def joined(texts: pa.Array) -> pa.Buffer:
+def join_lines(texts: pa.Array) -> pa.Buffer:
     """Return the texts as lines, in one contiguous buffer."""
     newline, nothing = pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
     ended = pc.binary_join_element_wise(texts.cast(pa.large_binary()), newline, nothing)
@@ -159,5 +159,5 @@ def join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the lines of each batch as one value; runs in Spark's Python processes."""
     for batch in batches:
         if batch.num_rows:
-            text = pa.array([joined(batch.column(0)).to_pybytes()], pa.binary())
+            text = pa.array([join_lines(batch.column(0)).to_pybytes()], pa.binary())
             yield pa.RecordBatch.from_arrays([text], ["text"])

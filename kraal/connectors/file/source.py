@@ -108,7 +108,7 @@ class FileStreamSourceTask(SourceTask):
                 f"{self._path} was truncated: it has {size} bytes, and byte {self._position} was to be read next."
                 " Stop the connector and reset its offsets to read the file from its start"
             )
-        if size - self._position <= min(lines.FEW_BYTES, self._small_bytes, self._batch_bytes):
+        if size - self._position <= min(lines.SMALL_BYTES, self._small_bytes, self._batch_bytes):
             return self._few_lines(size)
         status = self._stat()  # Spark reads the file at the path
         if status is None:
@@ -155,7 +155,7 @@ class FileStreamSourceTask(SourceTask):
         if self._fd >= 0:
             if (status.st_dev, status.st_ino) == self._identity:
                 return status
-            self._replaced()
+            self._close_replaced()
         if not stat.S_ISREG(status.st_mode):
             raise ValueError(
                 f"{self._path} is not a regular file, so there are no positions in it to go on from"
@@ -168,7 +168,7 @@ class FileStreamSourceTask(SourceTask):
         self._identity = (status.st_dev, status.st_ino)
         return status
 
-    def _replaced(self) -> None:
+    def _close_replaced(self) -> None:
         """Close a file that was replaced by another one; allowed only while nothing was read."""
         self.stop()
         self._size, self._scanned = -1, self._position

@@ -83,7 +83,7 @@ def save(
         writer.option(_MARK, "true").save(f"file://{directory}")
     finally:
         context.removeJobTag(tag)
-    check_complete(directory, partial(_reported, context, tag), most=most, records=records)
+    check_complete(directory, partial(_read_report, context, tag), most=most, records=records)
 
 
 def check_complete(
@@ -109,7 +109,7 @@ def check_complete(
         raise RetriableError(f"Spark wrote {written.rows} rows to {directory}; expected {expected}")
 
 
-def _reported(context: SparkContext, tag: str) -> Written | None:
+def _read_report(context: SparkContext, tag: str) -> Written | None:
     """Return the report of the tasks of all jobs with a tag; None if Spark does not have it yet or any longer."""
     jvm: Any = context._jsc.sc()
     tracker, store = jvm.statusTracker(), jvm.statusStore()

@@ -40,7 +40,7 @@ class JdbcSession:
 
     def tables(self, prefix: str) -> Sequence[str]:
         """See Database."""
-        with _explained():
+        with _explain_errors():
             meta = self._connection.getMetaData()
             stored = prefix.upper() if meta.storesUpperCaseIdentifiers() else prefix
             rows = _rows(meta.getTables(self._connection.getCatalog(), None, f"{stored}%", None))
@@ -49,17 +49,17 @@ class JdbcSession:
 
     def commit(self) -> None:
         """See Database."""
-        with _explained():
+        with _explain_errors():
             self._connection.commit()
 
     def rollback(self) -> None:
         """See Database."""
-        with _explained():
+        with _explain_errors():
             self._connection.rollback()
 
     @contextmanager
     def _statement(self, sql: str, values: Sequence[object]) -> Iterator[Any]:
-        with _explained():
+        with _explain_errors():
             statement = self._connection.prepareStatement(sql)
             try:
                 for number, value in enumerate(values, 1):
@@ -70,19 +70,19 @@ class JdbcSession:
 
 
 @contextmanager
-def connected(context: SparkContext, options: Mapping[str, str], table: str) -> Iterator[JdbcSession]:
+def connect_session(context: SparkContext, options: Mapping[str, str], table: str) -> Iterator[JdbcSession]:
     """Connect as Spark's JDBC writer does with these options; undo uncommitted changes at the end.
 
     Any thread. Raises SqlFailed; ValueError for a database without transactions.
     """
     jvm: Any = context._jvm
-    with _explained():
+    with _explain_errors():
         scala_options = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({**options, "dbtable": table})
         chosen = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(scala_options)
         dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(chosen.url())
         connection = dialect.createConnectionFactory(chosen).apply(-1)
     try:
-        with _explained():
+        with _explain_errors():
             if not connection.getMetaData().supportsTransactions():
                 raise ValueError(
                     "this database has no transactions, which delivery.guarantee=exactly_once needs"
@@ -90,7 +90,7 @@ def connected(context: SparkContext, options: Mapping[str, str], table: str) -> 
             connection.setAutoCommit(False)
         yield JdbcSession(connection, dialect, kind_of(str(chosen.url())))
     finally:
-        with suppress(SqlFailed), _explained():  # uncommitted changes are undone in any case
+        with suppress(SqlFailed), _explain_errors():  # uncommitted changes are undone in any case
             connection.rollback()
             connection.close()
 
@@ -104,7 +104,7 @@ def _rows(results: Any) -> list[tuple[str | None, ...]]:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     """Raise the database's errors as SqlFailed and others unchanged."""
     try:
         yield

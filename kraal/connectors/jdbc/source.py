@@ -132,25 +132,25 @@ class JdbcReader:
             for partition, offset in offsets.items()
             if offset and partition.as_dict().get("table") in self._tables
         }
-        self.found: tuple[str, Mark] | None = None
+        self.next_position: tuple[str, Mark] | None = None
 
     def may_have_more(self) -> bool:
-        """Return True, since only a query can tell, unless a table read in bulk is not due yet."""
+        """Return True, since detecting rows takes a query, unless a table read in bulk is not due yet."""
         return self._bulk_s is None or any(self._is_due(table) for table in self._tables)
 
-    def stored(self) -> None:
+    def advance(self) -> None:
         """Advance past the last batch, which is in Kafka."""
-        if self.found is not None:
-            table, mark = self.found
+        if self.next_position is not None:
+            table, mark = self.next_position
             self._marks[table] = mark
             self._due[table] = time.monotonic() + (self._bulk_s or 0.0)
             self._tables.remove(table)
             self._tables.append(table)  # the other tables take precedence now
-        self.found = None
+        self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
         """Return the new rows of the first table that has any."""
-        self.found = None
+        self.next_position = None
         for table in self._tables:
             batch = self._of_table(spark, table)
             if batch is not None:
@@ -179,7 +179,7 @@ class JdbcReader:
         return self._batch(table, frame.sortWithinPartitions(*by), now)
 
     def _batch(self, table: str, frame: DataFrame, mark: Mark) -> SourceBatch:
-        self.found = (table, mark)
+        self.next_position = (table, mark)
         topic = None if self._prefix is None else self._prefix + _bare(table)
         offsets = {SourcePartition.of({"table": table}): mark.offset()}
         return self._layout.batch(frame, offsets, topic=topic)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kraal.connectors.frames.range_files import OFFSET, RANGE
 from kraal.connectors.jdbc import exactly_once
 from kraal.connectors.jdbc.exactly_once import Tables
-from kraal.connectors.jdbc.session import connected
+from kraal.connectors.jdbc.session import connect_session
 from kraal.plugins.api import SinkBatch, TopicPartition
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class OnceTable:
         if columns != self._columns:
             self._prepare(rows, columns)
         self._save(rows, self._tables.staging, "overwrite")
-        with connected(self._spark.sparkContext, self._options, self._tables.target) as database:
+        with connect_session(self._spark.sparkContext, self._options, self._tables.target) as database:
             exactly_once.take_over(database, self._tables, batch.ranges, columns, batch.check_owned)
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class OnceTable:
         if self._spark is None or self._columns is None:
             return
         try:
-            with connected(self._spark.sparkContext, self._options, self._tables.target) as database:
+            with connect_session(self._spark.sparkContext, self._options, self._tables.target) as database:
                 exactly_once.drop_staging(database, self._tables)
         except Exception as exc:  # noqa: BLE001 - Spark may be gone; the next start of the task looks again
             log.info("the table %s stays: %s", self._tables.staging, exc)
@@ -56,7 +56,7 @@ class OnceTable:
     def _prepare(self, rows: DataFrame, columns: list[str]) -> None:
         """Create missing tables, and the staging table for these columns."""
         tables = self._tables
-        with connected(rows.sparkSession.sparkContext, self._options, tables.target) as database:
+        with connect_session(rows.sparkSession.sparkContext, self._options, tables.target) as database:
             for name in columns:
                 database.quoted(name)  # raises before Spark uses the name in a statement
             exactly_once.ensure_offsets(database, tables.offsets)
@@ -89,7 +89,7 @@ def alter(
             f"the offsets are in the table {table}, too, and Spark, which reaches it, is not up yet"
         )
     try:
-        with connected(context, options, table) as database:
+        with connect_session(context, options, table) as database:
             exactly_once.alter(database, connector, table, offsets)
     except exactly_once.SqlFailed as error:
         raise ValueError(f"the offsets in the table {table} cannot be changed: {error}") from error

@@ -72,7 +72,7 @@ class SourceClient:
         since_ms = max(0, int(time.time() * 1000) - age_ms)
         place = ck.TopicPartition(partition.topic, partition.partition, since_ms)
         try:
-            (answer,) = self._connected().offsets_for_times([place], timeout=_TIMEOUT_S)
+            (answer,) = self._connect().offsets_for_times([place], timeout=_TIMEOUT_S)
         except ck.KafkaException as exc:
             raise _refusal(exc) from exc
         if answer.error is not None:
@@ -82,7 +82,7 @@ class SourceClient:
 
     def watch(self, positions: Mapping[TopicPartition, int]) -> None:
         """Watch for records at these positions."""
-        self._connected().assign(
+        self._connect().assign(
             [ck.TopicPartition(each.topic, each.partition, offset) for each, offset in positions.items()]
         )
 
@@ -105,7 +105,7 @@ class SourceClient:
         if consumer is not None:
             consumer.close()
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         if self._consumer is None:
             self._consumer = ck.Consumer(
                 {

@@ -1,4 +1,4 @@
-"""What a mirror's connector does in its two clusters: list topics, and create those that are missing."""
+"""A mirror's two clusters: listing topics and creating the missing ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Clusters:
         Raises RetriableError, MirrorRefused, PatternTooSlow.
         """
         counts = self._source.counts()
-        source = {topic: n for topic, n in counts.items() if self._choice.wants(topic)}
+        source = {topic: n for topic, n in counts.items() if self._choice.includes(topic)}
         target = self._target.counts() if source else {}
         if source:
             self._create_syncs(counts if self._syncs_are_in_source else target)
@@ -52,7 +52,9 @@ class Clusters:
         lacks = missing(source, target, naming)
         if lacks.create:
             configs = self._source.settings([t for t in source if naming.remote(t) in lacks.create])
-            settings = {naming.remote(topic): self._copied(config) for topic, config in configs.items()}
+            settings = {
+                naming.remote(topic): self._copy_settings(config) for topic, config in configs.items()
+            }
             errors = self._target.create(lacks.create, self._factor, settings)
             _log_changes("created", lacks.create, errors)
             target |= {name: count for name, count in lacks.create.items() if name not in errors}
@@ -78,7 +80,7 @@ class Clusters:
         if not errors:
             self._syncs = None
 
-    def _copied(self, settings: Mapping[str, str]) -> dict[str, str]:
+    def _copy_settings(self, settings: Mapping[str, str]) -> dict[str, str]:
         return {k: v for k, v in settings.items() if not is_match(self._kept_out, k)}
 
 

@@ -82,7 +82,7 @@ class OffsetSyncs:
 
     def write(self, pairs: Mapping[TopicPartition, Sequence[OffsetPair]]) -> None:
         """Send syncs for pairs by partition of the target."""
-        producer = self._connected()
+        producer = self._connect()
         if producer is None:
             return
         try:
@@ -109,7 +109,7 @@ class OffsetSyncs:
             producer.purge()
             producer.flush(0)
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         if self._producer is None and not self._is_over:
             try:
                 self._producer = ck.Producer(self._options(), logger=log)

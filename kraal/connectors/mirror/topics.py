@@ -38,8 +38,8 @@ class Naming:
         """Return the cluster that a topic was copied from; None if it was not copied."""
         if self._as_is(topic):
             return self.alias
-        first, separator, rest = topic.partition(self.separator)
-        return first if separator and rest else None
+        first, separator, topic_name = topic.partition(self.separator)
+        return first if separator and topic_name else None
 
     def upstream(self, topic: str) -> str | None:
         """Return the name of a copied topic in the cluster that it was copied from."""
@@ -48,7 +48,7 @@ class Naming:
         origin = self.origin(topic)
         return None if origin is None else topic[len(origin) + len(self.separator) :]
 
-    def comes_back(self, topic: str) -> bool:
+    def originates_in_target(self, topic: str) -> bool:
         """Return whether a topic originates from the target, possibly through other clusters."""
         origin = self.origin(topic)
         if origin is None:
@@ -56,7 +56,7 @@ class Naming:
         if origin == self.target:
             return True
         upstream = self.upstream(topic)
-        return upstream is not None and upstream != topic and self.comes_back(upstream)
+        return upstream is not None and upstream != topic and self.originates_in_target(upstream)
 
     def is_internal(self, topic: str) -> bool:
         """Return whether a topic is internal to Kafka, Connect or MirrorMaker."""
@@ -83,11 +83,11 @@ class Choice:
     exclude: tuple[Pattern, ...]
     heartbeats: bool
 
-    def wants(self, topic: str) -> bool:
+    def includes(self, topic: str) -> bool:
         """Return whether a source topic is copied. Raises PatternTooSlow."""
         named = is_match(self.include, topic) and not is_match(self.exclude, topic)
         named = named or (self.heartbeats and self.naming.is_heartbeats(topic))
-        return named and not self.naming.is_internal(topic) and not self.naming.comes_back(topic)
+        return named and not self.naming.is_internal(topic) and not self.naming.originates_in_target(topic)
 
 
 def choice_of(parsed: Mapping[str, object]) -> Choice:

@@ -192,7 +192,7 @@ def _check_access(path: str, mode: int, verb: str) -> None:
         raise ValueError(f"{path} cannot be {verb} by this worker")
 
 
-def advised(check: Recommender) -> Recommender:
+def name_key(check: Recommender) -> Recommender:
     """Wrap `check` so that its errors name the key and the value."""
 
     def recommend(name: str, values: Mapping[str, object]) -> Recommendation:
@@ -208,17 +208,17 @@ def needed_by(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Re
     """Require a value with these formats, and none with others except those in `optional`."""
 
     def check(name: str, values: Mapping[str, object]) -> Recommendation:
-        chosen, given = str(values.get("spark.format")), bool(values.get(name))
-        if chosen in formats and not given:
+        chosen, is_set = str(values.get("spark.format")), bool(values.get(name))
+        if chosen in formats and not is_set:
             raise ValueError(f"it is required with spark.format={chosen}")
-        known = chosen in _ALL or ("checkpoint.location" in values and is_stream(chosen))
-        if given and known and chosen not in (*formats, *optional):
+        is_known = chosen in _ALL or ("checkpoint.location" in values and is_stream(chosen))
+        if is_set and is_known and chosen not in (*formats, *optional):
             raise ValueError(
                 f"it goes with spark.format {', '.join((*formats, *optional))}, not with {chosen}"
             )
         return Recommendation(visible=chosen in (*formats, *optional))
 
-    return advised(check)
+    return name_key(check)
 
 
 def also(first: Recommender, *more: Recommender) -> Recommender:

@@ -33,7 +33,7 @@ from kraal.connectors.file import lines
 from kraal.connectors.frames.columns import Layout, schemaless
 from kraal.connectors.frames.schema import struct_of
 from kraal.connectors.spark.checks import local_path
-from kraal.connectors.spark.object_files import listed
+from kraal.connectors.spark.object_files import list_objects
 from kraal.connectors.spark.object_stores import is_object_path, object_address
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 _LINE_FORMATS: Final = frozenset({"json", "csv", "text"})
 _PACKED: Final = (".gz", ".bz2", ".lz4", ".snappy", ".zst", ".deflate", ".xz")
-_WHOLE_FILE_OPTIONS: Final = frozenset(
+_UNSPLITTABLE_OPTIONS: Final = frozenset(
     {"multiline", "linesep", "encoding", "charset", "wholetext", "compression"}
 )
 _MAX_FILES: Final = 1000
@@ -94,13 +94,13 @@ class FileReader:
         self._layout = _layout(parsed, self._format)
         self._options = dict(options)
         self._share = share
-        self._known = dict(_stored(offsets))
+        self._known = dict(_positions(offsets))
         self._pending: deque[tuple[str, int]] = deque()
         self._listed: tuple[float, int] | None = None
-        self.found: Sequence[Piece] | None = None
+        self.next_position: Sequence[Piece] | None = None
         lowered = {key.lower() for key in options}
         self._by_lines = (
-            self._format in _LINE_FORMATS and not lowered & _WHOLE_FILE_OPTIONS and not self._in_store
+            self._format in _LINE_FORMATS and not lowered & _UNSPLITTABLE_OPTIONS and not self._in_store
         )
 
     def may_have_more(self) -> bool:
@@ -114,24 +114,24 @@ class FileReader:
             return True
         return now != changed or at - changed / 1e9 < _RACY_S
 
-    def stored(self) -> None:
+    def advance(self) -> None:
         """Advance past the last batch, which is in Kafka."""
-        for piece in self.found or ():
+        for piece in self.next_position or ():
             self._known[piece.path] = (piece.end, piece.end >= piece.size)
             if piece.end >= piece.size and self._pending and self._pending[0][0] == piece.path:
                 self._pending.popleft()
-        self.found = None
+        self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
         """Return the next files, or the next part of one."""
-        self.found = None
+        self.next_position = None
         if not self._pending:
             self._pending = self._list_objects(spark) if self._in_store else self._list()
         pieces = self._take()
         if not pieces:
             return None
         batch = self._batch(spark, pieces)
-        self.found = pieces
+        self.next_position = pieces
         return batch
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class FileReader:
 
     def _list_objects(self, spark: SparkSession) -> deque[tuple[str, int]]:
         """Return the same for an object store; lists it on each call because changes cannot be detected otherwise."""
-        objects = listed(spark, self._path, self._is_ours)
+        objects = list_objects(spark, self._path, self._is_ours)
         by_time = self._by_time
         objects.sort(key=lambda each: (each.modified_ms if by_time else 0, each.path))
         return deque((each.path, each.size) for each in objects)
@@ -226,9 +226,9 @@ class FileReader:
         if declared is None:
             value = F.try_parse_json("value")
             return rows.select(F.coalesce(value, _bad_line("JSON", path).cast("variant")).alias("value"))
-        return self._parsed(rows.withColumn("path", path), declared)
+        return self._parse(rows.withColumn("path", path), declared)
 
-    def _parsed(self, rows: DataFrame, declared: T.StructType) -> DataFrame:
+    def _parse(self, rows: DataFrame, declared: T.StructType) -> DataFrame:
         """Parse lines into columns; an invalid line fails the job unless the option `mode` allows it."""
         mode = self._options.get("mode", "FAILFAST").upper()
         options = {**self._options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
@@ -257,7 +257,7 @@ class FileReader:
         elif declared is not None:
             reader = reader.schema(declared)
         scheme = "" if self._in_store else "file://"
-        return reader.load([f"{scheme}{_unpatterned(piece.path)}" for piece in pieces]).coalesce(1)
+        return reader.load([f"{scheme}{_without_pattern(piece.path)}" for piece in pieces]).coalesce(1)
 
 
 def _layout(parsed: Mapping[str, Any], file_format: str) -> Layout:
@@ -265,7 +265,7 @@ def _layout(parsed: Mapping[str, Any], file_format: str) -> Layout:
     return Layout.of({**parsed, "value.column": "value"} if file_format == "text" else parsed)
 
 
-def _stored(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str, tuple[int, bool]]]:
+def _positions(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str, tuple[int, bool]]]:
     """Yield the stored offsets of files: path, bytes read, and whether the file is done."""
     for partition, offset in offsets.items():
         path = partition.as_dict().get("path")
@@ -306,7 +306,7 @@ def _ddl_of(struct: T.StructType) -> str:
     return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in struct.fields)
 
 
-def _unpatterned(path: str) -> str:
+def _without_pattern(path: str) -> str:
     """Escape a path so that Hadoop does not read it as a pattern."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 

@@ -28,7 +28,7 @@ class StoredObject:
     modified_ms: int
 
 
-def listed(spark: SparkSession, address: str, accept: Callable[[str], bool]) -> list[StoredObject]:
+def list_objects(spark: SparkSession, address: str, accept: Callable[[str], bool]) -> list[StoredObject]:
     """Return the non-empty objects directly below `address`, or those that match it if it is a pattern.
 
     `accept` filters by the full path. Raises Py4JJavaError with the store's own error.

@@ -69,20 +69,20 @@ class PythonReader:
         self._schema = T.StructType()
         self._start = self._stored_start(offsets)
         self._committed: Any = None
-        self.found: Any = None
+        self.next_position: Any = None
 
     def may_have_more(self) -> bool:
-        """Return True, since only a read can tell."""
+        """Return True, since detecting rows takes a read."""
         return True
 
-    def stored(self) -> None:
+    def advance(self) -> None:
         """Advance past the last batch, which is in Kafka."""
-        self._start = self._committed = self.found
-        self.found = None
+        self._start = self._committed = self.next_position
+        self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
         """Ask the reader for its latest offset, and return the new data."""
-        self.found = None
+        self.next_position = None
         if self._reader is None:
             self._open()
         if self._committed is not None:
@@ -97,7 +97,7 @@ class PythonReader:
         offsets: dict[SourcePartition, Offset] = {self._place: {"offset": json.dumps(end)}}
         frame = self._rows(spark, rows) if simple else self._frame(spark, end)
         batch = self._layout.batch(frame, offsets)
-        self.found = end
+        self.next_position = end
         return batch
 
     def close(self) -> None:

@@ -12,11 +12,11 @@ from kraal.connectors.spark.checks import (
     FILE_FORMATS,
     JDBC,
     PYTHON,
-    advised,
     also,
     ddl,
     folder_to_write,
     identifiers,
+    name_key,
     needed_by,
     python_class,
     some_of,
@@ -35,7 +35,7 @@ def _path(name: str, values: Mapping[str, object]) -> Recommendation:
 
 
 def _one_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
-    """Refuse what would be more than one column of text."""
+    """Refuse settings for which the text format needs more than one column."""
     if values.get("spark.format") != "text" or not values.get(name):
         return Recommendation()
     schema = values.get("spark.schema")
@@ -46,7 +46,7 @@ def _one_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
 
 
 def _kept_by(name: str, values: Mapping[str, object]) -> Recommendation:
-    """Refuse what a Python Data Source cannot keep."""
+    """Refuse guarantees that a Python Data Source cannot provide."""
     if values.get(name) == EXACTLY_ONCE and values.get("spark.format") == PYTHON:
         raise ValueError("a Python Data Source commits by itself, before the offsets are")
     return Recommendation()
@@ -73,7 +73,7 @@ _TARGET: Final = in_group(
         importance=Importance.HIGH,
         doc="Directory of the files; it is created if it does not exist. It must be on a file system that all workers "
         "and Spark's executors share, or in an object store: `s3a://BUCKET/…`.",
-        recommender=also(needed_by(FILE_FORMATS), advised(_path)),
+        recommender=also(needed_by(FILE_FORMATS), name_key(_path)),
     ),
     Key(
         name="jdbc.table",
@@ -102,7 +102,7 @@ _TARGET: Final = in_group(
         importance=Importance.MEDIUM,
         doc="Minimum delivery guarantee; files are always written exactly once. With `exactly_once`, the rows of a "
         "table and the offsets of their records are committed in one transaction.",
-        recommender=advised(_kept_by),
+        recommender=name_key(_kept_by),
     ),
     Key(
         name="jdbc.offsets.table",
@@ -127,7 +127,7 @@ _COLUMNS: Final = in_group(
         importance=Importance.HIGH,
         doc="Columns of JSON values, in Spark's DDL. Default: one column, `value`; values with a schema have the "
         "columns of that schema.",
-        recommender=advised(_one_text_column),
+        recommender=name_key(_one_text_column),
     ),
     Key(
         name="metadata.columns",
@@ -136,7 +136,7 @@ _COLUMNS: Final = in_group(
         validator=some_of(*METADATA),
         importance=Importance.MEDIUM,
         doc="Additional columns: `kafka_topic`, `kafka_partition`, `kafka_offset`, `kafka_timestamp`, `kafka_key`.",
-        recommender=advised(_one_text_column),
+        recommender=name_key(_one_text_column),
     ),
 )
 

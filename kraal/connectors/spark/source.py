@@ -43,18 +43,18 @@ SHARE: Final = "kraal.share"
 
 
 class Reader(Protocol):
-    """Finds and reads new data in one task's share."""
+    """Discovers and reads new data in one task's share."""
 
-    found: Any
-    """The result of the last `discover`; None if it found nothing."""
+    next_position: Any
+    """The position after the batch of the last `discover`; None if there was no batch."""
 
     def may_have_more(self) -> bool:
         """Return, within microseconds, whether `discover` is worth a job."""
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Find the next batch; repeatable until `stored`. Job thread."""
+        """Find the next batch; repeatable until `advance`. Job thread."""
 
-    def stored(self) -> None:
+    def advance(self) -> None:
         """Advance past the last batch, which is in Kafka and has its offsets stored."""
 
     def close(self) -> None:
@@ -101,8 +101,8 @@ class SparkSourceTask(SourceTask):
         reader = self._reader
         if reader is None:
             return None
-        if reader.found is not None:
-            reader.stored()
+        if reader.next_position is not None:
+            reader.advance()
             self._due = 0.0  # there may be more after a batch
         now = time.monotonic()
         if now < self._due:

@@ -12,12 +12,12 @@ from kraal.connectors.spark.checks import (
     FILE_FORMATS,
     JDBC,
     PYTHON,
-    advised,
     also,
     ddl,
     folder_to_read,
     identifiers,
     known_columns,
+    name_key,
     needed_by,
     python_class,
     source_format,
@@ -86,7 +86,7 @@ _SOURCE: Final = in_group(
         doc="Directory of the files, or a pattern of file names (`*`, `?`, `[…]`, `**`), on a file system that the "
         "worker and Spark's executors share, or in an object store: `s3a://BUCKET/…`. Files whose names start "
         "with `_` or `.` are ignored.",
-        recommender=also(needed_by(FILE_FORMATS), advised(_path)),
+        recommender=also(needed_by(FILE_FORMATS), name_key(_path)),
     ),
     Key(
         name="spark.schema",
@@ -96,7 +96,7 @@ _SOURCE: Final = in_group(
         importance=Importance.HIGH,
         doc="Columns, in Spark's DDL. Required for csv. Default: json values have no schema; parquet files, orc files "
         "and Python Data Sources have their own.",
-        recommender=advised(_schema),
+        recommender=name_key(_schema),
     ),
     Key(
         name="spark.python.datasource",
@@ -124,7 +124,7 @@ _SOURCE: Final = in_group(
         importance=Importance.HIGH,
         doc="Directory in which Spark stores the progress of a stream, on a file system that all workers and Spark's "
         "executors share. Each connector needs its own. Required for streaming formats.",
-        recommender=advised(stream_checkpoint),
+        recommender=name_key(stream_checkpoint),
     ),
 )
 
@@ -137,7 +137,7 @@ _RECORDS: Final = in_group(
         validator=non_empty,
         importance=Importance.HIGH,
         doc="Topic of all records.",
-        recommender=advised(_topic),
+        recommender=name_key(_topic),
     ),
     Key(
         name="topic.column",
@@ -146,7 +146,7 @@ _RECORDS: Final = in_group(
         validator=non_empty,
         importance=Importance.MEDIUM,
         doc="Column that contains each record's topic.",
-        recommender=advised(_columns),
+        recommender=name_key(_columns),
     ),
     Key(
         name="topic.prefix",
@@ -163,7 +163,7 @@ _RECORDS: Final = in_group(
         default=(),
         importance=Importance.MEDIUM,
         doc="Columns of the key. One column is the key itself, several columns become a struct. Default: no key.",
-        recommender=advised(_columns),
+        recommender=name_key(_columns),
     ),
     Key(
         name="value.column",
@@ -172,7 +172,7 @@ _RECORDS: Final = in_group(
         validator=non_empty,
         importance=Importance.MEDIUM,
         doc="Column of the value. Default: a struct of all columns except those of the key and the topic.",
-        recommender=advised(_columns),
+        recommender=name_key(_columns),
     ),
 )
 
@@ -223,7 +223,7 @@ _TABLES: Final = in_group(
         validator=identifiers,
         importance=Importance.MEDIUM,
         doc="Column with an integer that is larger in each new row and never null.",
-        recommender=advised(_column_of_mode),
+        recommender=name_key(_column_of_mode),
     ),
     Key(
         name="jdbc.timestamp.column",
@@ -232,7 +232,7 @@ _TABLES: Final = in_group(
         validator=identifiers,
         importance=Importance.MEDIUM,
         doc="Column with the time of a row's last change, never null.",
-        recommender=advised(_column_of_mode),
+        recommender=name_key(_column_of_mode),
     ),
     Key(
         name="jdbc.poll.interval.ms",

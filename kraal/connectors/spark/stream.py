@@ -54,8 +54,8 @@ class StreamReader:
         self._place = partition_of(self._format, self._checkpoint)
         self._written = Place.of(offsets.get(self._place))
         self._query: BatchQuery | None = None
-        self._look_s = 0.0
-        self.found: Place | None = None
+        self._check_due_s = 0.0
+        self.next_position: Place | None = None
 
     @property
     def runs_on(self) -> bool:
@@ -64,26 +64,26 @@ class StreamReader:
 
     def may_have_more(self) -> bool:
         """Return whether a batch is waiting, or it is time to start or check the query."""
-        return self._query is None or self._query.has_batch or time.monotonic() >= self._look_s
+        return self._query is None or self._query.has_batch or time.monotonic() >= self._check_due_s
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
         """Return the next batch; start the query if there is none. Raises the query's error, and CheckpointLost."""
-        self.found = None
+        self.next_position = None
         query = self._query
         if query is None:
-            query = self._query = self._started(spark)
-        self._look_s = time.monotonic() + _CHECK_INTERVAL_S
+            query = self._query = self._start_query(spark)
+        self._check_due_s = time.monotonic() + _CHECK_INTERVAL_S
         waiting = query.batch()
         if waiting is None:
             return None
         place = Place(waiting.number, query.id)
         batch = self._layout.batch(waiting.frame, {self._place: place.offset})
-        self.found = place
+        self.next_position = place
         return batch
 
-    def stored(self) -> None:
+    def advance(self) -> None:
         """Let the query continue after the last batch."""
-        self._written, self.found = self.found, None
+        self._written, self.next_position = self.next_position, None
         if self._query is not None and self._written is not None:
             self._query.written(self._written.batch)
 
@@ -97,7 +97,7 @@ class StreamReader:
         """Stop the query."""
         self.rest()
 
-    def _started(self, spark: SparkSession) -> BatchQuery:
+    def _start_query(self, spark: SparkSession) -> BatchQuery:
         check_checkpoint(self._checkpoint, self._written)
         session = sibling(spark)
         for key, value in _SETTINGS.items():

@@ -22,10 +22,10 @@ def source_lines(
     head = '{"committed":true,' if committed else "{"
     tail = f',"time_ms":{time_ms},"name":{_text(name)},"topic":{_text(topic)}}}\n'
     texts = pc.cast(pa.array(numbers, pa.int64()), pa.large_string())
-    return _glued(f'{head}"task":{task},"seqno":', texts, tail)
+    return _concat(f'{head}"task":{task},"seqno":', texts, tail)
 
 
-def flushed(lines: pa.Array) -> pa.Array:
+def with_flush(lines: pa.Array) -> pa.Array:
     """Return a sink's lines, without ends, as it prints them again when they are written."""
     open_ended = pc.utf8_slice_codeunits(pc.cast(lines, pa.large_string()), 0, -1)
     return pc.binary_join_element_wise(open_ended, pa.scalar(',"flushed":true}', pa.large_string()), _EMPTY)
@@ -36,13 +36,15 @@ def both(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
             put = batch.column(0)
-            texts = [pa.array([ended(each).to_pybytes()], pa.binary()) for each in (put, flushed(put))]
+            texts = [
+                pa.array([join_lines(each).to_pybytes()], pa.binary()) for each in (put, with_flush(put))
+            ]
             yield pa.RecordBatch.from_arrays(texts, ["put", "flushed"])
 
 
-def ended(lines: pa.Array) -> pa.Buffer:
+def join_lines(lines: pa.Array) -> pa.Buffer:
     """Return lines with their ends, in one contiguous buffer."""
-    return _glued("", pc.cast(lines, pa.large_string()), "\n")
+    return _concat("", pc.cast(lines, pa.large_string()), "\n")
 
 
 def show(*texts: pa.Buffer | bytes) -> None:
@@ -59,7 +61,7 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _glued(head: str, texts: pa.Array, tail: str) -> pa.Buffer:
+def _concat(head: str, texts: pa.Array, tail: str) -> pa.Buffer:
     """Return a buffer of all texts, each between `head` and `tail`."""
     first, last = pa.scalar(head, pa.large_string()), pa.scalar(tail, pa.large_string())
     glued = pc.binary_join_element_wise(first, texts, last, _EMPTY)

@@ -15,7 +15,7 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.verifiable.config import VERIFIABLE_SINK
-from kraal.connectors.verifiable.lines import both, ended, flushed, show
+from kraal.connectors.verifiable.lines import both, join_lines, show, with_flush
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import ConfigDef, SinkBatch, SinkTask, TaskContext
 
@@ -51,7 +51,7 @@ class VerifiableSinkTask(SinkTask):
         if sum(end - start for start, end in batch.ranges.values()) <= MAX_WORKER_RECORDS:
             chunks = [chunk for chunk in lines.toArrow().column(0).chunks if len(chunk)]
             batch.check_owned()
-            show(*map(ended, chunks), *(ended(flushed(chunk)) for chunk in chunks))
+            show(*map(join_lines, chunks), *(join_lines(with_flush(chunk)) for chunk in chunks))
             return
         from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 

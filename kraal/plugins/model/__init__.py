@@ -1,1 +1,1 @@
-"""What flows through plugins: records, schemas, columns."""
+"""Data passed through plugins: records, schemas, columns."""

@@ -1,4 +1,4 @@
-"""What a connector needs when Spark's executors run on other machines (`spark.master` is a cluster)."""
+"""A connector's requirements when Spark's executors run on other machines (`spark.master` is a cluster)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runtime gives to connectors and tasks."""
+"""The runtime's interface for connectors and tasks."""
 
 from __future__ import annotations
 

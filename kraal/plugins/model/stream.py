@@ -58,7 +58,7 @@ class Streams:
         return False
 
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
-        """Return the stream that follows `offsets`: those passed to `start`, updated by what was stored since.
+        """Return the stream that follows `offsets`: those passed to `start`, updated by those stored since.
 
         Called on a job thread when the query starts or restarts after a pause. Raises the same errors as `poll`.
         """

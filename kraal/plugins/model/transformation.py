@@ -20,7 +20,7 @@ class Transformation(ABC):
     version: ClassVar[str]
     config_def: ClassVar[ConfigDef]
     schemaless_columns: ClassVar[bool] = False
-    """Whether `columns` supports what `apply` does to maps without a schema (`Part.schemaless`)."""
+    """Whether `columns` supports maps without a schema, as `apply` does (`Part.schemaless`)."""
 
     @abstractmethod
     def configure(self, config: Mapping[str, str]) -> None:

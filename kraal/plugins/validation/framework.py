@@ -105,7 +105,7 @@ def with_worker(
 ) -> ConfigDef:
     """Return the keys with the worker's converters as defaults, and with the installed versions.
 
-    `plugin` is the version of the connector that the config wants.
+    `plugin` is the connector version that the config requests.
     """
     defaults = {
         KEY_CONVERTER: worker.key_converter,

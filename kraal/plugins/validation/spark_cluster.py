@@ -1,4 +1,4 @@
-"""Refuses what cannot run on the worker's Spark cluster when a connector is created, not when its tasks fail."""
+"""Refuses connectors that cannot run on the worker's Spark cluster when they are created, before tasks fail."""
 
 from __future__ import annotations
 

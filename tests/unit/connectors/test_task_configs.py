@@ -31,8 +31,8 @@ def captured() -> list[Any]:
             name, _, number = name.rpartition("-")
             config = configs[name]
             if number == "0":
-                made = json.loads(row["value"])["properties"]
-                pairs.append(pytest.param(config, made, id=f"{row['offset']} {name}"))
+                properties = json.loads(row["value"])["properties"]
+                pairs.append(pytest.param(config, properties, id=f"{row['offset']} {name}"))
     return pairs
 
 
@@ -44,8 +44,8 @@ def test_either_kind_of_worker_makes_the_same_task_configs(
     simple = config["connector.class"].rpartition(".")[2].removesuffix("Connector")
     connector = KINDS[simple]()
     connector.start(config, _Context())
-    made = with_task_class(connector.task_configs(2), task_class_name(connector.task_class), config)
-    assert made[0] == java
+    configs = with_task_class(connector.task_configs(2), task_class_name(connector.task_class), config)
+    assert configs[0] == java
 
 
 class _Context(ConnectorContext):

@@ -1,4 +1,4 @@
-"""The verifiable connectors: what is counted, when, and what is printed, as Java's do it."""
+"""The verifiable connectors: counts, their pace and the printed lines, as Java's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from kraal.connectors.verifiable import source as verifiable_source
 from kraal.connectors.verifiable.config import VERIFIABLE_SOURCE
-from kraal.connectors.verifiable.lines import both, ended, flushed, source_lines
+from kraal.connectors.verifiable.lines import both, join_lines, source_lines, with_flush
 from kraal.connectors.verifiable.sink import VerifiableSinkConnector, VerifiableSinkTask
 from kraal.connectors.verifiable.source import MAX_RECORDS, MAX_WORKER_RECORDS, VerifiableSourceTask
 from kraal.connectors.verifiable.source import VerifiableSourceConnector as SourceConnector
@@ -40,7 +40,7 @@ def context(name: str = "numbers") -> TaskContext:
 
 @dataclass
 class Counter:
-    """A task in a time of its own, and what it printed."""
+    """A task with a virtual clock, and its output."""
 
     task: VerifiableSourceTask = field(init=False)
     time_s: float = 100.0
@@ -66,13 +66,13 @@ class Counter:
 
 @pytest.fixture
 def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
-    made = Counter()
+    counter = Counter()
 
     def show(*texts: pa.Buffer) -> None:
-        made.printed += [json.loads(line) for text in texts for line in bytes(text).splitlines()]
+        counter.printed += [json.loads(line) for text in texts for line in bytes(text).splitlines()]
 
     monkeypatch.setattr(verifiable_source, "show", show)
-    return made
+    return counter
 
 
 def test_a_record_is_the_tasks_number_and_its_own(counter: Counter) -> None:
@@ -127,10 +127,10 @@ def test_a_restart_continues_after_the_stored_record(counter: Counter) -> None:
 def test_a_line_when_a_record_is_made_and_one_when_it_is_stored(counter: Counter) -> None:
     counter.start()
     counter.poll()
-    made = {"name": "numbers", "task": 1, "topic": "t", "time_ms": NOW_MS, "seqno": 0}
-    assert counter.printed == [made]
+    fields = {"name": "numbers", "task": 1, "topic": "t", "time_ms": NOW_MS, "seqno": 0}
+    assert counter.printed == [fields]
     counter.poll()
-    assert counter.printed[1:] == [{**made, "committed": True}]
+    assert counter.printed[1:] == [{**fields, "committed": True}]
     counter.poll()
     assert len(counter.printed) == 2
     assert list(counter.printed[0]) == ["task", "seqno", "time_ms", "name", "topic"]  # as Java's map has them
@@ -178,9 +178,9 @@ class Context(ConnectorContext):
 
 @pytest.mark.parametrize("connector", [SourceConnector, VerifiableSinkConnector])
 def test_each_task_has_its_number(connector: type[SourceConnector | VerifiableSinkConnector]) -> None:
-    made = connector()
-    made.start({"name": "n", "topic": "t"}, Context())
-    assert list(made.task_configs(2)) == [
+    source = connector()
+    source.start({"name": "n", "topic": "t"}, Context())
+    assert list(source.task_configs(2)) == [
         {"name": "n", "topic": "t", "id": "0"},
         {"name": "n", "topic": "t", "id": "1"},
     ]
@@ -202,8 +202,8 @@ def test_names_are_written_as_json() -> None:
 
 def test_a_sinks_lines_come_again_as_flushed() -> None:
     lines = pa.array(["cut off", '{"seqno":"ü"}', '{"seqno":2}'])[1:]
-    assert bytes(ended(lines)).decode() == '{"seqno":"ü"}\n{"seqno":2}\n'
-    assert flushed(lines).to_pylist() == ['{"seqno":"ü","flushed":true}', '{"seqno":2,"flushed":true}']
+    assert bytes(join_lines(lines)).decode() == '{"seqno":"ü"}\n{"seqno":2}\n'
+    assert with_flush(lines).to_pylist() == ['{"seqno":"ü","flushed":true}', '{"seqno":2,"flushed":true}']
     (piece,) = both(iter([pa.record_batch({"line": lines}), pa.record_batch({"line": lines[:0]})]))
     assert [json.loads(line) for line in piece.column("flushed")[0].as_py().splitlines()] == [
         {"seqno": "ü", "flushed": True},

@@ -17,7 +17,7 @@ import pytest
 
 from kraal.connectors.file import append
 from kraal.connectors.file.append import AppendTarget
-from kraal.connectors.file.sink import joined
+from kraal.connectors.file.sink import join_lines
 from kraal.plugins.api import PartitionsLost, RetriableError
 
 
@@ -287,6 +287,6 @@ def test_the_task_that_lost_its_partition_while_it_waited_for_the_lock_appends_n
 
 def test_texts_are_joined_to_lines() -> None:
     texts = pa.array(["a", "", "b\nc", "é"])
-    assert joined(texts).to_pybytes() == "a\n\nb\nc\né\n".encode()
-    assert joined(texts.slice(1, 2)).to_pybytes() == b"\nb\nc\n"
-    assert joined(texts.slice(0, 0)).to_pybytes() == b""
+    assert join_lines(texts).to_pybytes() == "a\n\nb\nc\né\n".encode()
+    assert join_lines(texts.slice(1, 2)).to_pybytes() == b"\nb\nc\n"
+    assert join_lines(texts.slice(0, 0)).to_pybytes() == b""

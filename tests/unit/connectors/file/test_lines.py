@@ -16,18 +16,18 @@ TEXT = st.lists(
 
 def naive(data: bytes) -> tuple[list[bytes], int]:
     """Cut letter by letter, as Java does."""
-    found, start, at = [], 0, 0
+    parts, start, at = [], 0, 0
     while at < len(data):
         letter = data[at : at + 1]
         if letter == b"\r" and at + 1 == len(data):
             break
         if letter in (b"\n", b"\r"):
-            found.append(data[start:at])
+            parts.append(data[start:at])
             at += 1 + (data[at : at + 2] == b"\r\n")
             start = at
         else:
             at += 1
-    return found, start
+    return parts, start
 
 
 def as_bytes(array: object) -> list[bytes]:
@@ -37,9 +37,9 @@ def as_bytes(array: object) -> list[bytes]:
 @given(TEXT)
 @settings(max_examples=400)
 def test_cuts_like_the_naive_one(data: bytes) -> None:
-    found, used = lines.cut(data)
-    assert (as_bytes(found), used) == naive(data)
-    assert lines.ended(data) == used
+    cut_lines, used = lines.cut(data)
+    assert (as_bytes(cut_lines), used) == naive(data)
+    assert lines.complete_bytes(data) == used
 
 
 @given(TEXT, st.integers(1, 9))

@@ -36,7 +36,7 @@ class Now:
 
 
 class Tail:
-    """A task over one file, and what it read."""
+    """A task over one file, and the lines it read."""
 
     def __init__(self, path: Path, position: object = None, **sizes: int) -> None:
         self.path = path
@@ -76,9 +76,9 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tail(path: Path) -> Iterator[Tail]:
-    found = Tail(path)
-    yield found
-    found.task.stop()
+    tail = Tail(path)
+    yield tail
+    tail.task.stop()
 
 
 def test_a_file_that_does_not_exist_is_waited_for(tail: Tail, caplog: pytest.LogCaptureFixture) -> None:
@@ -131,9 +131,9 @@ def test_truncation_is_an_error_that_says_what_to_do(tail: Tail) -> None:
 def test_another_file_under_the_name_is_never_read_as_the_rest_of_the_first(tail: Tail) -> None:
     tail.add(b"one\n")
     tail.poll()
-    tail.add(b"x" * lines.FEW_BYTES + b"\n")
+    tail.add(b"x" * lines.SMALL_BYTES + b"\n")
     other = tail.path.with_suffix(".new")
-    other.write_bytes(b"y" * 2 * lines.FEW_BYTES + b"\n")
+    other.write_bytes(b"y" * 2 * lines.SMALL_BYTES + b"\n")
     other.rename(tail.path)
     with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
         tail.poll()

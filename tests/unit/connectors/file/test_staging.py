@@ -1,4 +1,4 @@
-"""Directories of runs that overlap, and what is said of files that are not complete; without Spark."""
+"""Directories of overlapping runs, and errors for incomplete files; without Spark."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def write(folder: RangeFolder, directory: Path, span: Span) -> None:
 
 
 def held(directory: Path) -> list[Span]:
-    return sorted(found.span for path in directory.iterdir() if (found := parse(path.name)) is not None)
+    return sorted(file.span for path in directory.iterdir() if (file := parse(path.name)) is not None)
 
 
 def offsets(directory: Path) -> list[int]:

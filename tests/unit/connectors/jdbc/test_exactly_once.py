@@ -1,4 +1,4 @@
-"""Rows and offsets in one transaction, on SQLite: what comes again, who comes late, what is killed in between."""
+"""Rows and offsets in one transaction, on SQLite: redelivery, late writers, crashes in between."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ def _explained() -> Iterator[None]:
 
 @pytest.fixture
 def connect(tmp_path: Path) -> Iterator[Connect]:
-    """Return what opens connections to a database with an empty table."""
-    made: list[Sqlite] = []
+    """Return a function that connects to a database with an empty table."""
+    connections: list[Sqlite] = []
 
     def connect() -> Sqlite:
-        made.append(Sqlite(tmp_path / "database"))
-        return made[-1]
+        connections.append(Sqlite(tmp_path / "database"))
+        return connections[-1]
 
     connect().change('CREATE TABLE got ("n" INTEGER, place TEXT)')
     yield connect
-    for each in made:
+    for each in connections:
         each.connection.close()
 
 

@@ -58,9 +58,9 @@ def test_each_driver_has_its_own_properties(url: str, set_: dict[str, str]) -> N
 def test_settings_of_the_user_stay(options: dict[str, str], missing: set[str]) -> None:
     url = options.get("url") or options["URL"]
     every = set(with_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, LIMITS)) - {"url"}
-    made = with_timeouts(options, LIMITS)
-    assert made.items() >= options.items()
-    assert set(made) - set(options) == every - missing
+    limited = with_timeouts(options, LIMITS)
+    assert limited.items() >= options.items()
+    assert set(limited) - set(options) == every - missing
 
 
 def test_zero_disables_timeouts_and_fractions_round_up() -> None:

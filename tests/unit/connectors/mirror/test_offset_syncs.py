@@ -31,9 +31,9 @@ A = TopicPartition("west.t", 3)
 
 
 class Producer:
-    """A producer that keeps what it is given, or refuses it."""
+    """A producer that records or refuses its messages."""
 
-    made: list[Producer]
+    producers: list[Producer]
     refuses: type[Exception] | None
 
     def __init__(self, options: Mapping[str, Any], logger: object) -> None:
@@ -41,7 +41,7 @@ class Producer:
         self.options = options
         self.sent: list[tuple[str, bytes, bytes, int]] = []
         self.flushed: list[float] = []
-        Producer.made.append(self)
+        Producer.producers.append(self)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
         if self.refuses is not None:
@@ -60,16 +60,16 @@ class Producer:
 
 @pytest.fixture(autouse=True)
 def producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    Producer.made, Producer.refuses = [], None
+    Producer.producers, Producer.refuses = [], None
     monkeypatch.setattr(ck, "Producer", Producer)
 
 
 def syncs(**changes: str) -> OffsetSyncs:
     config = CONFIG | {key.replace("_", "."): value for key, value in changes.items()}
     parsed = MIRROR.parse(config)
-    made = syncs_of(config, parsed, choice_of(parsed).naming, [TopicPartition("t", 3)], "m-0")
-    assert made is not None
-    return made
+    sync = syncs_of(config, parsed, choice_of(parsed).naming, [TopicPartition("t", 3)], "m-0")
+    assert sync is not None
+    return sync
 
 
 def test_keys_and_values_are_those_of_kafka() -> None:
@@ -98,10 +98,10 @@ def test_the_topic_is_named_after_the_other_cluster(changes: dict[str, str], nam
 
 
 def test_syncs_name_the_topic_of_the_source_and_go_to_its_cluster() -> None:
-    made = syncs(source_producer_linger_ms="7")
-    assert Producer.made == [], "an idle task has no producer"
-    made.write({A: [OffsetPair(10, 4), OffsetPair(12, 5)]})
-    (one,) = Producer.made
+    sync = syncs(source_producer_linger_ms="7")
+    assert Producer.producers == [], "an idle task has no producer"
+    sync.write({A: [OffsetPair(10, 4), OffsetPair(12, 5)]})
+    (one,) = Producer.producers
     key = sync_key(TopicPartition("t", 3))
     assert one.sent == [
         ("mm2-offset-syncs.east.internal", sync_value(pair), key, 0)
@@ -109,17 +109,17 @@ def test_syncs_name_the_topic_of_the_source_and_go_to_its_cluster() -> None:
     ]
     wanted = {"bootstrap.servers": "west:1", "linger.ms": "7", "max.in.flight.requests.per.connection": 1}
     assert {key: one.options[key] for key in wanted} == wanted
-    made.close()
+    sync.close()
     assert one.flushed[0] > 0
-    made.write({A: [OffsetPair(13, 6)]})
-    assert len(Producer.made) == 1, "a stopped task writes no more"
+    sync.write({A: [OffsetPair(13, 6)]})
+    assert len(Producer.producers) == 1, "a stopped task writes no more"
 
 
 def test_syncs_can_go_to_the_target() -> None:
-    made = syncs(**{"offset-syncs_topic_location": "target"})
-    made.write({A: [OffsetPair(10, 4)]})
-    assert Producer.made[0].options["bootstrap.servers"] == "east:1"
-    assert Producer.made[0].sent[0][0] == "mm2-offset-syncs.west.internal"
+    sync = syncs(**{"offset-syncs_topic_location": "target"})
+    sync.write({A: [OffsetPair(10, 4)]})
+    assert Producer.producers[0].options["bootstrap.servers"] == "east:1"
+    assert Producer.producers[0].sent[0][0] == "mm2-offset-syncs.west.internal"
 
 
 @pytest.mark.parametrize("error", [BufferError, ck.KafkaException])
@@ -127,37 +127,37 @@ def test_sync_failures_are_logged_at_intervals_without_failing_the_task(
     error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     Producer.refuses = error
-    made = syncs()
+    sync = syncs()
     for _ in range(3):
-        made.write({A: [OffsetPair(10, 4)]})
+        sync.write({A: [OffsetPair(10, 4)]})
     assert (
         caplog.text.count("Failed to write offset syncs to mm2-offset-syncs.east.internal: queue full") == 1
     )
     Producer.refuses = None
-    made.write({A: [OffsetPair(11, 5)]})
-    assert len(Producer.made[0].sent) == 1
+    sync.write({A: [OffsetPair(11, 5)]})
+    assert len(Producer.producers[0].sent) == 1
 
 
 def test_invalid_settings_are_logged_once_and_fail_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    made = syncs(source_producer_security_protocol="NONE")
+    sync = syncs(source_producer_security_protocol="NONE")
     for _ in range(2):
-        made.write({A: [OffsetPair(10, 4)]})
-    assert Producer.made == []
+        sync.write({A: [OffsetPair(10, 4)]})
+    assert Producer.producers == []
     assert caplog.text.count("Writing no offset syncs: invalid settings: ") == 1
 
 
 def test_a_reason_for_no_syncs_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    made = syncs()
+    sync = syncs()
     with caplog.at_level(logging.WARNING):
         for reason in ("transforms", "transforms", "no order"):
-            made.unknown(reason)
+            sync.unknown(reason)
     assert [record.message.rsplit(": ", 1)[1] for record in caplog.records] == ["transforms", "no order"]
 
 
 def test_offset_lag_max_is_the_step_between_two_syncs() -> None:
-    made = syncs()
-    for given, step in (("0", 0), ("100", 100)):
-        tracking = tracking_of(made, MIRROR.parse(CONFIG | {"offset.lag.max": given}))
+    sync = syncs()
+    for lag, step in (("0", 0), ("100", 100)):
+        tracking = tracking_of(sync, MIRROR.parse(CONFIG | {"offset.lag.max": lag}))
         assert tracking is not None
         assert tracking.step == step
     assert tracking_of(None, MIRROR.parse(CONFIG)) is None

@@ -59,7 +59,7 @@ class Source:
 
 
 class View:
-    """What a task knows of its worker."""
+    """A task's view of its worker."""
 
     bootstrap_servers, spark_is_local, scratch = "east:1", True, ""
 

@@ -44,17 +44,17 @@ def choice(**changes: str) -> Choice:
     ],
 )
 def test_which_topics_are_copied(topic: str, wanted: bool) -> None:  # noqa: FBT001 - a column of the table
-    assert choice().wants(topic) is wanted
+    assert choice().includes(topic) is wanted
 
 
 def test_names_and_expressions_match_whole_names() -> None:
     some = choice(topics=r"orders, pay\p{Alpha}+", topics_exclude="payroll")
     wanted = ["orders", "orders2", "payments", "pay2", "payroll", "heartbeats", "north.heartbeats"]
-    assert list(filter(some.wants, wanted)) == ["orders", "payments", "heartbeats", "north.heartbeats"]
-    assert not choice(topics="orders", heartbeats_replication_enabled="false").wants("heartbeats")
-    assert choice(topics_regex="a{1,2}").wants("aa")
-    assert not choice(topics_regex="a{1,2}").wants("aaa")
-    assert not choice(topics="").wants("orders")
+    assert list(filter(some.includes, wanted)) == ["orders", "payments", "heartbeats", "north.heartbeats"]
+    assert not choice(topics="orders", heartbeats_replication_enabled="false").includes("heartbeats")
+    assert choice(topics_regex="a{1,2}").includes("aa")
+    assert not choice(topics_regex="a{1,2}").includes("aaa")
+    assert not choice(topics="").includes("orders")
 
 
 def test_names_in_the_target() -> None:
@@ -67,7 +67,7 @@ def test_names_in_the_target() -> None:
     )
     same = choice(replication_policy_class=IDENTITY_POLICY)
     assert (same.naming.remote("orders"), same.naming.remote("heartbeats")) == ("orders", "west.heartbeats")
-    assert same.wants("east.orders"), "a name says nothing of where it came from"
+    assert same.includes("east.orders"), "a name says nothing of where it came from"
 
 
 def test_partitions_are_dealt_out_as_java_deals_them() -> None:
@@ -83,8 +83,8 @@ def test_partitions_are_dealt_out_as_java_deals_them() -> None:
 
 def test_finds_topics_that_the_target_lacks() -> None:
     naming = Naming(alias="west", target="east")
-    found = missing({"a": 3, "b": 1, "c": 2}, {"west.a": 2, "west.b": 4, "a": 1}, naming)
-    assert found == Missing(create={"west.c": 2}, grow={"west.a": 3})
+    difference = missing({"a": 3, "b": 1, "c": 2}, {"west.a": 2, "west.b": 4, "a": 1}, naming)
+    assert difference == Missing(create={"west.c": 2}, grow={"west.a": 3})
 
 
 @pytest.mark.parametrize(

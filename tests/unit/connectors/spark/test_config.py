@@ -231,26 +231,26 @@ def test_rest_reports_the_same() -> None:
     config = {"connector.class": "SparkSource", "name": "x", "spark.format": "csv", "path": "/nowhere/x"}
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
     answer = validate_for_rest(registry, WORKER, "SparkSource", config)
-    found = {info.value.name: info.value.errors for info in answer.configs if info.value.errors}
-    assert {"path", "spark.schema", "topic"} <= set(found)
+    by_key = {info.value.name: info.value.errors for info in answer.configs if info.value.errors}
+    assert {"path", "spark.schema", "topic"} <= set(by_key)
 
 
 def test_validation_lists_configured_spark_and_batch_settings() -> None:
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
     config = {"connector.class": "SparkSource", "name": "x", **source()}
     plain = {info.value.name for info in validate_for_rest(registry, WORKER, "SparkSource", config).configs}
-    own = {
+    expected = {
         "spark.sql.files.ignoreMissingFiles": "true",
         "spark.sql.session.timeZone": "CET",
         "max.records.per.batch": "none",
     }
-    answer = validate_for_rest(registry, WORKER, "SparkSource", {**config, **own})
-    assert {info.value.name for info in answer.configs} - plain == own.keys()
-    found = {info.value.name: info.value.errors for info in answer.configs if info.value.name in own}
-    assert [name for name, errors in found.items() if errors] == [
+    answer = validate_for_rest(registry, WORKER, "SparkSource", {**config, **expected})
+    assert {info.value.name for info in answer.configs} - plain == expected.keys()
+    by_key = {info.value.name: info.value.errors for info in answer.configs if info.value.name in expected}
+    assert [name for name, errors in by_key.items() if errors] == [
         "max.records.per.batch",
         "spark.sql.session.timeZone",
     ]
-    assert found["max.records.per.batch"] == (
+    assert by_key["max.records.per.batch"] == (
         "Invalid value none for configuration max.records.per.batch: Not a number of type INT",
     )

@@ -83,19 +83,19 @@ class Bench:
 
     def reader(self, offsets: dict[SourcePartition, Offset] | None = None) -> StreamReader:
         config = {"spark.format": "rate", "checkpoint.location": str(self.checkpoint), "topic": "t"}
-        made = StreamReader(SPARK_SOURCE.parse(config), {}, (0, 1), offsets or {})
-        made._layout = SimpleNamespace(  # type: ignore[assignment]  # columns are Spark's
+        reader = StreamReader(SPARK_SOURCE.parse(config), {}, (0, 1), offsets or {})
+        reader._layout = SimpleNamespace(  # type: ignore[assignment]  # columns are Spark's
             batch=lambda frame, offsets: SourceBatch(offsets=offsets, topic=frame)
         )
-        return made
+        return reader
 
     def query(
         self, _: object, *, checkpoint: str, interval_ms: int, written: int, planned: Callable[[], int]
     ) -> Spark:
         del interval_ms
-        made = Spark(Path(checkpoint.removeprefix("file://")), self.next, written, planned)
-        self.queries.append(made)
-        return made
+        query = Spark(Path(checkpoint.removeprefix("file://")), self.next, written, planned)
+        self.queries.append(query)
+        return query
 
     def take(self, reader: StreamReader) -> SourceBatch:
         """Look until there is a batch."""
@@ -132,10 +132,10 @@ NOTHING: Any = _Session()
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    made = Bench(tmp_path / "checkpoint")
-    monkeypatch.setattr(module, "BatchQuery", made.query)
-    yield made
-    for each in made.queries:
+    bench = Bench(tmp_path / "checkpoint")
+    monkeypatch.setattr(module, "BatchQuery", bench.query)
+    yield bench
+    for each in bench.queries:
         each.end()
 
 
@@ -151,7 +151,7 @@ def test_the_query_continues_only_when_a_batch_is_stored(bench: Bench) -> None:
     assert again == batch
     (spark,) = bench.queries
     assert spark.noted.empty()
-    reader.stored()
+    reader.advance()
     assert spark.noted.get(timeout=TIMEOUT_S) == 0
     assert bench.take(reader).offsets == place(bench, 1)
     reader.close()
@@ -165,7 +165,7 @@ def test_a_rest_before_the_offset_is_stored_repeats_nothing(bench: Bench) -> Non
     reader.rest()
     assert (ran, reader.runs_on) == (True, False)
     assert bench.queries[0].noted.get(timeout=TIMEOUT_S) == "given up"
-    reader.stored()  # the actor has stored it meanwhile, and asks for more
+    reader.advance()  # the actor has stored it meanwhile, and asks for more
     assert bench.take(reader).offsets == place(bench, 1)  # the next query plans batch 0 again
     assert bench.queries[1].noted.get(timeout=TIMEOUT_S) == 0
 

@@ -52,9 +52,9 @@ def reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_0
 def test_each_file_has_one_task(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"{number}.txt").write_text("x\n")
-    found = [[path for path, _ in reader(tmp_path, (n, 3))._list()] for n in range(3)]
-    assert all(found)
-    assert sorted(chain(*found)) == sorted(str(path) for path in tmp_path.iterdir())
+    shares = [[path for path, _ in reader(tmp_path, (n, 3))._list()] for n in range(3)]
+    assert all(shares)
+    assert sorted(chain(*shares)) == sorted(str(path) for path in tmp_path.iterdir())
 
 
 def test_batches_end_at_lines_and_at_files_that_go_elsewhere(tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_batches_end_at_lines_and_at_files_that_go_elsewhere(tmp_path: Path) -> 
     seen = []
     files._pending = files._list()
     while files._pending:
-        files.found = files._take()
-        seen.append([(Path(piece.path).name, piece.start, piece.end) for piece in files.found])
-        files.stored()
+        files.next_position = files._take()
+        seen.append([(Path(piece.path).name, piece.start, piece.end) for piece in files.next_position])
+        files.advance()
     assert seen == [[("a.txt", 0, 12)], [("a.txt", 12, 17), ("b.txt", 0, 2)], [("c.txt.gz", 0, 6)]]
     assert not files._list()
 
@@ -111,7 +111,7 @@ def test_a_task_looks_again_at_once_after_a_batch_and_else_when_it_is_time(tmp_p
     assert task.poll() is None  # nothing was found
     files: Any = task._reader
     files._pending = files._list()
-    files.found = files._take()
+    files.next_position = files._take()
     assert task.poll() is not None
     assert task.poll() is None
     task.stop()
@@ -121,8 +121,8 @@ def test_lines_of_pieces(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"h\r\n1\r\r\n2")
     spans = [(str(path), 0, 8), (str(path), 3, 5)]
-    found = list(read_pieces(spans, True, iter(())))  # noqa: FBT003 - bound by position
-    values = [batch.column(0).to_pylist() for batch in found]
+    rows = list(read_pieces(spans, True, iter(())))  # noqa: FBT003 - bound by position
+    values = [batch.column(0).to_pylist() for batch in rows]
     assert [value for value in chain(*values) if value] == ["1", "2", "1"]
 
 
