@@ -190,7 +190,7 @@ def _change_as_data(
         "lock": str(path),
         "new": [_as_data(kinds[each], each) for each in result.new],
         "gone": [each.name for each in result.gone],
-        "provided_by_spark": [*result.left],
+        "provided_by_spark": [*result.provided],
         "restart_stops": stopped_tasks,
     }
 
@@ -200,8 +200,8 @@ def _print_change(path: Path, result: change.Change) -> None:
         say(f"- {entry.name}")
     for entry in result.new:
         say(f"+ {entry.name} sha256 {entry.sha256}")
-    if result.left:
-        say(f"skipped because Spark provides them: {', '.join(result.left)}")
+    if result.provided:
+        say(f"skipped because Spark provides them: {', '.join(result.provided)}")
     for name in result.connectors:
         click.echo(
             f"{HINT}{name} contains Kafka Connect connectors, which workers do not load from Spark's jars. Remove it, "

@@ -40,7 +40,7 @@ class Change:
     new: tuple[Locked, ...]
     gone: tuple[Locked, ...]
     lock: Lock
-    left: tuple[str, ...] = ()
+    provided: tuple[str, ...] = ()
     """Jars that were skipped because Spark provides them."""
     connectors: tuple[str, ...] = ()
     """Jars that were added for Spark, but contain connectors in Java, which workers look for in `plugin.path`."""
@@ -57,10 +57,10 @@ def add(path: Path, what: Sequence[str]) -> Change:
         packages = [_requirement_or_file(each) for each in what if each not in (*coordinates, *java)]
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         plugins = _locked_files(path, lock.java)
-        added, left, connectors = list(lock.added), list[str](), list[str]()
+        added, provided, connectors = list(lock.added), list[str](), list[str]()
         if coordinates:
-            added = _replaced(added, coordinates)
-            jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
+            added = _with_replaced(added, coordinates)
+            jars, provided = resolve_jars([each for each in added if is_coordinates(each)], scratch)
             connectors = [each.name for each, jar in jars if each.name in coordinates and has_connectors(jar)]
         if packages:
             names = [Path(each).name if each.endswith(".whl") else each for each in packages]
@@ -68,14 +68,14 @@ def add(path: Path, what: Sequence[str]) -> Change:
             remaining = [str(file) for each, file in wheels if each.module not in new]
             resolved = resolve_wheels([*remaining, *packages], scratch)
             _refuse_provided(names, resolved)
-            added = _replaced(added, names)
+            added = _with_replaced(added, names)
             wheels = _still_needed(added, resolved, scratch) if remaining else resolved
         if java:
             resolved_java = resolve_java(java, scratch)
             replaced_modules = {each.module for each, _ in resolved_java}
-            added = _replaced(added, [each.name for each, _ in resolved_java])
+            added = _with_replaced(added, [each.name for each, _ in resolved_java])
             plugins = [*(pair for pair in plugins if pair[0].module not in replaced_modules), *resolved_java]
-        done = _replace(path, lock, added, jars, wheels, plugins, left)
+        done = _replace(path, lock, added, jars, wheels, plugins, provided)
         return replace(done, connectors=tuple(connectors))
 
 
@@ -83,14 +83,14 @@ def remove(path: Path, what: Sequence[str]) -> Change:
     """Remove entries and their unused dependencies from a lock. Raises PluginsUnfit, JarsUnavailable, JavaMissing."""
     with _changing(path) as (lock, scratch):
         removed = {_match(lock, each) for each in what}
-        added, left = [each for each in lock.added if each not in removed], list[str]()
+        added, provided = [each for each in lock.added if each not in removed], list[str]()
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         if any(map(is_coordinates, removed)):
-            jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
+            jars, provided = resolve_jars([each for each in added if is_coordinates(each)], scratch)
         if not all(is_coordinates(each) or is_java(each) for each in removed):
             wheels = _still_needed(added, wheels, scratch)
         plugins = _locked_files(path, [each for each in lock.java if each.name in added])
-        return _replace(path, lock, added, jars, wheels, plugins, left)
+        return _replace(path, lock, added, jars, wheels, plugins, provided)
 
 
 def relock(path: Path) -> Change:
@@ -99,7 +99,7 @@ def relock(path: Path) -> Change:
     What was added as a file or a directory does not change. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
     """
     with _changing(path) as (lock, scratch):
-        jars, left = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
+        jars, provided = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
         files = _locked_files(path, [each for each in lock.wheels if each.file in lock.added])
         wanted = [
             each
@@ -111,7 +111,7 @@ def relock(path: Path) -> Change:
             *_locked_files(path, [each for each in lock.java if not is_java_coordinates(each.name)]),
             *resolve_java([each for each in lock.added if is_java_coordinates(each)], scratch),
         ]
-        return _replace(path, lock, lock.added, jars, wheels, plugins, left)
+        return _replace(path, lock, lock.added, jars, wheels, plugins, provided)
 
 
 def _requirement_or_file(text: str) -> str:
@@ -141,10 +141,10 @@ def _project(requirement: str) -> str:
     return canonical(match[0]) if match else requirement
 
 
-def _replaced(added: Sequence[str], new: Sequence[str]) -> list[str]:
+def _with_replaced(added: Sequence[str], new: Sequence[str]) -> list[str]:
     """Return `added` with `new`, which replaces other versions of the same projects."""
-    again = {_project(each) for each in new}
-    return [*(each for each in added if _project(each) not in again), *dict.fromkeys(new)]
+    projects = {_project(each) for each in new}
+    return [*(each for each in added if _project(each) not in projects), *dict.fromkeys(new)]
 
 
 def _refuse_provided(names: Sequence[str], wheels: Found) -> None:
@@ -162,8 +162,8 @@ def _match(lock: Lock, text: str) -> str:
     for each in filter(is_java_coordinates, lock.added):
         if text == ":".join(each.split(":")[:2]):
             return each
-    known = ", ".join(lock.added) or "none"
-    raise PluginsUnfit(f"{text} is not in the lock; added plugins: {known}.")
+    added_names = ", ".join(lock.added) or "none"
+    raise PluginsUnfit(f"{text} is not in the lock; added plugins: {added_names}.")
 
 
 def _locked_files(path: Path, entries: Sequence[Locked]) -> Found:
@@ -202,7 +202,7 @@ def _replace(
     jars: Found,
     wheels: Found,
     plugins: Found,
-    left: Sequence[str],
+    provided: Sequence[str],
 ) -> Change:
     directory = files_of(path)
     for entry, file in (*jars, *wheels, *plugins):
@@ -226,4 +226,4 @@ def _replace(
     unpack_java(directory, now.java)
     write_lock(path, now)
     old, new_ones = set(before.everything), set(now.everything)
-    return Change(tuple(sorted(new_ones - old)), tuple(sorted(old - new_ones)), now, tuple(left))
+    return Change(tuple(sorted(new_ones - old)), tuple(sorted(old - new_ones)), now, tuple(provided))

@@ -51,15 +51,15 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
     except JarsUnavailable as exc:
         hint = " ".join(each for each in (_of_connectors(added, exc.missing), exc.hint) if each)
         raise JarsUnavailable(*exc.args, hint=hint, missing=exc.missing) from exc
-    kept, left = [], []
+    locked, provided = [], []
     for path in downloaded:
         org, artifact, revision = path.stem.split("__")
         name = f"{org}:{artifact}:{revision}"
         if artifact in ours:
-            left.append(name)
+            provided.append(name)
         else:
-            kept.append((Locked(name, path.name, sha256_of(path)), path))
-    return kept, left
+            locked.append((Locked(name, path.name, sha256_of(path)), path))
+    return locked, provided
 
 
 def _of_connectors(added: Sequence[str], missing: Sequence[str]) -> str:

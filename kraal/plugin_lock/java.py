@@ -88,7 +88,7 @@ def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[Locked, P
 def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
     path = Path(text).absolute()
     if path.is_dir():
-        path = _packed(path.resolve(), scratch)
+        path = _pack(path.resolve(), scratch)
     elif not path.is_file():
         raise PluginsUnfit(f"Java plugin {text} does not exist; expected an archive, a jar or a directory.")
     if not PLAIN.fullmatch(path.name):
@@ -99,7 +99,7 @@ def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
     return Locked(path.name, path.name, sha256_of(path)), path
 
 
-def _packed(directory: Path, scratch: Path) -> Path:
+def _pack(directory: Path, scratch: Path) -> Path:
     """Pack a directory into an archive whose bytes depend only on the files' names and contents."""
     packed = scratch / f"{directory.name}.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
@@ -203,7 +203,7 @@ def _unpack_one(file: Path, folder: Path) -> None:
 def _unpack_archive(file: Path, folder: Path) -> int:
     """Unpack an archive; return the number of jars in it. Raises PluginsUnfit, OSError and those of `_DAMAGED`."""
     jars = 0
-    with _opened(file) as members:
+    with _open(file) as members:
         for name, source in members:
             target = folder.joinpath(*_safe(name, file))
             make_directory(target.parent, SHARED_DIRECTORY)
@@ -213,17 +213,17 @@ def _unpack_archive(file: Path, folder: Path) -> int:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
+def _open(file: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
     """Open an archive and yield the names and contents of its files, one after the other."""
     if file.suffix == ".zip":
         with zipfile.ZipFile(file) as archive:
-            yield _zipped(archive, file)
+            yield _zip_entries(archive, file)
     else:
         with tarfile.open(file, "r|gz") as archive:
-            yield _tarred(archive, file)
+            yield _tar_entries(archive, file)
 
 
-def _zipped(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _zip_entries(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO[bytes]]]:
     for info in archive.infolist():
         if info.is_dir():
             continue
@@ -238,7 +238,7 @@ def _zipped(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO[byte
             yield info.filename, source
 
 
-def _tarred(archive: tarfile.TarFile, file: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _tar_entries(archive: tarfile.TarFile, file: Path) -> Iterator[tuple[str, IO[bytes]]]:
     for member in archive:
         if member.isdir():
             continue

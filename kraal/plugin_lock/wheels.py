@@ -75,10 +75,10 @@ def resolve_wheels(
             result.append((Locked(name, path.name, sha256_of(path)), path))
         else:
             fetch.append(f"{name} --hash=sha256:{_sum_in(each, name)}")
-    return [*result, *_fetched(fetch, scratch)]
+    return [*result, *_fetch(fetch, scratch)]
 
 
-def _fetched(lines: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
+def _fetch(lines: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
     if not lines:
         return []
     into = scratch / "wheels"

@@ -73,23 +73,23 @@ class ProviderClasses:
         """Create a provider of the class `name`, the value of the worker's `key`. Raises ConfigInvalid."""
         load = self._loaders.get(name) or self._loaders.get(self._aliases.get(name, ""))
         if load is None:
-            known = ", ".join(sorted(self._loaders))
+            available = ", ".join(sorted(self._loaders))
             raise _wrong(
                 invalid(
                     key,
                     name,
                     "Could not load config provider class or one of its dependencies, "
-                    f"available ConfigProviders are: {known}",
+                    f"available ConfigProviders are: {available}",
                 )
             )
         try:
             with ONE_AT_A_TIME:
-                made = load()
-            provider = made() if isinstance(made, type) else None
+                loaded = load()
+            provider = loaded() if isinstance(loaded, type) else None
         except Exception as exc:
             raise _wrong(invalid(key, name, f"it could not be loaded: {exc!r}")) from exc
         if not isinstance(provider, ConfigProvider):
-            raise _wrong(invalid(key, name, f"{made!r} is not a ConfigProvider"))
+            raise _wrong(invalid(key, name, f"{loaded!r} is not a ConfigProvider"))
         return provider
 
 
@@ -126,12 +126,12 @@ class Providers:
 
 def open_providers(worker: Mapping[str, str], classes: ProviderClasses) -> Providers:
     """Create the providers that a worker's config declares. Raises ConfigInvalid."""
-    made: dict[str, ConfigProvider] = {}
+    providers: dict[str, ConfigProvider] = {}
     for name in dict.fromkeys(split_list(worker.get(PROVIDERS, ""))):
         provider = _open(name, worker, classes)
         if provider is not None:
-            made[name] = provider
-    return Providers(made)
+            providers[name] = provider
+    return Providers(providers)
 
 
 def providers_used(raw: Mapping[str, str]) -> dict[str, str]:
@@ -148,17 +148,17 @@ def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str
     """
     secrets.pin(*secret_values(raw, WORKER))
     declared = split_list(raw.get(PROVIDERS, ""))
-    made: dict[str, ConfigProvider | None] = {}
+    opened: dict[str, ConfigProvider | None] = {}
 
     def provider(name: str) -> ConfigProvider | None:
-        if name in declared and name not in made:
-            made[name] = _open(name, raw, classes)
-        return made.get(name)
+        if name in declared and name not in opened:
+            opened[name] = _open(name, raw, classes)
+        return opened.get(name)
 
     try:
         resolved = _resolve(_resolvable(raw), provider, register=secrets.pin).config
     finally:
-        Providers({name: each for name, each in made.items() if each is not None}).close()
+        Providers({name: each for name, each in opened.items() if each is not None}).close()
     config = {**raw, **{key: text for key, text in resolved.items() if text is not None}}
     secrets.pin(*secret_values(config, WORKER))
     return config
@@ -209,10 +209,10 @@ def _resolve(
     values: dict[Variable, str] = {}
     ttls: list[int] = []
     for (name, path), keys in wanted.items():
-        asked = provider(name)
-        if asked is None:
+        source = provider(name)
+        if source is None:
             continue
-        config_data = _ask(name, asked, path, list(keys), get)
+        config_data = _ask(name, source, path, list(keys), get)
         values |= {Variable(name, path, key): text for key, text in config_data.data.items()}
         if config_data.ttl_ms is not None and config_data.ttl_ms >= 0:
             ttls.append(config_data.ttl_ms)

@@ -30,15 +30,15 @@ def needs_java(registry: Registry, worker: Mapping[str, str], config: Config) ->
 
 def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
     """Return the config that the JVM makes the chain of a connector in Python from, with full class names."""
-    made = {"name": config.get("name", ""), "connector.class": _PYTHON}
-    made.update((key, config[key]) for key in (TRANSFORMS, PREDICATES, *_RETRIES) if key in config)
+    chain = {"name": config.get("name", ""), "connector.class": _PYTHON}
+    chain.update((key, config[key]) for key in (TRANSFORMS, PREDICATES, *_RETRIES) if key in config)
     for prefix in (f"{TRANSFORMS}.", f"{PREDICATES}."):
-        made.update((key, text) for key, text in config.items() if key.startswith(prefix))
+        chain.update((key, text) for key, text in config.items() if key.startswith(prefix))
     for role in DEFAULTS:
-        own = converter_settings(worker, config, role).own
-        made.update((f"{role}.{key}", text) for key, text in own.items())
-    made.update(_named(registry, worker, config))
-    return made
+        settings = converter_settings(worker, config, role).own
+        chain.update((f"{role}.{key}", text) for key, text in settings.items())
+    chain.update(_named(registry, worker, config))
+    return chain
 
 
 def chain_errors(

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 class JavaNames:
     """Full names of Java classes, see `Registry.with_java`."""
 
-    found: frozenset[str] = frozenset()
+    plugins: frozenset[str] = frozenset()
     in_jvm: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
 
@@ -78,13 +78,13 @@ class Registry:
 
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
         """Return a registry in which these connectors, by full name, replace all connectors of this one."""
-        others = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
-        made = [Entry.of(name, cls) for name, cls in classes.items()]
-        return Registry([*others, *made], self._java)
+        remaining = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
+        entries = [Entry.of(name, cls) for name, cls in classes.items()]
+        return Registry([*remaining, *entries], self._java)
 
     def with_java(
         self,
-        found: Mapping[str, Sequence[PluginVersion]],
+        by_name: Mapping[str, Sequence[PluginVersion]],
         in_jvm: Collection[str] = (),
         services: Collection[str] = (),
     ) -> Registry:
@@ -93,15 +93,17 @@ class Registry:
         The versions of each are in ascending order. `in_jvm`: the names of all classes in `plugin.path`, also of those
         whose place Kraal's own keep for connectors in Python; `services`: of plugins that connectors cannot use.
         """
-        kept = [entry for entry in self._all if entry.name not in found]
-        added = [Entry.of(name, cls, kinds) for name, versions in found.items() for kinds, cls in versions]
+        remaining = [entry for entry in self._all if entry.name not in by_name]
+        added = [Entry.of(name, cls, kinds) for name, versions in by_name.items() for kinds, cls in versions]
         java = self._java
-        names = JavaNames(java.found.union(found), java.in_jvm.union(in_jvm), java.services.union(services))
-        return Registry([*kept, *added], names)
+        names = JavaNames(
+            java.plugins.union(by_name), java.in_jvm.union(in_jvm), java.services.union(services)
+        )
+        return Registry([*remaining, *added], names)
 
     def is_java(self, name: str) -> bool:
         """Whether the plugin with a full name is a Java class of `plugin.path`."""
-        return name in self._java.found
+        return name in self._java.plugins
 
     def runtime(self, name: str) -> str:
         """Return the language of the plugin with a full name: `JAVA` or `PYTHON`."""
@@ -109,7 +111,7 @@ class Registry:
 
     def in_jvm(self, name: str) -> bool:
         """Whether the plugins' JVM has a class with this name: one of `plugin.path`, or one of Kafka's own."""
-        return name in self._java.found or name in self._java.in_jvm or name.startswith(_KAFKA)
+        return name in self._java.plugins or name in self._java.in_jvm or name.startswith(_KAFKA)
 
     def is_service(self, name: str) -> bool:
         """Return whether a name is that of a plugin of workers in `plugin.path`, such as a config provider."""
@@ -153,12 +155,12 @@ class Registry:
         entries = self._versions[name]
         if wanted is None:
             return entries[-1].loaded
-        found = chosen(self.roles(name), wanted)
-        if found is None:
+        choice = chosen(self.roles(name), wanted)
+        if choice is None:
             raise PluginMissing(
                 mismatch(name, wanted, self.versions(name)) or f"{name} has no version {wanted}"
             )
-        at = (found.version, found.location)
+        at = (choice.version, choice.location)
         places = {(role.version, role.location): entry for entry in entries for role in entry.plugins()}
         return places[at].loaded
 
@@ -189,8 +191,8 @@ class Registry:
         Its converters and transforms without a version are those of the same place, if that has some.
         Raises PluginFailed.
         """
-        found = self.find(connector, PluginKind.SOURCE, PluginKind.SINK, wanted=wanted)
-        return None if found is None else found.location
+        plugin = self.find(connector, PluginKind.SOURCE, PluginKind.SINK, wanted=wanted)
+        return None if plugin is None else plugin.location
 
     def converter_class(self, name: str) -> type[Converter]:
         """Return a converter's class. Raises PluginMissing, with Connect's text, or PluginFailed."""

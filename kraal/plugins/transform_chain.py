@@ -78,10 +78,10 @@ class Stage:
     def columns(self, given: Columns) -> Columns | None:
         """Return the batch after this stage, as columns; None if the batch must take the record path."""
         if self.predicate is not None:
-            known = self.predicate.known(given) if declares(self.predicate, "known", "test") else None
-            if known is None:
+            outcome = self.predicate.known(given) if declares(self.predicate, "known", "test") else None
+            if outcome is None:
                 return None
-            if known is self.negate:
+            if outcome is self.negate:
                 return given
         changes = self.transformation
         if given.schemaless and not changes.schemaless_columns:
@@ -133,15 +133,15 @@ def make_chain(registry: Registry, config: Mapping[str, str]) -> Chain:
 
 def _stage(registry: Registry, config: Mapping[str, str], alias: str) -> Stage:
     prefix = f"{TRANSFORMS}.{alias}."
-    own = _below(config, prefix)
-    condition, negate = own.pop(PREDICATE, None), own.pop(NEGATE, None)
+    settings = _below(config, prefix)
+    condition, negate = settings.pop(PREDICATE, None), settings.pop(NEGATE, None)
     name, cls = _class(registry, config, prefix)
     if cls is None or not issubclass(cls, Transformation):
         raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="transform"))
     return Stage(
         alias=alias,
         class_name=name,
-        transformation=_configured(prefix, cls(), own),
+        transformation=_configure(prefix, cls(), settings),
         predicate=None if condition is None else _predicate(registry, config, trim(condition)),
         negate=trim(negate or "").lower() == "true",
     )
@@ -154,7 +154,7 @@ def _predicate(registry: Registry, config: Mapping[str, str], alias: str) -> Pre
     name, cls = _class(registry, config, prefix)
     if cls is None or not issubclass(cls, Predicate):
         raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="predicate"))
-    return _configured(prefix, cls(), _below(config, prefix))
+    return _configure(prefix, cls(), _below(config, prefix))
 
 
 def _class(registry: Registry, config: Mapping[str, str], prefix: str) -> tuple[str, PluginClass | None]:
@@ -164,9 +164,9 @@ def _class(registry: Registry, config: Mapping[str, str], prefix: str) -> tuple[
     return (written, None) if name is None else (name, registry.loaded(name))
 
 
-def _configured(prefix: str, plugin: P, own: Mapping[str, str]) -> P:
+def _configure(prefix: str, plugin: P, settings: Mapping[str, str]) -> P:
     try:
-        plugin.configure(own)
+        plugin.configure(settings)
     except ValueError as exc:
         raise ChainInvalid(f"{prefix.removesuffix('.')}: {exc}") from exc
     return plugin

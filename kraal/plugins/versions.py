@@ -83,10 +83,10 @@ def mismatch(plugin: str, wanted: str | None, available: tuple[str, ...]) -> str
         return f"Unbounded range: {wanted}"
     if wanted is None or any(allows(wanted, version) for version in available):
         return None
-    shown = ",".join(map(str, _ranges(wanted)))
+    ranges = ",".join(map(str, _ranges(wanted)))
     versions = ", ".join(available)
     return (
-        f"Plugin {plugin} not found that matches the version range {shown}, available versions: [{versions}]"
+        f"Plugin {plugin} not found that matches the version range {ranges}, available versions: [{versions}]"
     )
 
 
@@ -131,7 +131,7 @@ def _sets(text: str) -> list[_Range]:
 _Token = tuple[int, tuple[int, str]]
 _TEXT, _DEEPER, _NUMBER = 0, 1, 2
 """Of two tokens of different types, the one of the higher type is higher, regardless of values."""
-_NOTHING: Final[dict[int, _Token]] = {
+_END: Final[dict[int, _Token]] = {
     _TEXT: (_TEXT, (_RELEASE, "")),
     _DEEPER: (_DEEPER, (0, "")),
     _NUMBER: (_NUMBER, (0, "")),
@@ -142,8 +142,8 @@ _NOTHING: Final[dict[int, _Token]] = {
 def _compare(one: str, other: str) -> int:
     """Return a negative number, 0 or a positive number: whether `one` is lower than, equal to or above `other`."""
     for left, right in zip_longest(_tokens(one), _tokens(other)):
-        mine = left if left is not None else _NOTHING[right[0]]
-        its = right if right is not None else _NOTHING[left[0]]
+        mine = left if left is not None else _END[right[0]]
+        its = right if right is not None else _END[left[0]]
         if mine != its:
             return -1 if mine < its else 1
     return 0
@@ -165,19 +165,19 @@ def _tokens(version: str) -> list[_Token]:
         after = parts[at + 1] if at + 1 < len(parts) else ""
         if part in (".", "-"):
             if before in ("", ".", "-"):
-                tokens.append(_NOTHING[_NUMBER])
+                tokens.append(_END[_NUMBER])
             if part == "-":
-                tokens.append(_NOTHING[_DEEPER])
+                tokens.append(_END[_DEEPER])
         elif part.isascii() and part.isdecimal():
             if before not in ("", ".", "-"):
-                tokens.append(_NOTHING[_DEEPER])
+                tokens.append(_END[_DEEPER])
             tokens.append((_NUMBER, (len(part.lstrip("0")), part.lstrip("0"))))
         else:
             if tokens and tokens[-1][0] != _DEEPER:
-                tokens.append(_NOTHING[_DEEPER])
+                tokens.append(_END[_DEEPER])
             tokens.append((_TEXT, _word(part, before_number=after.isdecimal())))
         before = part
-    return _without_nothing(tokens)
+    return _without_trailing_ends(tokens)
 
 
 def _word(text: str, *, before_number: bool) -> tuple[int, str]:
@@ -187,18 +187,18 @@ def _word(text: str, *, before_number: bool) -> tuple[int, str]:
         return (_RELEASE, "")
     if text in _SERVICE:
         return (_RELEASE + 1, "")
-    known = _WORDS.get(text)
-    return (_RELEASE + 2, text) if known is None else (known, "")
+    rank = _WORDS.get(text)
+    return (_RELEASE + 2, text) if rank is None else (rank, "")
 
 
-def _without_nothing(tokens: list[_Token]) -> list[_Token]:
+def _without_trailing_ends(tokens: list[_Token]) -> list[_Token]:
     """Remove zeros and words for releases that end the version or a level of it."""
-    kept: list[_Token] = []
+    significant: list[_Token] = []
     ends = True
     for token in reversed(tokens):
-        nothing = token == _NOTHING[token[0]]
-        if nothing and ends and (token[0] != _DEEPER or not kept):
+        is_end = token == _END[token[0]]
+        if is_end and ends and (token[0] != _DEEPER or not significant):
             continue
-        kept.append(token)
+        significant.append(token)
         ends = token[0] == _DEEPER
-    return kept[::-1]
+    return significant[::-1]

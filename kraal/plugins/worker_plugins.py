@@ -159,8 +159,8 @@ class ProvidedPlugins:
     def _class_of(self, config: Config) -> type[Connector] | None:
         try:
             wanted = {name: config[name] for name in (_CLASS, CONNECTOR_VERSION) if name in config}
-            known = self.providers.resolve_here(wanted).config
-            return self.registry.connector_class(known.get(_CLASS) or "", known.get(CONNECTOR_VERSION))
+            values = self.providers.resolve_here(wanted).config
+            return self.registry.connector_class(values.get(_CLASS) or "", values.get(CONNECTOR_VERSION))
         except KraalError:
             return None
 
@@ -197,22 +197,24 @@ def declared_keys(registry: Registry, config: Config) -> list[Key]:
 
 def as_written(infos: ConfigInfos, resolved: Resolved) -> ConfigInfos:
     """Return the same infos with the original variables in place of their resolved values."""
-    raw, known = resolved.raw, resolved.config
-    shown = {name: (known[name] or "", text) for name, text in raw.items() if text and has_variable(text)}
+    raw, values = resolved.raw, resolved.config
+    variables = {
+        name: (values[name] or "", text) for name, text in raw.items() if text and has_variable(text)
+    }
     name = raw.get(_CLASS)
     return replace(
         infos,
-        name=name if name and _CLASS in shown else infos.name,
-        configs=tuple(_as_written(info, shown) for info in infos.configs),
+        name=name if name and _CLASS in variables else infos.name,
+        configs=tuple(_as_written(info, variables) for info in infos.configs),
     )
 
 
-def _as_written(info: ConfigInfo, shown: Mapping[str, tuple[str, str]]) -> ConfigInfo:
+def _as_written(info: ConfigInfo, variables: Mapping[str, tuple[str, str]]) -> ConfigInfo:
     value = info.value
     errors = tuple(map(secrets.scrub, value.errors))
-    if value.name not in shown:
+    if value.name not in variables:
         return replace(info, value=replace(value, errors=errors))
-    text, raw = shown[value.name]
+    text, raw = variables[value.name]
     if text.strip():
         errors = tuple(replaced(text, raw, error) for error in value.errors)
     return replace(

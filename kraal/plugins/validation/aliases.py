@@ -90,7 +90,7 @@ class _Named:
         return f"{self.role.key}.{self.alias}."
 
     @property
-    def own(self) -> tuple[Key, ...]:
+    def keys(self) -> tuple[Key, ...]:
         """The keys of the plugin; empty if the plugin cannot be used."""
         if self.plugin is None or self.wrong_version is not None:
             return ()
@@ -104,7 +104,7 @@ def with_aliases(base: ConfigDef, registry: Registry, config: Config) -> ConfigD
     for named in _all_named(registry, config):
         group = f"{named.role.group}: {named.alias}"
         keys = keys.merge([_type_key(registry, named, group, config), _version_key(named, group)])
-        keys = keys.embed(named.prefix, group, 2, named.own)
+        keys = keys.embed(named.prefix, group, 2, named.keys)
     return keys
 
 
@@ -113,7 +113,7 @@ def alias_keys(registry: Registry, config: Config) -> list[Key]:
     return [
         replace(key, name=named.prefix + key.name)
         for named in _all_named(registry, config)
-        for key in named.own
+        for key in named.keys
     ]
 
 
@@ -123,7 +123,7 @@ def alias_errors(registry: Registry, config: Config) -> Iterator[tuple[str, str]
     for named in _all_named(registry, config):
         key = f"{named.prefix}{PREDICATE}"
         predicate = trim(config.get(key) or "")
-        has_predicate = any(each.name == PREDICATE for each in named.own) and named.role.implicit
+        has_predicate = any(each.name == PREDICATE for each in named.keys) and named.role.implicit
         if has_predicate and predicate and predicate not in predicates:
             listed = ", ".join(predicates) or "none"
             yield key, invalid(key, predicate, f"not in {PREDICATES}, which names: {listed}")

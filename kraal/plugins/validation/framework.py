@@ -64,13 +64,15 @@ class WorkerDefaults(Protocol):
         """Whether source tasks write in transactions."""
 
 
-def without_effect(config: Config, kind: str, own: Iterable[Key], *, exactly_once: bool = False) -> list[str]:
+def without_effect(
+    config: Config, kind: str, plugin: Iterable[Key], *, exactly_once: bool = False
+) -> list[str]:
     """Return the keys of a connector's config that have no effect, sorted.
 
-    `kind` is `source` or `sink`; `own` are the keys of the plugins that the config names, under their prefixes.
+    `kind` is `source` or `sink`; `plugin` are the keys of the plugins that the config names, under their prefixes.
     `exactly_once`: the worker's sources write in transactions, which some keys configure.
     """
-    keys = (SINK if kind == PluginKind.SINK else SOURCE).merge(own)
+    keys = (SINK if kind == PluginKind.SINK else SOURCE).merge(plugin)
     families = (*CONNECTOR_FAMILIES, *(SINK_FAMILIES if kind == PluginKind.SINK else SOURCE_FAMILIES))
     idle = tuple(family.prefix for family in families if family.no_effect)
     return sorted(

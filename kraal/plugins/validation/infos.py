@@ -120,13 +120,13 @@ def framework_infos(
     unknown = [
         ConfigInfo(definition=None, value=ConfigValueInfo.of(v)) for k, v in values.items() if k not in keys
     ]
-    known = [
+    declared = [
         ConfigInfo(definition=ConfigKeyInfo(key), value=ConfigValueInfo.of(values[key.name]))
         for key in keys.values()
         if key.name in values
     ]
     count = sum(len(value.errors) for value in values.values())
-    return ConfigInfos(name=name, error_count=count, groups=tuple(groups), configs=(*unknown, *known))
+    return ConfigInfos(name=name, error_count=count, groups=tuple(groups), configs=(*unknown, *declared))
 
 
 def prefixed_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix: str) -> ConfigInfos:
@@ -164,7 +164,7 @@ def merged_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
 
 def with_replaced_errors(infos: ConfigInfos, errors: Mapping[str, str], config: Config) -> ConfigInfos:
     """Return the infos with these errors in place of all others of their keys."""
-    others = tuple(info for info in infos.configs if info.value.name not in errors)
+    unchanged = tuple(info for info in infos.configs if info.value.name not in errors)
     definitions = {info.value.name: info.definition for info in infos.configs}
     wrong = tuple(
         ConfigInfo(
@@ -177,7 +177,7 @@ def with_replaced_errors(infos: ConfigInfos, errors: Mapping[str, str], config: 
     )
     replaced = sum(len(info.value.errors) for info in infos.configs if info.value.name in errors)
     count = max(0, infos.error_count - replaced) + len(wrong)
-    return replace(infos, error_count=count, configs=(*wrong, *others))
+    return replace(infos, error_count=count, configs=(*wrong, *unchanged))
 
 
 def raise_if_invalid(infos: ConfigInfos) -> None:

@@ -56,10 +56,10 @@ def check_sink_group(group: str, config: Config, values: Values) -> None:
     An overridden group gets its own entry, as in Java, with or without an error.
     """
     if _GROUP in config:
-        own = config[_GROUP]
-        value = values.setdefault(_GROUP, ConfigValue(name=_GROUP, value=own))
-        if own == group:
-            error = f"Consumer group {own} conflicts with Connect worker group {group}"
+        override = config[_GROUP]
+        value = values.setdefault(_GROUP, ConfigValue(name=_GROUP, value=override))
+        if override == group:
+            error = f"Consumer group {override} conflicts with Connect worker group {group}"
             values[_GROUP] = value.with_errors(error)
         return
     name = values[NAME].value

@@ -26,8 +26,8 @@ def add_cluster_errors(
     """Add an error to each value that cannot work; nothing with a local Spark. `worker`: the worker's properties."""
     if is_local(worker):
         return
-    given = {key: value for key, value in config.items() if value is not None}
-    for key, error in _errors(registry, worker, connector, given):
+    non_null = {key: value for key, value in config.items() if value is not None}
+    for key, error in _errors(registry, worker, connector, non_null):
         values[key] = values.get(key, ConfigValue(name=key)).with_errors(error)
 
 

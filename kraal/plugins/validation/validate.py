@@ -70,7 +70,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     """
     class_name = config.get(CONNECTOR_CLASS)
     if class_name is None:
-        raise BadRequest(f"Connector config {_shown(config)} contains no connector type")
+        raise BadRequest(f"Connector config {_config_text(config)} contains no connector type")
     plugin, wanted = registry.connector(class_name), config.get(CONNECTOR_VERSION)
     if wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name)):
         return _wrong_version(registry, class_name, plugin, config, wrong)
@@ -128,8 +128,8 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
     """
     plugin = registry.find(name)
     if plugin is None:
-        others = registry.is_service(name) or ProviderClasses.load().has(name)
-        if others or OverridePolicy.of_class(name) is not None:
+        is_service_class = registry.is_service(name) or ProviderClasses.load().has(name)
+        if is_service_class or OverridePolicy.of_class(name) is not None:
             raise BadRequest(
                 f"Invalid plugin class {name}. Valid types are sink, source, converter, header_converter, "
                 "transformation, predicate."
@@ -148,8 +148,8 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
 
 def _with_own_keys(base: ConfigDef, config: Config) -> ConfigDef:
     """Add Kraal's own keys that the config has."""
-    own = (supervision_keys(config), java_keys(config), batch_keys(config, base))
-    return reduce(ConfigDef.merge, own, base)
+    additions = (supervision_keys(config), java_keys(config), batch_keys(config, base))
+    return reduce(ConfigDef.merge, additions, base)
 
 
 def _refuse_nulls(config: Config, values: dict[str, ConfigValue]) -> None:
@@ -165,8 +165,8 @@ def _wrong_version(
     base = with_hidden_versions(with_version(CONNECTOR, registry.versions(plugin.name)))
     keys = _with_own_keys(base, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
-    others = _converter_errors(registry, config, values, near=plugin.location)
-    for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *others):
+    errors = _converter_errors(registry, config, values, near=plugin.location)
+    for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *errors):
         values[name] = values[name].with_errors(error)
     _refuse_nulls(config, values)
     return framework_infos(class_name, {key.name: key for key in keys}, values, keys.groups)
@@ -218,11 +218,11 @@ def _converters(
             continue
         plugin = registry.find(name, kind, wanted=config.get(key + VERSION_SUFFIX), near=near)
         if plugin is not None:
-            own = _below(config, f"{key}.")
-            if own.get(CONVERTER_TYPE) is None:
-                own[CONVERTER_TYPE] = role
+            settings = _below(config, f"{key}.")
+            if settings.get(CONVERTER_TYPE) is None:
+                settings[CONVERTER_TYPE] = role
             keys = {each.name: each for each in plugin.config_def}
-            parts.append(prefixed_infos(keys, plugin.config_def.validate(own), f"{key}."))
+            parts.append(prefixed_infos(keys, plugin.config_def.validate(settings), f"{key}."))
     return parts
 
 
@@ -297,7 +297,7 @@ def _short(name: str) -> str:
     return name.removesuffix("Connector") or name
 
 
-def _shown(config: Config) -> str:
+def _config_text(config: Config) -> str:
     """Return a config as Java prints a map, with apparent secrets hidden."""
     pairs = (f"{name}={HIDDEN if names_secret(name) else java_text(value)}" for name, value in config.items())
     return f"{{{', '.join(pairs)}}}"

@@ -60,9 +60,9 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
         return
     if not has_class(schema, value):
         name = "" if schema.name is None else f' "{schema.name}"'
-        found = java_class(value, schema)
+        class_name = java_class(value, schema)
         raise DataException(
-            f"Invalid Java object for schema{name} with type {schema.type.name}: class {found} for {location}"
+            f"Invalid Java object for schema{name} with type {schema.type.name}: class {class_name} for {location}"
         )
     match schema.type:
         case Type.STRUCT:
@@ -70,12 +70,12 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
         case Type.ARRAY:
             inner = f"element of array {location}"
             for each in value:
-                _validate(_known(schema.value, inner), each, inner)
+                _validate(_required(schema.value, inner), each, inner)
         case Type.MAP:
             of_key, of_value = f"key of map {location}", f"value of map {location}"
             for key, each in value.items():
-                _validate(_known(schema.key, of_key), key, of_key)
-                _validate(_known(schema.value, of_value), each, of_value)
+                _validate(_required(schema.key, of_key), key, of_key)
+                _validate(_required(schema.value, of_value), each, of_value)
         case _:
             pass
 
@@ -89,7 +89,7 @@ def _validate_struct(schema: Schema, value: Struct) -> None:
             validate(field.schema, item, field.name)
 
 
-def _known(schema: Schema | None, location: str) -> Schema:
+def _required(schema: Schema | None, location: str) -> Schema:
     if schema is None:
         raise DataException(f"No schema defined for {location}")
     return schema

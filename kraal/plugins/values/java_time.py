@@ -57,20 +57,18 @@ def day_of(year: int, month: int, day: int) -> int:
 
 def clock(ms: int) -> tuple[int, int, int, int, int]:
     """Return days since 1970, hour, minute, second and millisecond."""
-    day, rest = divmod(ms, MS_PER_DAY)
-    hour, rest = divmod(rest, 3_600_000)
-    minute, rest = divmod(rest, 60_000)
-    return day, hour, minute, *divmod(rest, 1000)
+    day, remainder = divmod(ms, MS_PER_DAY)
+    hour, remainder = divmod(remainder, 3_600_000)
+    minute, remainder = divmod(remainder, 60_000)
+    return day, hour, minute, *divmod(remainder, 1000)
 
 
 def date_text(ms: int) -> str:
     """Return `Date.toString`: `Thu Jan 01 00:00:00 UTC 1970`."""
     days, hour, minute, second, _ = clock(ms)
     year, month, day = civil(days)
-    shown = year if year > 0 else 1 - year
-    return (
-        f"{_DAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {hour:02d}:{minute:02d}:{second:02d} UTC {shown}"
-    )
+    era_year = year if year > 0 else 1 - year
+    return f"{_DAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {hour:02d}:{minute:02d}:{second:02d} UTC {era_year}"
 
 
 def iso_date(ms: int) -> str:
@@ -81,5 +79,5 @@ def iso_date(ms: int) -> str:
 
 def iso_time(ms: int) -> str:
     """Return `HH:mm:ss.SSSZ`."""
-    _, hour, minute, second, rest = clock(ms)
-    return f"{hour:02d}:{minute:02d}:{second:02d}.{rest:03d}Z"
+    _, hour, minute, second, remainder = clock(ms)
+    return f"{hour:02d}:{minute:02d}:{second:02d}.{remainder:03d}Z"

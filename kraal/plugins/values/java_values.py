@@ -23,11 +23,15 @@ _PLAIN_TO: Final = 1e7
 """Java writes floats between these limits without an exponent."""
 
 _INFINITE: Final = (float("inf"), float("-inf"))
-_LARGEST: Final = float(2**128 - 2**104)
+_MAX_FLOAT: Final = float(2**128 - 2**104)
 _TOO_LARGE: Final = Decimal(2**128 - 2**103)
 """The smallest number that rounds to infinity in 32 bits."""
 
-_WHOLE: Final = {Type.INT8: "java.lang.Byte", Type.INT16: "java.lang.Short", Type.INT32: "java.lang.Integer"}
+_INTEGERS: Final = {
+    Type.INT8: "java.lang.Byte",
+    Type.INT16: "java.lang.Short",
+    Type.INT32: "java.lang.Integer",
+}
 _CLASSES: Final[tuple[tuple[type, str], ...]] = (
     (bool, "java.lang.Boolean"),
     (str, "java.lang.String"),
@@ -46,7 +50,7 @@ _CLASSES: Final[tuple[tuple[type, str], ...]] = (
 def java_class(value: Any, schema: Schema | None) -> str:
     """Return the name of the Java class that Connect uses for a value other than None; else that of Python."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return "java.lang.Long" if schema is None else _WHOLE.get(schema.type, "java.lang.Long")
+        return "java.lang.Long" if schema is None else _INTEGERS.get(schema.type, "java.lang.Long")
     return next((name for kind, name in _CLASSES if isinstance(value, kind)), type(value).__qualname__)
 
 
@@ -63,7 +67,7 @@ def exact_float32(exact: Decimal) -> Float32:
     double = float(exact)
     rounded = float32(double)
     if rounded in _INFINITE and exact.copy_abs() < _TOO_LARGE:
-        return float32(_LARGEST if exact > 0 else -_LARGEST)
+        return float32(_MAX_FLOAT if exact > 0 else -_MAX_FLOAT)
     other = 2 * double - rounded
     if rounded in (double, other) or float32(other) != other or Decimal(double) == exact:
         return rounded
@@ -91,8 +95,8 @@ def float_text(value: float) -> str:
     short = next(text for text in _candidates(value) if float32(float(text)) == value)
     if _PLAIN_FROM <= abs(value) < _PLAIN_TO:
         plain = f"{Decimal(short):f}"
-        whole, _, rest = plain.partition(".")
-        return f"{whole}.{rest.rstrip('0') or '0'}"
+        whole, _, fraction = plain.partition(".")
+        return f"{whole}.{fraction.rstrip('0') or '0'}"
     return _scientific(short)
 
 
@@ -115,9 +119,9 @@ def _not_finite(value: float) -> str:
 
 def _scientific(text: str) -> str:
     sign, digits, exponent = Decimal(text).as_tuple()
-    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    digits_text = "".join(map(str, digits)).rstrip("0") or "0"
     power = int(exponent) + len(digits) - 1
-    return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{power}"
+    return f"{'-' if sign else ''}{digits_text[0]}.{digits_text[1:] or '0'}E{power}"
 
 
 def java_text(value: Any) -> str:
@@ -136,12 +140,12 @@ def java_text(value: Any) -> str:
         case bytes():
             return value.decode("utf-8", "replace")
         case Struct():
-            shown = (
+            fields = (
                 (field.name, item)
                 for field in value.schema.fields
                 if (item := value.values.get(field.name)) is not None
             )
-            return "Struct{" + ",".join(f"{name}={java_text(item)}" for name, item in shown) + "}"
+            return "Struct{" + ",".join(f"{name}={java_text(item)}" for name, item in fields) + "}"
         case list() | tuple():
             return "[" + ", ".join(map(java_text, value)) + "]"
         case Mapping():

@@ -67,8 +67,8 @@ def unscaled_decimal(data: bytes, scale: int) -> Decimal:
 
 def date_days(value: Instant) -> int:
     """Return the days since 1970 of a Date. Raises DataException if it has a time of day."""
-    days, rest = divmod(value.ms, MS_PER_DAY)
-    if rest:
+    days, remainder = divmod(value.ms, MS_PER_DAY)
+    if remainder:
         raise DataException("Kafka Connect Date type should not have any time fields set to non-zero values.")
     return wrapped(days, 32)
 

@@ -28,7 +28,7 @@ _LITERALS: Final[tuple[tuple[str, _Found | None], ...]] = (
     ("false", (Schema(type=Type.BOOLEAN), False)),
 )
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_WHOLE: Final = ((8, Type.INT8), (16, Type.INT16), (32, Type.INT32), (64, Type.INT64))
+_INTEGER_TYPES: Final = ((8, Type.INT8), (16, Type.INT16), (32, Type.INT32), (64, Type.INT64))
 _DATE_SHAPE: Final = r"[ \t]*(-?\d+)-[ \t]*(-?\d+)-[ \t]*(-?\d+)"
 _TIME_SHAPE: Final = r"[ \t]*(-?\d+):[ \t]*(-?\d+):[ \t]*(-?\d+)\.[ \t]*(-?\d+)Z"
 _TEMPORAL: Final = {
@@ -72,15 +72,15 @@ def _display(value: Any, *, embedded: bool) -> str:
             )
             return "{" + ",".join(fields) + "}"
         case Instant():
-            return _shown_time(value.ms)
+            return _time_text(value.ms)
         case None | bool() | int() | float() | Decimal():
             return java_text(value)
         case _:
-            found = java_class(value, None)
-            raise DataException(f"Failed to serialize unexpected value type {found}: {value}")
+            class_name = java_class(value, None)
+            raise DataException(f"Failed to serialize unexpected value type {class_name}: {value}")
 
 
-def _shown_time(ms: int) -> str:
+def _time_text(ms: int) -> str:
     if ms < MS_PER_DAY:
         return iso_time(ms)
     return iso_date(ms) if ms % MS_PER_DAY == 0 else f"{iso_date(ms)}T{iso_time(ms)}"
@@ -108,10 +108,10 @@ class _Parser:
         if not tokens.has_next():
             return None
         if embedded and tokens.take('"'):
-            return self._quoted()
-        for literal, found in _LITERALS:
+            return self._quoted_text()
+        for literal, value in _LITERALS:
             if self._is_literal(literal, embedded=embedded):
-                return found
+                return value
         start = tokens.mark()
         try:
             if tokens.take("["):
@@ -145,14 +145,14 @@ class _Parser:
     def _several_as_time(self, token: str) -> _Found | None:
         """Parse up to five tokens as one time value; the colons in a time delimit tokens."""
         start = self._tokens.mark()
-        rest = self._tokens.several(4)
-        parsed = None if rest is None else _time(token + rest)
+        further = self._tokens.several(4)
+        parsed = None if further is None else _time(token + further)
         if parsed is None:
             self._tokens.rewind(start)
             parsed = _time(token)
         return parsed
 
-    def _quoted(self) -> _Found:
+    def _quoted_text(self) -> _Found:
         parts = []
         while self._tokens.has_next() and not self._tokens.take('"'):
             parts.append(self._tokens.next())
@@ -183,8 +183,8 @@ class _Parser:
         while tokens.has_next():
             if tokens.take("}"):
                 of_value = values.common if keys.common is not None else None
-                found = {as_key(aligned(keys.common, k)): aligned(of_value, v) for k, v in items.items()}
-                return Schema(type=Type.MAP, key=keys.common, value=of_value), found
+                pairs = {as_key(aligned(keys.common, k)): aligned(of_value, v) for k, v in items.items()}
+                return Schema(type=Type.MAP, key=keys.common, value=of_value), pairs
             if tokens.take(","):
                 raise DataException(f"Unable to parse a map entry with no key or value: {tokens.text}")
             key = self.parse(embedded=True)
@@ -212,7 +212,7 @@ def _number(token: str) -> _Found | None:
     unscaled, scale = decimal_parts(exact)
     if exact.adjusted() < _HUGE and (not unscaled or scale <= 0 or unscaled % 10**scale == 0):
         whole = int(exact)
-        for bits, kind in _WHOLE:
+        for bits, kind in _INTEGER_TYPES:
             if -(1 << (bits - 1)) <= whole < 1 << (bits - 1):
                 return Schema(type=kind), whole
     if scale:
@@ -228,10 +228,10 @@ def _time(text: str) -> _Found | None:
     """Return a date, a time or a timestamp, depending on the text's length; numbers out of range overflow."""
     text = text.replace("\\:", ":")
     shape, schema = _TEMPORAL.get(len(text), (None, None))
-    found = None if shape is None else shape.match(text)
-    if found is None:
+    match = None if shape is None else shape.match(text)
+    if match is None:
         return None
-    parts = list(map(int, found.groups()))
+    parts = list(map(int, match.groups()))
     days = day_of(*parts[:_DATE_PARTS]) if len(parts) != _TIME_PARTS else 0
     hour, minute, second, ms = parts[-_TIME_PARTS:] if len(parts) != _DATE_PARTS else (0, 0, 0, 0)
     return schema, Instant(days * MS_PER_DAY + ((hour * 60 + minute) * 60 + second) * 1000 + ms)

@@ -25,11 +25,11 @@ Jars = dict[str, list[str]]
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Return a directory of wheels, all that pip finds."""
-    found = tmp_path / "index"
-    found.mkdir()
+    index = tmp_path / "index"
+    index.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(found))
-    return found
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    return index
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> Jars:
         assert transitive
         names = [str(each) for each in wanted] if isinstance(wanted, map) else []
         (into / "jars").mkdir()
-        found = []
+        paths = []
         for name in sorted({more for each in names for more in (each, *needs.get(each, []))}):
             path = into / "jars" / ivy.Coordinates.parse(name).file_name
             path.write_text(name)
-            found.append(path)
-        return found
+            paths.append(path)
+        return paths
 
     monkeypatch.setattr(ivy, "retrieve", retrieve)
     return needs
@@ -212,9 +212,9 @@ def test_only_tasks_that_run_are_stopped() -> None:
         {"id": number, "state": state, "worker_id": "w:1"}
         for number, state in enumerate(("RUNNING", "FAILED", "PAUSED", "UNASSIGNED"))
     ]
-    found = tasks_by_worker({"a": {"tasks": tasks}, "b": None})
-    assert found == {"w:1": ["a-0", "a-2"]}
-    assert tasks_text(found) == "A restart of worker w:1 stops: a-0, a-2"
+    owners = tasks_by_worker({"a": {"tasks": tasks}, "b": None})
+    assert owners == {"w:1": ["a-0", "a-2"]}
+    assert tasks_text(owners) == "A restart of worker w:1 stops: a-0, a-2"
     assert tasks_text({}) == "No tasks are running; a restart of the workers stops none."
 
 

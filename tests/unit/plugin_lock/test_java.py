@@ -63,7 +63,7 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> None:
         progress(1, 0)
         assert not transitive
         (into / "jars").mkdir()
-        found = []
+        paths = []
         for each in wanted:
             path = into / "jars" / each.file_name
             match each.extension:
@@ -73,8 +73,8 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> None:
                     zipped(path, JAR)
                 case _:
                     path.write_bytes(str(each).encode())
-            found.append(path)
-        return found
+            paths.append(path)
+        return paths
 
     monkeypatch.setattr(ivy, "retrieve", retrieve)
 
@@ -107,7 +107,7 @@ def test_archives_and_jars_of_a_repository_become_folders(lock: Path) -> None:
 
 @pytest.mark.usefixtures("maven")
 def test_downloads_of_plugins_show_their_progress(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[tuple[str, int | None, int]] = []
+    steps: list[tuple[str, int | None, int]] = []
 
     class Told(Progress):
         def __init__(self, what: str, total: int | None = None) -> None:
@@ -116,14 +116,14 @@ def test_downloads_of_plugins_show_their_progress(lock: Path, monkeypatch: pytes
 
         @override
         def at(self, done: int, detail: str = "") -> None:
-            shown.append((*self._key, done))
+            steps.append((*self._key, done))
             super().at(done, detail)
 
     monkeypatch.setattr("kraal.plugin_lock.java.Progress", Told)
     kraal("add", POSTGRES, MONGO, "--lock", str(lock))
-    assert shown == [("Downloading Java plugins", 2, 0)]
+    assert steps == [("Downloading Java plugins", 2, 0)]
     kraal("add", str(zipped(lock.parent / "one.zip", JAR)), "--lock", str(lock))
-    assert len(shown) == 1, "nothing is downloaded"
+    assert len(steps) == 1, "nothing is downloaded"
 
 
 @pytest.mark.usefixtures("maven")
@@ -152,9 +152,9 @@ def test_a_running_worker_keeps_its_files_when_the_lock_changes(lock: Path, tmp_
 
 
 def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    (own / "lib").mkdir(parents=True)
-    (own / "lib" / "own.jar").write_bytes(b"own")
+    plugin = tmp_path / "own"
+    (plugin / "lib").mkdir(parents=True)
+    (plugin / "lib" / "own.jar").write_bytes(b"own")
     mine = wheel(tmp_path, "mine", "1.0")
     what = [
         zipped(tmp_path / "one.zip", JAR),
@@ -163,7 +163,7 @@ def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path
         mine,
     ]
     (tmp_path / "three.jar").write_bytes(b"uber")
-    change.add(lock, [*map(str, what), f"{own}/"])
+    change.add(lock, [*map(str, what), f"{plugin}/"])
     assert read_lock(lock).added == (mine.name, "one.zip", "own.zip", "three.jar", "two.tgz")
     assert sorted(each.name for each in plugin_path(lock).iterdir()) == ["one", "own", "three", "two"]
     assert files_below(plugin_path(lock) / "own") == {"lib/own.jar": b"own"}
@@ -182,12 +182,12 @@ def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path
 def test_a_directory_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
     sums = []
     for number in range(2):
-        own = tmp_path / str(number) / "own"
-        own.mkdir(parents=True)
+        plugin = tmp_path / str(number) / "own"
+        plugin.mkdir(parents=True)
         for name in ("b.jar", "a.jar")[:: 1 - 2 * number]:
-            (own / name).write_bytes(b"x")
-        os.utime(own / "a.jar", (number * 10**9, number * 10**9))
-        done = change.add(tmp_path / f"{number}.lock", [f"{own}/"])
+            (plugin / name).write_bytes(b"x")
+        os.utime(plugin / "a.jar", (number * 10**9, number * 10**9))
+        done = change.add(tmp_path / f"{number}.lock", [f"{plugin}/"])
         sums += [each.sha256 for each in done.lock.java]
     assert sums[0] == sums[1]
 
@@ -358,5 +358,5 @@ def test_a_lock_that_names_a_path_for_a_java_plugin_is_invalid() -> None:
 def test_only_a_directory_with_a_slash_is_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kraal-orders").mkdir()
     monkeypatch.chdir(tmp_path)
-    asked = ("kraal-orders", "./kraal-orders", "kraal-orders/", "org:name:1", "org:name:jar:1", "x-1.whl")
-    assert [is_java(each) for each in asked] == [False, True, True, False, True, False]
+    texts = ("kraal-orders", "./kraal-orders", "kraal-orders/", "org:name:1", "org:name:jar:1", "x-1.whl")
+    assert [is_java(each) for each in texts] == [False, True, True, False, True, False]

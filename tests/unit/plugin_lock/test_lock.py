@@ -77,9 +77,9 @@ def lock(tmp_path: Path) -> Path:
 
 
 def test_a_lock_is_read_as_it_was_written(lock: Path) -> None:
-    found = read_lock(lock)
-    assert parse_lock(lock_text(found)) == found
-    assert [each.module for each in found.everything] == ["org:driver", "ticks-x"]
+    parsed = read_lock(lock)
+    assert parse_lock(lock_text(parsed)) == parsed
+    assert [each.module for each in parsed.everything] == ["org:driver", "ticks-x"]
 
 
 def test_a_worker_finds_the_connector_of_a_wheel_and_gives_spark_the_jars(lock: Path, tmp_path: Path) -> None:

@@ -16,21 +16,21 @@ from kraal.worker import spark, standalone
 
 
 def test_spark_gets_the_jars_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Callable[[], Sequence[Path]]] = []
+    requests: list[Callable[[], Sequence[Path]]] = []
 
     def spark_engine(
         _settings: object, _registry: object, jars: Callable[[], Sequence[Path]], **_: object
     ) -> None:
-        asked.append(jars)
+        requests.append(jars)
 
     monkeypatch.setattr(engine, "SparkEngine", spark_engine)
     monkeypatch.setattr(spark, "ensure", lambda group: [Path(f"{group}.jar")])
-    own = {"offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": "http://127.0.0.1:0"}
-    config = parse_standalone({**DEFAULTS, **own})
-    made = standalone.StandaloneProcess(config, {}, [Path("driver.jar")])
-    made._engine(Registry.load(), at_once=False)
-    made._server.close()
-    made._close_stores()
-    jars = asked[0]()
+    keys = {"offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": "http://127.0.0.1:0"}
+    config = parse_standalone({**DEFAULTS, **keys})
+    process = standalone.StandaloneProcess(config, {}, [Path("driver.jar")])
+    process._engine(Registry.load(), at_once=False)
+    process._server.close()
+    process._close_stores()
+    jars = requests[0]()
     assert jars == [Path("spark.jar"), Path("driver.jar")]
     assert spark_settings({}, jars, Path("/scratch"))["spark.jars"] == "spark.jar,driver.jar"

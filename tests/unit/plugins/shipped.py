@@ -1,4 +1,4 @@
-"""Plugins that look like Connect's own, without what they do."""
+"""Stand-ins for Connect's own plugins, with their names and without behavior."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Vault(ConfigProvider):
 
     def __init__(self) -> None:
         self.params: Mapping[str, str] = {}
-        self.asked: list[tuple[str, list[str]]] = []
+        self.requests: list[tuple[str, list[str]]] = []
         self.closed = False
         self.lives.append(self)
 
@@ -46,12 +46,12 @@ class Vault(ConfigProvider):
 
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
-        self.asked.append((path, sorted(keys)))
+        self.requests.append((path, sorted(keys)))
         if path == "broken":
             raise OSError("the vault is sealed")
         ttl = self.params.get(f"ttl.{path}")
-        found = {key: f"{key} of {path or 'nowhere'} by {self.params.get('token')}" for key in keys}
-        return ConfigData(data=found, ttl_ms=None if ttl is None else int(ttl))
+        data = {key: f"{key} of {path or 'nowhere'} by {self.params.get('token')}" for key in keys}
+        return ConfigData(data=data, ttl_ms=None if ttl is None else int(ttl))
 
     @override
     def close(self) -> None:
@@ -143,7 +143,7 @@ def test_a_provider_is_asked_once_for_each_path() -> None:
     config = {"a": "${vault:p:k}${vault:p:l}", "b": "${vault:p:k}", "c": "${vault:q:k}", "d": "${vault:k}"}
     resolved = providers.resolve({**config, "e": None}).config
     [vault] = Vault.lives
-    assert vault.asked == [("p", ["k", "l"]), ("q", ["k"]), ("", ["k"])]
+    assert vault.requests == [("p", ["k", "l"]), ("q", ["k"]), ("", ["k"])]
     assert resolved == {
         "a": "k of p by tl of p by t",
         "b": "k of p by t",

@@ -43,8 +43,8 @@ def registry() -> Registry:
 def test_parts_have_the_versions_that_the_config_wants(
     registry: Registry, config: dict[str, str | None], connector: str, converter: str | None, transform: str
 ) -> None:
-    found = [(each.part, each.class_name, each.version) for each in parts_of(registry, NAMED | config, {})]
-    assert found == [
+    parts = [(each.part, each.class_name, each.version) for each in parts_of(registry, NAMED | config, {})]
+    assert parts == [
         ("connector", "com.example.OldSource", connector),
         ("key.converter", "com.example.Both", converter),
         ("value.converter", "org.apache.kafka.connect.json.JsonConverter", "4.3.0"),

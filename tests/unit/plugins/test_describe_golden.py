@@ -19,8 +19,8 @@ NOT_OURS = ("org.apache.kafka.connect.mirror.",)
 
 def answer(path: str) -> tuple[int, Any]:
     """Ask a worker that has the plugins which the real one had."""
-    found = Api(Settings(advertised_url="http://worker:8083/"), registry()).client.get(path)
-    return found.status_code, found.json()
+    response = Api(Settings(advertised_url="http://worker:8083/"), registry()).client.get(path)
+    return response.status_code, response.json()
 
 
 @pytest.mark.parametrize("golden", DESCRIBED.values(), ids=DESCRIBED)

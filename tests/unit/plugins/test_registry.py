@@ -36,9 +36,9 @@ def test_a_converter_is_found_by_its_names(name: str) -> None:
 
 
 def test_an_ambiguous_alias_is_dropped() -> None:
-    found = Registry.of({"a.FileConnector": FakeSource, "b.FileConnector": FakeSource})
-    assert found.resolve("File") is None
-    assert found.resolve("a.FileConnector") == "a.FileConnector"
+    registry = Registry.of({"a.FileConnector": FakeSource, "b.FileConnector": FakeSource})
+    assert registry.resolve("File") is None
+    assert registry.resolve("a.FileConnector") == "a.FileConnector"
 
 
 def test_connectors_are_listed_sinks_first() -> None:
@@ -78,8 +78,8 @@ def test_an_unknown_plugin_has_no_description() -> None:
 
 def test_loading_imports_no_plugin() -> None:
     code = (
-        "import sys; from kraal.plugins.registry import Registry; found = Registry.load();"
-        "assert found.resolve('FileStreamSource') and found.resolve('JsonConverter');"
+        "import sys; from kraal.plugins.registry import Registry; registry = Registry.load();"
+        "assert registry.resolve('FileStreamSource') and registry.resolve('JsonConverter');"
         "assert not {'pyspark', 'pyarrow', 'kraal.connectors.file.source'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -87,8 +87,8 @@ def test_loading_imports_no_plugin() -> None:
 
 def test_listing_imports_none_of_kraals_own_plugins() -> None:
     code = (
-        "import sys; from kraal.plugins.registry import Registry; found = Registry.load();"
-        "assert len(found.plugins()) > 40;"
+        "import sys; from kraal.plugins.registry import Registry; registry = Registry.load();"
+        "assert len(registry.plugins()) > 40;"
         "assert not {'pyspark', 'pyarrow', 'kraal.transforms', 'kraal.connectors'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -97,16 +97,16 @@ def test_listing_imports_none_of_kraals_own_plugins() -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_kraals_own_plugins_are_listed_as_their_classes_say(group: str) -> None:
     for entry in map(Entry.installed, installed(group)):
-        told = [(each.name, each.kind, each.version, each.location) for each in entry.listed()]
-        assert told == [(each.name, each.kind, each.version, each.location) for each in entry.plugins()]
+        listed = [(each.name, each.kind, each.version, each.location) for each in entry.listed()]
+        assert listed == [(each.name, each.kind, each.version, each.location) for each in entry.plugins()]
 
 
 def test_spark_is_whole_before_a_connector_is_loaded() -> None:
     """A connector imports parts of Spark on the threads of its tasks, while another thread may import Spark."""
     code = (
-        "import sys; from kraal.plugins.registry import Registry; found = Registry.load();"
-        "found.loaded('org.apache.kafka.connect.json.JsonConverter'); assert 'pyspark' not in sys.modules;"
-        "found.connector_class('FileStreamSource'); assert 'pyspark.sql.context' in sys.modules"
+        "import sys; from kraal.plugins.registry import Registry; registry = Registry.load();"
+        "registry.loaded('org.apache.kafka.connect.json.JsonConverter'); assert 'pyspark' not in sys.modules;"
+        "registry.connector_class('FileStreamSource'); assert 'pyspark.sql.context' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -120,17 +120,17 @@ def test_a_plugin_of_another_package_is_listed_as_its_class_says() -> None:
 
 def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest.LogCaptureFixture) -> None:
     point = EntryPoint("a.BrokenSourceConnector", "kraal.no_such_module:Broken", CONNECTORS_GROUP)
-    found = Registry([Entry(point.name, point.group, point.load)])
-    assert found.plugins() == ()
+    registry = Registry([Entry(point.name, point.group, point.load)])
+    assert registry.plugins() == ()
     assert "a.BrokenSourceConnector could not be loaded" in caplog.text
     with pytest.raises(PluginFailed, match="no_such_module"):
-        found.connector_class("BrokenSource")
+        registry.connector_class("BrokenSource")
 
 
 def test_a_class_that_is_not_a_plugin_cannot_be_registered() -> None:
-    found = Registry([Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
+    registry = Registry([Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
     with pytest.raises(PluginFailed, match="which is not a plugin"):
-        found.converter_class("a.Odd")
+        registry.converter_class("a.Odd")
 
 
 def test_errors_have_connects_texts() -> None:
@@ -158,8 +158,8 @@ def test_a_config_without_a_class_is_shown_without_secrets() -> None:
 
 def test_the_workers_converters_are_the_defaults() -> None:
     infos = validate_connector(registry(), Worker(), {"connector.class": "FileStreamSource"})
-    found = {info.value.name: info.value.value for info in infos.configs}
-    assert (found["key.converter"], found["value.converter"]) == (STRING_CLASS, JSON_CLASS)
+    values = {info.value.name: info.value.value for info in infos.configs}
+    assert (values["key.converter"], values["value.converter"]) == (STRING_CLASS, JSON_CLASS)
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ def chain(aliases: str, **keys: str) -> Chain:
     return make_chain(REGISTRY, config | {name.replace("_", "."): text for name, text in keys.items()})
 
 
-def value(made: Chain, topic: str = "here") -> Any:
-    found = made.apply(Record(topic=topic, value="-"))
-    return None if found is None else found.value
+def value(chain: Chain, topic: str = "here") -> Any:
+    result = chain.apply(Record(topic=topic, value="-"))
+    return None if result is None else result.value
 
 
 def test_transforms_are_applied_in_the_order_of_the_config() -> None:
@@ -77,10 +77,10 @@ def test_transforms_are_applied_in_the_order_of_the_config() -> None:
 
 
 def test_without_transforms_a_record_passes_unchanged() -> None:
-    made = make_chain(REGISTRY, {"name": "c"})
+    chain = make_chain(REGISTRY, {"name": "c"})
     record = Record(topic="t")
-    assert made.apply(record) is record
-    assert not made
+    assert chain.apply(record) is record
+    assert not chain
 
 
 def test_after_a_drop_nothing_is_asked() -> None:
@@ -117,9 +117,9 @@ def test_a_transform_gets_its_own_keys_alone() -> None:
 def test_a_failure_says_which_transform_it_was() -> None:
     with pytest.raises(StageFailed) as raised:
         value(chain("a,b", transforms_b_text="fail"))
-    for found in (raised.value, pickle.loads(pickle.dumps(raised.value))):  # noqa: S301 - our own
-        assert (found.alias, found.class_name, str(found)) == ("b", "x.Append", "no more")
-        assert found.java_class == "org.apache.kafka.connect.errors.DataException"
+    for failure in (raised.value, pickle.loads(pickle.dumps(raised.value))):  # noqa: S301 - our own
+        assert (failure.alias, failure.class_name, str(failure)) == ("b", "x.Append", "no more")
+        assert failure.java_class == "org.apache.kafka.connect.errors.DataException"
 
 
 def test_a_predicate_s_failure_is_its_transform_s() -> None:

@@ -72,8 +72,8 @@ class Keeper(ConfigProvider):
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
         if path == "broken":
             raise ProviderFailed("Could not read properties from file broken")
-        known = {"password": "hunter2hunter2", "class": FAKE_SOURCE, "many": "so many", "short": "x"}
-        return ConfigData(data={key: known[key] for key in keys if key in known})
+        resolved = {"password": "hunter2hunter2", "class": FAKE_SOURCE, "many": "so many", "short": "x"}
+        return ConfigData(data={key: resolved[key] for key in keys if key in resolved})
 
 
 KEPT = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS), Providers({"k": Keeper()}))

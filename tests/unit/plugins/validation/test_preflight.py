@@ -77,9 +77,9 @@ def test_an_interval_above_the_transaction_timeout_is_refused(
     key = "transaction.boundary.interval.ms"
     messages = errors(key, {**FILE, "transaction.boundary": "interval", **config})
     about = [each for each in messages if "transaction.timeout.ms" in each]
-    shown = config.get(key, "60000")
+    value = config.get(key, "60000")
     text = (
-        f"Invalid value {shown} for configuration {key}: must be at most transaction.timeout.ms of the producer, "
+        f"Invalid value {value} for configuration {key}: must be at most transaction.timeout.ms of the producer, "
         f"{limit}; set a smaller interval, or a larger producer.override.transaction.timeout.ms"
     )
     assert about == ([] if limit is None else [text])

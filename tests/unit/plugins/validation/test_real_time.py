@@ -51,7 +51,7 @@ def test_a_mirror_of_bytes_may_be_in_real_time() -> None:
 def test_settings_that_need_single_records_are_rejected_in_real_time_only(
     changes: dict[str, str], says: str
 ) -> None:
-    (found,) = errors(changes)
-    assert found.startswith("In real-time mode nothing handles records one by one: ")
-    assert says in found
+    (error,) = errors(changes)
+    assert error.startswith("In real-time mode nothing handles records one by one: ")
+    assert says in error
     assert errors({**changes, "trigger": "batch"}) == []

@@ -43,9 +43,11 @@ def about_cluster(registry: Registry, config: dict[str, str], worker: dict[str, 
         infos = validate_connector(registry, Defaults(raw=raw), {"name": "c", **config})
         return {each.value.name: list(each.value.errors) for each in infos.configs if each.value.errors}
 
-    local, found = errors({}), errors(worker)
+    local, remote = errors({}), errors(worker)
     return {
-        key: new for key, texts in found.items() if (new := [t for t in texts if t not in local.get(key, [])])
+        key: new
+        for key, texts in remote.items()
+        if (new := [t for t in texts if t not in local.get(key, [])])
     }
 
 
@@ -81,9 +83,9 @@ def about_cluster(registry: Registry, config: dict[str, str], worker: dict[str, 
 def test_is_refused_with_a_cluster_only(
     registry: Registry, config: dict[str, str], key: str, says: str
 ) -> None:
-    found = about_cluster(registry, config, CLUSTER)
-    assert list(found) == [key]
-    assert says in found[key][-1]
+    refused = about_cluster(registry, config, CLUSTER)
+    assert list(refused) == [key]
+    assert says in refused[key][-1]
     assert about_cluster(registry, config, {"spark.master": "local[4]"}) == {}
 
 
