@@ -1,4 +1,4 @@
-"""The catalog of Java plugins: what the process found in `plugin.path`, cached so that REST can list it at once.
+"""The catalog of Java plugins in `plugin.path`, cached so that REST can list it at once.
 
 Shape: a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?,"lasts"?}`; each key is a
 `ConfigKeyInfo` of the REST API. Config providers and override policies, which REST does not list, have no keys.
@@ -104,7 +104,7 @@ def digest_of(plugin_path: Iterable[str], discovery: str) -> str:
     return digest.hexdigest()
 
 
-def cached(digest: str) -> list[JavaPlugin] | None:
+def read_cached(digest: str) -> list[JavaPlugin] | None:
     """Return the catalog that was stored for a digest, if it can be read, and note that it was used."""
     plugins = peek(digest)
     if plugins is not None:

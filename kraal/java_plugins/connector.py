@@ -71,7 +71,7 @@ class JavaConnector(Connector):
         self._name, self._config = config["name"], dict(config)
         self._host = host = self.hosts.take(self._name, config)
         self._started = started = _Following(self, host, host.next_number(), context)
-        self.hosts.started(self._name, self._abandon)
+        self.hosts.add_stop(self._name, self._abandon)
         host.follow(started.number, started)
         try:
             self.ask_to_start(started)
@@ -86,13 +86,13 @@ class JavaConnector(Connector):
 
     @override
     def stop(self) -> None:
-        """Stop the Java connector; waits five seconds for it. Raises PluginFailed with what its `stop` threw."""
+        """Stop the Java connector; waits five seconds for it. Raises PluginFailed with the exception of its `stop`."""
         started = self._started
         if started is None or not self._has_ended(started):
             return
         started.host.forget(started.number)
         try:
-            _raised(started.host.ask("stopConnector", self._name, started.number))
+            _raise_failure(started.host.ask("stopConnector", self._name, started.number))
         except PluginsAway:
             log.debug("Connector %s has ended with its JVM", self._name)
         finally:
@@ -100,15 +100,17 @@ class JavaConnector(Connector):
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Return what the Java connector's `taskConfigs` returns; `max_tasks` is in its config."""
+        """Return the result of the Java connector's `taskConfigs`; `max_tasks` is in its config."""
         del max_tasks
         answer = json.loads(self._host.ask("taskConfigs", self._name, json.dumps(self._config)))
-        _raised(answer.get("trace"))
+        _raise_failure(answer.get("trace"))
         return [{key: text for key, text in each.items() if text is not None} for each in answer["configs"]]
 
     def ask_to_start(self, started: _Following) -> None:
         """Start the Java connector in the present process. Raises PluginFailed, PluginsAway."""
-        _raised(started.host.ask("startConnector", self._name, started.number, json.dumps(self._config)))
+        _raise_failure(
+            started.host.ask("startConnector", self._name, started.number, json.dumps(self._config))
+        )
 
     def again(self, started: _Following, context: ConnectorContext) -> None:
         """Repeat a start in a new process, unless it was stopped; its tasks may be configured again."""
@@ -145,12 +147,12 @@ class JavaConnector(Connector):
         started.host.submit(stop, may_block=True)
 
     def _has_ended(self, started: _Following) -> bool:
-        """Note the end of a start; return whether nobody has noted it before."""
+        """Record the end of a start; return False if it was recorded before."""
         with self._lock:
             if self._started is not started:
                 return False
             self._started = None
-        self.hosts.stopped(self._name, self._abandon)
+        self.hosts.remove_stop(self._name, self._abandon)
         return True
 
     def _abandon(self) -> None:
@@ -178,12 +180,12 @@ class JavaConnector(Connector):
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
         """Return the result of `exactlyOnceSupport`."""
-        return _supported(self._asked("exactlyOnceSupport", config))
+        return _is_supported(self._ask_shared("exactlyOnceSupport", config))
 
     @override
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
         """Return the result of `canDefineTransactionBoundaries`; False for null."""
-        return bool(_supported(self._asked("transactionBoundaries", config)))
+        return bool(_is_supported(self._ask_shared("transactionBoundaries", config)))
 
     @override
     def alter_offsets(
@@ -194,7 +196,7 @@ class JavaConnector(Connector):
             [partition.as_dict(), None if offset is None else dict(offset)]
             for partition, offset in offsets.items()
         ]
-        return self._altered(config, pairs, source=True)
+        return self._alter_offsets(config, pairs, source=True)
 
     @override
     def alter_sink_offsets(
@@ -208,9 +210,9 @@ class JavaConnector(Connector):
             ]
             for place, offset in offsets.items()
         ]
-        return self._altered(config, pairs, source=False)
+        return self._alter_offsets(config, pairs, source=False)
 
-    def _altered(self, config: Mapping[str, str], pairs: Sequence[object], *, source: bool) -> bool:
+    def _alter_offsets(self, config: Mapping[str, str], pairs: Sequence[object], *, source: bool) -> bool:
         request = ("alterOffsets", self.class_name, config.get(CONNECTOR_VERSION), source)
         try:
             return bool(self.hosts.shared.ask(*request, json.dumps(dict(config)), json.dumps(pairs)))
@@ -222,7 +224,7 @@ class JavaConnector(Connector):
                 raise OffsetsNotSupported(text) from exc
             raise ValueError(text) from exc
 
-    def _asked(self, method: str, config: Mapping[str, str]) -> str | None:
+    def _ask_shared(self, method: str, config: Mapping[str, str]) -> str | None:
         try:
             answer = self.hosts.shared.ask(
                 method, self.class_name, config.get(CONNECTOR_VERSION), json.dumps(dict(config))
@@ -321,7 +323,7 @@ def _class_of(plugin: JavaPlugin, hosts: PluginHosts) -> type[Any]:
             return type(name, (_MadeInJvm, Converter), members)
 
 
-def _raised(trace: str | None) -> None:
+def _raise_failure(trace: str | None) -> None:
     if trace is not None:
         raise PluginFailed(trace.partition("\n")[0], trace)
 
@@ -333,7 +335,7 @@ def refusal(error: Exception) -> Exception:
 
 
 def thrown(error: Exception) -> tuple[str, str]:
-    """Return the class and the message of what Java threw; the class again if it has no message."""
+    """Return the class and the message of Java's exception; the class again if it has no message."""
     java = getattr(error, "java_exception", None)
     if java is None:
         return type(error).__name__, str(error)
@@ -341,7 +343,7 @@ def thrown(error: Exception) -> tuple[str, str]:
     return name, str(java.getMessage() or name)
 
 
-def _supported(answer: str | None) -> bool | None:
+def _is_supported(answer: str | None) -> bool | None:
     return None if answer is None else answer == "SUPPORTED"
 
 

@@ -53,12 +53,12 @@ class Discovery:
             self._is_scanned.set()
 
     def next_files(self) -> PluginFiles:
-        """Return what the next process is given. Reads the names of all files again: some may have been replaced."""
+        """Return the properties and files for the next process. Lists the files again: some may have been replaced."""
         digest = digest_of(self._entries, self._mode)
         properties = {PATH: ",".join(self._entries), DISCOVERY: self._mode}
         return PluginFiles(properties, self._scans.get(digest) or cached_scan(digest), digest)
 
-    def scanned(self, files: PluginFiles, process: Any) -> None:
+    def store_scan(self, files: PluginFiles, process: Any) -> None:
         """Store the scan of a process for later ones, unless it was given one. Raises py4j's errors."""
         if files.scan is None:
             scan = str(process.scan())

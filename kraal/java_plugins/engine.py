@@ -102,10 +102,10 @@ class JavaPluginEngine:
             is_source=java_class.kind == "source",
             graceful_s=self._graceful_s,
             report=report,
-            measured=self.metrics.measured,
+            measured=self.metrics.store_values,
             over=partial(self._over, host),
         )
-        self.metrics.opened(spec.task, run.number)
+        self.metrics.follow_run(spec.task, run.number)
         older = self._replace(run)
         run.open(older if isinstance(older, JavaRun) else None)
         return run

@@ -160,15 +160,15 @@ class PluginHost:
         Such a call has a thread of its own: plugins that never return leave the others alone.
         """
         if may_block:
-            threading.Thread(target=_logged, args=(work,), name="kraal-java-start", daemon=True).start()
+            threading.Thread(target=_log_errors, args=(work,), name="kraal-java-start", daemon=True).start()
             return
         try:
-            self._pool.submit(_logged, work)
+            self._pool.submit(_log_errors, work)
         except RuntimeError:
             log.debug("Dropped a call of a Java plugin, because the worker ends")
 
     def follow(self, key: object, listener: Listener) -> None:
-        """Pass on what concerns `key`: the number of a run or of a connector's start."""
+        """Call the listener of `key`: the number of a run or of a connector's start."""
         with self._lock:
             self._listeners[key] = listener
             is_up = self._jvm is not None
@@ -233,7 +233,7 @@ class PluginHost:
         while not self._closing.wait(_RESTART_DELAYS_S[min(failures, len(_RESTART_DELAYS_S) - 1)]):
             failures += 1
             try:
-                jvm = self._started()
+                jvm = self._start_jvm()
                 if self._ready(jvm):
                     failures = 0
                     self._read(jvm)
@@ -244,7 +244,7 @@ class PluginHost:
             self._scanned.set()
             self._lost()
 
-    def _started(self) -> Jvm:
+    def _start_jvm(self) -> Jvm:
         class_path, files = self._class_path(), self._discovery.next_files()
         jvm = Jvm(
             class_path,
@@ -261,7 +261,7 @@ class PluginHost:
         if self._describes and self._described is None:
             self._described = str(jvm.entry.describe())
         self._scanned.set()
-        self._discovery.scanned(files, jvm.entry)
+        self._discovery.store_scan(files, jvm.entry)
         return jvm
 
     def _ready(self, jvm: Jvm) -> bool:
@@ -282,9 +282,9 @@ class PluginHost:
         with self._lock:
             self._jvm, self._down_s = jvm, None
             self._is_up.set()
-        _logged(self._set_levels)
+        _log_errors(self._set_levels)
         for listener in self._all():
-            _logged(listener.up)
+            _log_errors(listener.up)
         return True
 
     def _read(self, jvm: Jvm) -> None:
@@ -303,9 +303,9 @@ class PluginHost:
                 with self._lock:
                     listener = self._listeners.get(event["run"])
                 if listener is not None:
-                    _logged(partial(listener.event, event))
+                    _log_errors(partial(listener.event, event))
             for each in self._all():
-                _logged(each.tick)
+                _log_errors(each.tick)
 
     def _watch(self) -> None:
         """End a process that no longer answers."""
@@ -331,10 +331,10 @@ class PluginHost:
             self._down_s = time.monotonic()
             self._why = f"{self._jvm_name} ended ({jvm.end}), and starts again"
             for listener in self._all():
-                _logged(partial(listener.down, self._why))
+                _log_errors(partial(listener.down, self._why))
 
 
-def _logged(work: Callable[[], object]) -> None:
+def _log_errors(work: Callable[[], object]) -> None:
     try:
         work()
     except Exception:

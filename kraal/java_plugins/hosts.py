@@ -45,9 +45,9 @@ class PluginHosts:
         self._lock = threading.Lock()
         self._own: dict[str, _Own] = {}
         self._ending: dict[str, threading.Thread] = {}
-        """What ends the last process of a connector, until it has ended."""
+        """The thread that ends the last process of a connector, until it has ended."""
         self._stops: dict[str, Callable[[], None]] = {}
-        """What stops each connector that was started."""
+        """The stop function of each started connector."""
         self._levels: dict[str, str] = {}
         self._is_closed = False
 
@@ -60,7 +60,7 @@ class PluginHosts:
                 return self.shared
             jvm = self._own.get(connector)
             if jvm is None:
-                jvm = self._own[connector] = _Own(self._started(connector))
+                jvm = self._own[connector] = _Own(self._start_host(connector))
             jvm.users += 1
             return jvm.host
 
@@ -82,19 +82,19 @@ class PluginHosts:
                 del self._own[host.connector]
                 self._end(host)
 
-    def started(self, connector: str, stop: Callable[[], None]) -> None:
-        """Remember what stops a connector; it blocks as long as the plugin does."""
+    def add_stop(self, connector: str, stop: Callable[[], None]) -> None:
+        """Store the stop function of a started connector; it blocks as long as the plugin does."""
         with self._lock:
             self._stops[connector] = stop
 
-    def stopped(self, connector: str, stop: Callable[[], None]) -> None:
-        """Forget it, unless the connector was started by another object since."""
+    def remove_stop(self, connector: str, stop: Callable[[], None]) -> None:
+        """Remove it, unless the connector was started by another object since."""
         with self._lock:
             if self._stops.get(connector) == stop:
                 del self._stops[connector]
 
     def abandon(self, connector: str) -> None:
-        """Stop a connector that nobody has stopped: it has failed, or a call of it has not returned."""
+        """Stop a connector that is not stopped yet, because it failed or a call of it has not returned."""
         with self._lock:
             stop = self._stops.pop(connector, None)
         if stop is not None:
@@ -129,7 +129,7 @@ class PluginHosts:
         for each in ending:
             each.join(_CLOSE_TIMEOUT_S)
 
-    def _started(self, connector: str) -> PluginHost:
+    def _start_host(self, connector: str) -> PluginHost:
         last = self._ending.get(connector)
 
         def before() -> None:

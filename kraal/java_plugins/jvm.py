@@ -138,7 +138,7 @@ class Jvm:
             self.process.wait(timeout_s)
 
     def kill(self) -> None:
-        """End the process by force; what its tasks had not committed is read again."""
+        """End the process by force; records that its tasks had not committed are read again."""
         if self.alive:
             self.process.kill()
         self.process.wait()
@@ -152,7 +152,7 @@ class Jvm:
             self.kill()
 
     def _read_output(self) -> None:
-        """Log what Java and plugins print, which is of no task, and take the port from it."""
+        """Log the output of Java and plugins, which belongs to no task, and read the port from it."""
         with _pipe(self.process.stdout) as output:
             for text in output:
                 line = text.rstrip("\n")

@@ -10,7 +10,7 @@ _OURS: Final = "kraal"
 _TOPS: Final = frozenset({"com", "io", "net", "org"})
 """Where libraries of plugins have their packages."""
 _RUNTIME: Final = "org.apache.kafka"
-"""Kafka's runtime and clients, in whose place Kraal logs what happens; they print each client's settings at INFO."""
+"""Kafka's runtime and clients, which print each client's settings at INFO; Kraal logs in their place."""
 _PLUGINS_OF_KAFKA: Final = ("org.apache.kafka.connect.file", "org.apache.kafka.connect.mirror")
 
 

@@ -66,12 +66,12 @@ class JavaMetrics:
 
     # --- runs -----------------------------------------------------------------------------------------------
 
-    def opened(self, task: TaskId, number: int) -> None:
+    def follow_run(self, task: TaskId, number: int) -> None:
         """Follow a new run of a task; nothing is known of it yet."""
         with self._lock:
             self._runs[task] = _Run(number)
 
-    def measured(self, task: TaskId, number: int, values: TaskValues) -> None:
+    def store_values(self, task: TaskId, number: int, values: TaskValues) -> None:
         """Keep the values with which a run has failed, until the task runs again."""
         with self._lock:
             run = self._runs.get(task)

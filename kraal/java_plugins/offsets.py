@@ -77,9 +77,9 @@ class StandaloneOffsets:
         pairs = []
         for key in keys:
             value: bytes | None = None
-            named = _named(key)
-            if named is not None:
-                connector, partition = named
+            parsed = _parse_key(key)
+            if parsed is not None:
+                connector, partition = parsed
                 if connector not in loaded:
                     loaded[connector] = self._store.load(connector)
                 value = encode_value(loaded[connector].get(partition))
@@ -88,22 +88,22 @@ class StandaloneOffsets:
 
 
 def changes_of(pairs: Pairs) -> Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]:
-    """Return what pairs of texts change in an offset store. Raises ProtocolError for an offset that cannot be stored.
+    """Return the changes of an offset store in pairs of texts. Raises ProtocolError for offsets that cannot be stored.
 
     Keys without a partition are skipped: a source may send records that have none, but reads no offsets for them.
     """
     changes: dict[ConnectorName, dict[SourcePartition, Offset | None]] = {}
     for key, value in pairs:
-        named = _named(key)
-        if named is not None:
-            connector, partition = named
+        parsed = _parse_key(key)
+        if parsed is not None:
+            connector, partition = parsed
             offset = decode_value(None if value is None else value.encode())
             changes.setdefault(connector, {})[partition] = offset
     return changes
 
 
-def _named(key: str) -> tuple[ConnectorName, SourcePartition] | None:
-    """Return what a key names; None if it has no partition."""
+def _parse_key(key: str) -> tuple[ConnectorName, SourcePartition] | None:
+    """Return the connector and partition of a key; None if it has no partition."""
     try:
         return decode_key(key.encode())
     except ProtocolError as exc:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kraal.config.connector.java_plugins import DEFAULT_OPTIONS, OPTIONS, jvm_of
 from kraal.config.values import split_list
 from kraal.jars.java_module import java_class_path
-from kraal.java_plugins.catalog import JavaPlugin, cached, has_passing_errors, parse_catalog, store
+from kraal.java_plugins.catalog import JavaPlugin, has_passing_errors, parse_catalog, read_cached, store
 from kraal.java_plugins.connector import classes_of
 from kraal.java_plugins.discovery import Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
@@ -35,7 +35,7 @@ G1: Final = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-"""With `TUNING`, what Connect's own script gives to Java. Source: kafka-run-class.sh (Kafka 4.3.0)."""
+"""With `TUNING`, the JVM options of Connect's own script. Source: kafka-run-class.sh (Kafka 4.3.0)."""
 PARALLEL: Final = ("-XX:+UseParallelGC",)
 """Used with the default options: a sink is 5 % faster than with G1, and a heap of 2 GB is small enough for the pauses.
 
@@ -82,7 +82,7 @@ def with_plugin_path(
     if not plugin_path(worker):
         return registry, None
     discovery = Discovery(worker)
-    catalog = cached(discovery.digest)
+    catalog = read_cached(discovery.digest)
 
     def make(class_path: Callable[[], Sequence[Path]], connector: str = "") -> PluginHost:
         host = PluginHost(
@@ -132,7 +132,7 @@ def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
 
 
 def prepare_plugins(worker: Mapping[str, str]) -> int:
-    """Do what the first start with these properties would do: download, compile, scan; return the number of plugins.
+    """Prepare the first start with these properties: download, compile, scan; return the number of plugins.
 
     Needs no broker. Raises PluginsAway, JarsUnavailable, JavaMissing.
     """
@@ -143,7 +143,7 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
         jvm = Jvm(java_class_path(), options_of(worker), files)
         try:
             text = str(jvm.entry.describe())
-            discovery.scanned(files, jvm.entry)
+            discovery.store_scan(files, jvm.entry)
         finally:
             jvm.close()
         return text
@@ -153,8 +153,8 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
 
 
 def read_catalog(discovery: Discovery, describe: Callable[[], str]) -> list[JavaPlugin]:
-    """Return the catalog from the cache, or else what `describe` returns."""
-    plugins = cached(discovery.digest)
+    """Return the catalog from the cache, or else the result of `describe`."""
+    plugins = read_cached(discovery.digest)
     if plugins is None:
         text = describe()
         plugins = parse_catalog(text)

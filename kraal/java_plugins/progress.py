@@ -71,7 +71,7 @@ class Step:
         self._busy = False
 
     def tell(self, *, busy: bool) -> None:
-        """Tell that a step starts or ends."""
+        """Report that a step starts or ends."""
         self._busy = busy
         self._working(busy=busy)
 

@@ -182,7 +182,7 @@ class JavaRun:
                 case "measured":
                     self._measured(self.spec.task, self.number, detail)
                 case "paused" if self._held_by_s is not None:
-                    self._held()
+                    self._report_held()
                 case "failed":
                     self.has_remains = True
                     self._finish(Failed(trace=detail))
@@ -191,14 +191,14 @@ class JavaRun:
                     self._finish(Stopped(clean=True))
 
     def tick(self) -> None:
-        """Start after an earlier run, report a pause that takes long, cancel what does not stop, and keep the lease."""
+        """Start after an earlier run, report a slow pause, cancel a task that does not stop, and keep the lease."""
         with self._lock:
             if self._held_by_s is not None and time.monotonic() >= self._held_by_s:
-                self._held()
+                self._report_held()
             if self._phase is _Phase.WAITING and time.monotonic() >= self._retry_at_s:
                 self.up()
             elif self._phase is _Phase.ENDING and time.monotonic() >= self._ends_by_s:
-                self._host.submit(self._cancelled)
+                self._host.submit(self._cancel_now)
             lost = self._phase not in (_Phase.WAITING, _Phase.OVER) and not self.spec.lease()
         if lost:
             self._host.end_process(LEASE_OVER)
@@ -267,7 +267,7 @@ class JavaRun:
                 self._ends_by_s = min(self._ends_by_s, time.monotonic() + wait_s)
                 return
             self._phase, self._ends_by_s = _Phase.ENDING, time.monotonic() + wait_s
-        self._host.submit(self._ask_to_stop if wait_s else self._cancelled)
+        self._host.submit(self._ask_to_stop if wait_s else self._cancel_now)
 
     def _ask_to_stop(self) -> None:
         task = self.spec.task
@@ -277,7 +277,7 @@ class JavaRun:
         except Exception as exc:  # noqa: BLE001 - the border to plugin code; the time limit ends the run
             log.warning("%s: The Java task could not be asked to stop: %s", task, exc)
 
-    def _cancelled(self) -> None:
+    def _cancel_now(self) -> None:
         self._finish_once(Stopped(clean=self._end_task()))
 
     def _end_task(self) -> bool:
@@ -333,7 +333,7 @@ class JavaRun:
 
         self._host.submit(ask)
 
-    def _held(self) -> None:
+    def _report_held(self) -> None:
         self._held_by_s = None
         self._report(Held())
 

@@ -49,7 +49,7 @@ _POLL_INTERVAL_S: Final = 0.5
 
 
 class Process(Protocol):
-    """What answers for Java plugins, such as `PluginHost`. Any thread."""
+    """A process that runs Java plugins, such as `PluginHost`. Any thread."""
 
     def ask(self, method: str, *arguments: object) -> Any:
         """Call a method of `PluginWorker`. Raises PluginsAway, and py4j's error if the method throws."""
@@ -150,7 +150,7 @@ def open_services(
     Args:
         worker: the worker's properties, with variables resolved.
         hosts: the processes of Java plugins; None without `plugin.path`, and if the worker was asked to end before it
-            knew what is there. They are closed if an error is raised.
+            had scanned it. They are closed if an error is raised.
         ends: whether the worker was asked to end.
 
     Raises ConfigInvalid for classes that are nowhere.
@@ -189,12 +189,12 @@ def _provider_classes(
 ) -> dict[str, Callable[[], object]]:
     """Return functions that return the classes of the config providers, by the full names of their Java classes."""
 
-    def made(name: str) -> Callable[[], object]:
+    def provider_class(name: str) -> Callable[[], object]:
         members = {"class_name": name, "asking": asking, "next_number": staticmethod(next_number)}
         return lambda: type(name.rpartition(".")[2], (JavaProvider,), members)
 
     return {
-        each.class_name: made(each.class_name)
+        each.class_name: provider_class(each.class_name)
         for each in services
         if each.kind is ServiceKind.CONFIG_PROVIDER
     }
@@ -210,7 +210,7 @@ class _OwnProcess:
         self._jvm = Jvm(java_class_path(), options_of(worker), files)
         try:
             self.services = [each for each in read_catalog(discovery, self._describe) if each.is_service]
-            discovery.scanned(files, self._jvm.entry)
+            discovery.store_scan(files, self._jvm.entry)
         except BaseException:
             self._jvm.close()
             raise

@@ -92,9 +92,9 @@ class Connection:
             self._socket.settimeout(_POLL_INTERVAL_S)
             for each in (head_of(about, buffers), *buffers):
                 self._send(each)
-            length: int = struct.unpack(">i", self._received(_INT))[0]
-            answer: dict[str, Any] = json.loads(self._received(length))
-            received = iter([self._received(size) for size in answer["sizes"]])
+            length: int = struct.unpack(">i", self._receive(_INT))[0]
+            answer: dict[str, Any] = json.loads(self._receive(length))
+            received = iter([self._receive(size) for size in answer["sizes"]])
         except OSError as exc:
             raise ChainLost(f"{_LOST}: {exc}") from exc
         if error := answer.get("error"):
@@ -109,7 +109,7 @@ class Connection:
             except TimeoutError:
                 self._stop_if_cancelled()
 
-    def _received(self, count: int) -> bytearray:
+    def _receive(self, count: int) -> bytearray:
         content = bytearray(count)
         view, at = memoryview(content), 0
         while at < count:

@@ -1,6 +1,6 @@
 """Batches of records on their way to a chain in the plugins' JVM and back, as Arrow's own buffers.
 
-A frame is an object as JSON and buffers; `Frame.java` tells how they are sent. To Java goes a list of columns, each
+A frame is an object as JSON and buffers; `Frame.java` describes how they are sent. To Java goes a list of columns, each
 described by its kind and the kinds of its parts, depth first (`Columns.java`); back come two groups of rows
 (`Rows.java`): those to write, and failed records for dead letters.
 """
@@ -43,22 +43,22 @@ def add_column(column: pa.Array, buffers: Buffers) -> dict[str, Any]:
     has_nulls = column.null_count > 0
     if has_nulls:
         buffers.append(_bits(column.is_valid()))
-    return {**_described(column, kind, buffers), "nulls": has_nulls}
+    return {**_add_buffers(column, kind, buffers), "nulls": has_nulls}
 
 
-def _described(column: pa.Array, kind: pa.DataType, buffers: Buffers) -> dict[str, Any]:
+def _add_buffers(column: pa.Array, kind: pa.DataType, buffers: Buffers) -> dict[str, Any]:
     of = pa.types
     if of.is_boolean(kind):
         buffers.append(_bits(pc.fill_null(column, fill_value=False)))
         return {"kind": "boolean"}
     if of.is_integer(kind):
-        return _fixed("long", column.cast(pa.int64()), buffers)
+        return _add_fixed("long", column.cast(pa.int64()), buffers)
     if of.is_floating(kind):
-        return _fixed("double" if of.is_float64(kind) else "float", column.cast(pa.float64()), buffers)
+        return _add_fixed("double" if of.is_float64(kind) else "float", column.cast(pa.float64()), buffers)
     if of.is_timestamp(kind):
-        return _fixed("time", _floored(column).cast(pa.int64()), buffers)
+        return _add_fixed("time", _floor(column).cast(pa.int64()), buffers)
     if of.is_date(kind):
-        return _fixed("time", column.cast(pa.date64()).cast(pa.int64()), buffers)
+        return _add_fixed("time", column.cast(pa.date64()).cast(pa.int64()), buffers)
     if of.is_decimal(kind):
         return _binary("decimal", column.cast(pa.string()), buffers)
     if of.is_string(kind) or of.is_large_string(kind):
@@ -92,7 +92,7 @@ def _struct(column: pa.Array, kind: pa.StructType, buffers: Buffers) -> dict[str
     }
 
 
-def _floored(column: pa.Array) -> pa.Array:
+def _floor(column: pa.Array) -> pa.Array:
     """Return timestamps in milliseconds, rounded down."""
     unit = column.type.unit
     plain = column.cast(pa.timestamp(unit, "UTC")).cast(
@@ -102,7 +102,7 @@ def _floored(column: pa.Array) -> pa.Array:
     return finer.cast(pa.timestamp("ms"))
 
 
-def _fixed(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
+def _add_fixed(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
     start = column.offset * _LONG
     buffers.append(_bytes_of(column, 1)[start : start + len(column) * _LONG])
     return {"kind": kind}
@@ -144,7 +144,7 @@ def rows_of(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
     ends = pa.Array.from_buffers(pa.int32(), count + 1, [None, pa.py_buffer(next(buffers))])
     names, values = column(pa.string(), headers), column(pa.binary(), headers)
     keys = column(pa.binary(), count)
-    listed = _listed(ends, names, values) if headers else pa.nulls(count, HEADERS)
+    listed = _header_lists(ends, names, values) if headers else pa.nulls(count, HEADERS)
     columns = [topics, partitions, listed, keys, column(pa.binary(), count), pa.nulls(count, pa.string())]
     return pa.RecordBatch.from_arrays(columns, schema=OUT)
 
@@ -164,7 +164,7 @@ def sink_rows_of(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordB
     return pa.RecordBatch.from_arrays([columns[name] for name in SINK_OUT.names], schema=SINK_OUT)
 
 
-def _listed(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
+def _header_lists(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
     """Return the headers of each row; null for a row without headers."""
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
     nothing = pc.equal(ends.slice(1), ends.slice(0, len(ends) - 1))

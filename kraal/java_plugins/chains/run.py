@@ -73,7 +73,7 @@ class ChainedRun:
         self._lost: str | None = None
         """Why the JVM ended during the run."""
         self._last: Failed | Stopped | None = None
-        """What is reported when the chain is closed."""
+        """The event to report when the chain is closed."""
         self._closed_by_s = 0.0
 
     def open(self) -> None:
@@ -203,7 +203,7 @@ class ChainedRun:
                 inner.next()
 
     def _forward(self, event: RunEvent) -> None:
-        """Report what the other engine reports; the loss of the JVM ends a run like the loss of Spark."""
+        """Pass on the other engine's reports; the loss of the JVM ends a run like the loss of Spark."""
         if not isinstance(event, (Failed, Stopped)):
             self._report(event)
             return
@@ -245,6 +245,6 @@ class ChainedRun:
 
 
 def _trace(error: Exception) -> str:
-    """Return what Java threw: the cause in the first line, then the stack."""
+    """Return Java's exception as text: the cause in the first line, then the stack."""
     java = getattr(error, "java_exception", None)
     return str(error) if java is None else f"{java.toString()}\n{error}"

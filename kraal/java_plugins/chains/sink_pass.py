@@ -21,13 +21,13 @@ class JavaSinkPass:
 
     chain: ChainAddress
     local: SinkPass
-    """What the sink expects and how faults are settled; its steps are not used."""
+    """The sink's format and its handling of faults; its steps are not used."""
     cancelled: threading.Event | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record.
 
-        Raises ChainLost, ChainCancelled, and PluginFailed for what is not the fault of a record.
+        Raises ChainLost, ChainCancelled, and PluginFailed for failures that no record causes.
         """
         local, tolerance = self.local, self.local.steps.tolerance
         result = PassResult(tolerance)

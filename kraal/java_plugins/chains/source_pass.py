@@ -24,7 +24,7 @@ class JavaSourcePass:
 
     chain: ChainAddress
     local: SourcePass
-    """What the batch is and how faults are settled; its steps are not used."""
+    """The batch's properties and its handling of faults; its steps are not used."""
     source_partition: Mapping[str, Any] | None
     source_offset: Mapping[str, Any] | None
     cancelled: threading.Event | None = None
@@ -32,7 +32,7 @@ class JavaSourcePass:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record.
 
-        Raises ChainLost, ChainCancelled, and PluginFailed for what is not the fault of a record.
+        Raises ChainLost, ChainCancelled, and PluginFailed for failures that no record causes.
         """
         local = self.local
         result = PassResult(local.steps.tolerance)
@@ -45,7 +45,7 @@ class JavaSourcePass:
                     continue
                 answer, buffers = connection.process(part, columns, **about)
                 rows = rows_of(answer["rows"], buffers)
-                dead = self._settled(answer, rows_of(answer["dead"], buffers), result)
+                dead = self._settle(answer, rows_of(answer["dead"], buffers), result)
                 result.topics.update(rows["topic"].unique().to_pylist())
                 if ensure is not None:
                     result.trouble = trouble_of(ensure, result.topics)
@@ -70,10 +70,10 @@ class JavaSourcePass:
             "refuses_nul": local.refuses_nul,
         }
 
-    def _settled(
+    def _settle(
         self, answer: Mapping[str, Any], failed: pa.RecordBatch, result: PassResult
     ) -> list[pa.RecordBatch]:
-        """Count what happened to the records; return the dead letters."""
+        """Count the outcomes of the records; return the dead letters."""
         result.counts += attempts(answer)
         result.read += answer["read"]
         dead, faults = self.local.dead, [_fault(each) for each in answer["faults"]]
@@ -96,14 +96,14 @@ def _dead_letters(
 ) -> pa.RecordBatch:
     headers = [
         dead_letter_headers(
-            to_headers([(each["key"], each["value"]) for each in own or ()]),
+            to_headers([(each["key"], each["value"]) for each in pairs or ()]),
             fault,
             dead.connector,
             dead.task,
             with_context=dead.with_context,
         )
         or None
-        for own, fault in zip(failed["headers"].to_pylist(), faults, strict=True)
+        for pairs, fault in zip(failed["headers"].to_pylist(), faults, strict=True)
     ]
     count = failed.num_rows
     columns = [pa.array([dead.name] * count, pa.string()), failed["partition"], headers_array(headers)]

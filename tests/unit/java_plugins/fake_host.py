@@ -1,4 +1,4 @@
-"""A host without a process: tests say when it is up, and see what was asked."""
+"""A host without a process: tests decide when it is up, and read its requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FakeHost:
         self.while_waited: list[Callable[[], object]] = []
         """What happens while somebody waits, one after the other."""
         self.starts = 0
-        self.asked: list[tuple[Any, ...]] = []
+        self.requests: list[tuple[Any, ...]] = []
         self.answers: dict[str, Any] = {"endTask": True}
         self.ended: list[str] = []
         self._numbers = itertools.count(1)
@@ -75,7 +75,7 @@ class FakeHost:
         """Note a call and return its answer, or raise it."""
         if not self.is_up:
             raise PluginsAway("it starts")
-        self.asked.append((method, *arguments))
+        self.requests.append((method, *arguments))
         answer = self.answers.get(method)
         if isinstance(answer, Exception):
             raise answer
@@ -124,11 +124,11 @@ class FakeHosts:
         """Note it."""
         (self.kept if later else self.given_back).append(host)
 
-    def started(self, connector: str, stop: Callable[[], None]) -> None:
+    def add_stop(self, connector: str, stop: Callable[[], None]) -> None:
         """Remember what stops a connector."""
         self.stops[connector] = stop
 
-    def stopped(self, connector: str, stop: Callable[[], None]) -> None:
+    def remove_stop(self, connector: str, stop: Callable[[], None]) -> None:
         """Forget it."""
         assert self.stops.pop(connector) == stop
 

@@ -35,14 +35,14 @@ class Closing:
 
 
 class Inner:
-    """A run of the other engine, which notes what it is asked."""
+    """A run of the other engine, which records its calls."""
 
     def __init__(self, spec: TaskSpec, report: Callable[[RunEvent], None]) -> None:
         self.spec, self.report = spec, report
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: self.asked.append(name)
+        return lambda *_: self.requests.append(name)
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Played:
     @property
     def methods(self) -> list[str]:
         """What the process was asked."""
-        return [method for method, *_ in self.host.asked]
+        return [method for method, *_ in self.host.requests]
 
 
 def test_the_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
@@ -92,15 +92,15 @@ def test_the_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
     run.next()
     assert played.events == [Waiting("it starts")]
     played.host.up()
-    assert played.host.asked == [("openChain", "sink", "c", 4, 1, '{"transforms": "t"}')]
+    assert played.host.requests == [("openChain", "sink", "c", 4, 1, '{"transforms": "t"}')]
     (inner,) = played.inner
     assert inner.spec.chain == JavaChain(ChainAddress(port=7, token="t", number=1))  # noqa: S106
-    assert inner.asked == ["next"]
+    assert inner.requests == ["next"]
     inner.report(Opened(version="1"))
     run.hold()
     run.commit({})
     run.stop()
-    assert inner.asked == ["next", "hold", "commit", "stop"]
+    assert inner.requests == ["next", "hold", "commit", "stop"]
     inner.report(Stopped(clean=True))
     assert played.events[1:] == [Opened(version="1"), Stopped(clean=True)]
     assert played.methods == ["openChain", "closeChain"]
@@ -113,7 +113,7 @@ def test_the_end_of_the_jvm_ends_the_run_like_the_end_of_spark() -> None:
     played.open()
     played.host.up()
     played.host.down()
-    assert played.inner[0].asked == ["cancel"]
+    assert played.inner[0].requests == ["cancel"]
     played.inner[0].report(Stopped(clean=False))
     assert played.events[-1] == Failed(trace="it was killed", engine_lost=True)
 
@@ -198,12 +198,12 @@ def test_the_last_event_waits_for_the_close_of_the_plugins() -> None:
     played = Played()
     run = played.open()
     played.host.up()
-    held: list[Callable[[], object]] = []
-    played.host.submit = lambda work, **_: held.append(work)  # type: ignore[method-assign]
+    calls: list[Callable[[], object]] = []
+    played.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
     run.stop()
     played.inner[0].report(Stopped(clean=True))
     assert Stopped(clean=True) not in played.events
-    (close,) = held
+    (close,) = calls
     close()
     assert played.events[-1] == Stopped(clean=True)
     assert played.methods[-1] == "closeChain"
@@ -227,16 +227,16 @@ def test_plugins_that_do_not_close_hold_up_the_end_for_a_while_only(monkeypatch:
 
 def test_a_jvm_that_ends_after_it_has_made_the_chain_is_waited_for() -> None:
     played = Played()
-    held: list[Callable[[], object]] = []
-    played.host.submit = lambda work, **_: held.append(work)  # type: ignore[method-assign]
+    calls: list[Callable[[], object]] = []
+    played.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
     run = played.open()
     played.host.up()
     run.down("it was killed")
-    held[0]()  # its answer had come before
+    calls[0]()  # its answer had come before
     assert played.events[-1] == Waiting("it was killed")
     assert not played.inner
     run.tick()
-    held[1]()
+    calls[1]()
     assert len(played.inner) == 1
 
 

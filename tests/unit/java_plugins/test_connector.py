@@ -14,7 +14,7 @@ import pytest
 from kraal.config.key import ConfigType
 from kraal.core.errors import BadRequest, PluginFailed
 from kraal.core.offsets import SourcePartition
-from kraal.java_plugins.catalog import UNUSED_S, cached, digest_of, store
+from kraal.java_plugins.catalog import UNUSED_S, digest_of, read_cached, store
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.jvm import PluginsAway
 from kraal.plugins.entries import PluginKind
@@ -87,7 +87,7 @@ def test_the_connector_s_own_validation_is_asked_when_it_is_up(host: FakeHost, r
     }
     host.answers["validate"] = json.dumps([info])
     (value,) = registry.connector_class("OldSource").validate({"size": "0", "none": None})
-    assert host.asked == [("validate", "com.example.OldSource", None, '{"size": "0"}')]
+    assert host.requests == [("validate", "com.example.OldSource", None, '{"size": "0"}')]
     assert (value.value, value.recommended, value.errors) == ("0", ("1",), ("too small",))
 
 
@@ -96,7 +96,7 @@ def test_a_connector_starts_divides_and_stops(host: FakeHost, registry: Registry
     host.answers["taskConfigs"] = json.dumps({"configs": [{"a": "b", "c": None}]})
     assert connector.task_configs(1) == [{"a": "b"}]
     connector.stop()
-    assert [each[:2] for each in host.asked] == [
+    assert [each[:2] for each in host.requests] == [
         ("startConnector", "c"),
         ("taskConfigs", "c"),
         ("stopConnector", "c"),
@@ -119,7 +119,7 @@ def test_requests_and_errors_of_the_connector_reach_the_runtime(host: FakeHost, 
     (error,) = context.errors
     assert isinstance(error, PluginFailed)
     assert error.trace == "java.lang.Error: late"
-    assert host.asked[-1] == ("stopConnector", "c", 1)
+    assert host.requests[-1] == ("stopConnector", "c", 1)
     assert host.listeners == {}
 
 
@@ -134,25 +134,25 @@ def test_a_late_error_of_an_earlier_start_leaves_the_present_one_alone(
     earlier.event({"what": "raised", "detail": "java.lang.Error: late"})
     assert list(host.listeners) == [2]
     connector.stop()
-    assert host.asked[-1] == ("stopConnector", "c", 2)
+    assert host.requests[-1] == ("stopConnector", "c", 2)
 
 
 def test_a_connector_starts_again_in_a_new_process(host: FakeHost, registry: Registry) -> None:
     _, context = started(host, registry)
     host.down()
     host.up()
-    assert [each[0] for each in host.asked] == ["startConnector", "startConnector"]
+    assert [each[0] for each in host.requests] == ["startConnector", "startConnector"]
     assert context.requests == 1
 
 
 def test_a_connector_starts_when_the_process_comes_up(host: FakeHost, registry: Registry) -> None:
-    made, context = registry.connector_class("OldSource")(), Context()
+    connector, context = registry.connector_class("OldSource")(), Context()
     with pytest.raises(PluginsAway):
-        made.start({"name": "c"}, context)
+        connector.start({"name": "c"}, context)
     with pytest.raises(PluginsAway):
-        made.task_configs(1)
+        connector.task_configs(1)
     host.up()
-    assert [each[0] for each in host.asked] == ["startConnector"]
+    assert [each[0] for each in host.requests] == ["startConnector"]
     assert context.requests == 1
 
 
@@ -161,7 +161,7 @@ def test_a_connector_that_was_stopped_does_not_start_again(host: FakeHost, regis
     host.down()
     connector.stop()
     host.up()
-    assert [each[0] for each in host.asked] == ["startConnector"]
+    assert [each[0] for each in host.requests] == ["startConnector"]
 
 
 def test_failed_stop_raises_the_java_error(host: FakeHost, registry: Registry) -> None:
@@ -175,12 +175,12 @@ def test_offsets_are_checked_by_the_connector(host: FakeHost, registry: Registry
     host.up()
     host.answers["alterOffsets"] = True
     partition = SourcePartition.of({"file": "x"})
-    made = registry.connector_class("OldSource")()
-    assert made.alter_offsets({}, {partition: {"position": 3}})
-    assert host.asked[-1][-1] == '[[{"file": "x"}, {"position": 3}]]'
+    connector = registry.connector_class("OldSource")()
+    assert connector.alter_offsets({}, {partition: {"position": 3}})
+    assert host.requests[-1][-1] == '[[{"file": "x"}, {"position": 3}]]'
     host.answers["alterOffsets"] = RuntimeError("not so")
     with pytest.raises(ValueError, match="not so"):
-        made.alter_offsets({}, {partition: None})
+        connector.alter_offsets({}, {partition: None})
 
 
 @pytest.mark.parametrize(("answer", "support"), [("SUPPORTED", True), ("UNSUPPORTED", False), (None, None)])
@@ -189,9 +189,9 @@ def test_delivery_guarantees_are_asked(
 ) -> None:
     host.up()
     host.answers |= {"exactlyOnceSupport": answer, "transactionBoundaries": answer}
-    made: Any = registry.connector_class("OldSource")()
-    assert made.exactly_once_support({}) is support
-    assert made.can_define_transaction_boundaries({}) is bool(support)
+    connector: Any = registry.connector_class("OldSource")()
+    assert connector.exactly_once_support({}) is support
+    assert connector.can_define_transaction_boundaries({}) is bool(support)
 
 
 def test_a_java_transform_is_not_made_in_this_process(registry: Registry) -> None:
@@ -206,14 +206,14 @@ def test_the_cache_is_found_until_a_file_changes(tmp_path: Path, monkeypatch: py
     jar.write_bytes(b"1")
     place = [str(tmp_path / "plugins")]
     first = digest_of(place, "hybrid_warn")
-    assert cached(first) is None
+    assert read_cached(first) is None
     store(first, CATALOG)
-    found = cached(digest_of(place, "hybrid_warn"))
-    assert found is not None
-    assert [each.class_name for each in found] == [each["class"] for each in json.loads(CATALOG)]
+    plugins = read_cached(digest_of(place, "hybrid_warn"))
+    assert plugins is not None
+    assert [each.class_name for each in plugins] == [each["class"] for each in json.loads(CATALOG)]
     assert digest_of(place, "service_load") != first
     jar.write_bytes(b"22")
-    assert cached(digest_of(place, "hybrid_warn")) is None
+    assert read_cached(digest_of(place, "hybrid_warn")) is None
 
 
 def test_a_cache_that_cannot_be_written_costs_only_another_scan(
@@ -223,7 +223,7 @@ def test_a_cache_that_cannot_be_written_costs_only_another_scan(
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
     store("digest", CATALOG)
     assert "Failed to cache the list of Java plugins" in caplog.text
-    assert cached("digest") is None
+    assert read_cached("digest") is None
 
 
 def test_catalogs_that_were_not_used_for_long_are_removed_when_one_is_written(
@@ -235,7 +235,7 @@ def test_catalogs_that_were_not_used_for_long_are_removed_when_one_is_written(
         old_s = time.time() - UNUSED_S - 60
         os.utime(tmp_path / "plugins" / f"{name}.json", (old_s, old_s))
         if name == "used":
-            assert cached(name)
+            assert read_cached(name)
     store("new", CATALOG)
     assert sorted(path.stem for path in (tmp_path / "plugins").iterdir()) == ["new", "used"]
 
@@ -260,8 +260,8 @@ def test_a_connector_with_its_own_jvm_uses_it_from_start_to_stop(
     assert hosts.given_back == []
     connector.stop()
     connector.stop()
-    assert [each[0] for each in own.asked] == ["startConnector", "taskConfigs", "stopConnector"]
-    assert (hosts.shared.asked, hosts.given_back) == ([], [own])
+    assert [each[0] for each in own.requests] == ["startConnector", "taskConfigs", "stopConnector"]
+    assert (hosts.shared.requests, hosts.given_back) == ([], [own])
 
 
 @pytest.mark.parametrize("what", ["start", "raised", "stop"])
@@ -301,7 +301,7 @@ def test_a_start_that_is_stopped_before_it_returns_is_no_error_of_the_connector(
     host.ask = stopped_meanwhile  # type: ignore[method-assign]
     again()
     assert context.errors == []
-    assert [each[0] for each in host.asked] == ["stopConnector", "startConnector"]
+    assert [each[0] for each in host.requests] == ["stopConnector", "startConnector"]
 
 
 def test_a_connector_that_does_not_return_can_be_stopped_by_others(
@@ -321,7 +321,7 @@ def test_a_connector_that_failed_elsewhere_gives_its_jvm_back_when_it_starts_aga
     connector, own, config = with_own_jvm(hosts, registry)
     connector.start(config, Context())
     connector.start(config, Context())
-    assert [each[:3] for each in own.asked] == [
+    assert [each[:3] for each in own.requests] == [
         ("startConnector", "c", 1),
         ("stopConnector", "c", 1),
         ("startConnector", "c", 2),

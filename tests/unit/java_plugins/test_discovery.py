@@ -43,7 +43,7 @@ def discovery(place: Path, mode: str | None = None) -> Discovery:
 
 def scan(of: Discovery, process: Process) -> None:
     """Start a process, which scans."""
-    of.scanned(of.next_files(), process)
+    of.store_scan(of.next_files(), process)
 
 
 def test_later_processes_get_the_scan_of_the_first(place: Path) -> None:
@@ -124,5 +124,5 @@ def test_a_scan_is_stored_for_the_files_that_its_process_was_given(place: Path) 
     files = worker.next_files()
     (place / "one.jar").write_bytes(b"another")
     assert worker.next_files().scan is None, "another process of the worker starts"
-    worker.scanned(files, Process())
+    worker.store_scan(files, Process())
     assert worker.next_files().scan is None

@@ -53,7 +53,7 @@ def engine_of(inner: Inner, hosts: FakeHosts, registry: Registry) -> JavaPluginE
 
 @dataclass
 class Opened:
-    """A task of a connector, its host, and what it has reported."""
+    """A task of a connector, its host, and its reports."""
 
     engine: JavaPluginEngine
     spec: TaskSpec
@@ -77,7 +77,7 @@ def opened(hosts: FakeHosts, registry: Registry, jvm: str) -> Opened:
         transactions=None,
     )
     run = engine.open(spec, {}, events.append)
-    assert [each[:4] for each in host.asked] == [("startTask", "c", 0, 1)]
+    assert [each[:4] for each in host.requests] == [("startTask", "c", 0, 1)]
     host.tell(1, "started")
     return Opened(engine, spec, run, host, events)
 
@@ -115,7 +115,7 @@ def test_a_failed_task_keeps_its_jvm_until_it_is_restarted_or_leaves(
         case _:
             task.engine.abandon(task.spec.task)
     assert hosts.given_back == [task.host]
-    assert ("endTask", "c", 0, 1) in task.host.asked
+    assert ("endTask", "c", 0, 1) in task.host.requests
     assert task.events[1:] == [Failed(trace="java.lang.Error: x")]
 
 
@@ -142,7 +142,7 @@ def test_java_tasks_run_in_their_jvm_also_if_their_version_is_gone(
         {} if version is None else {"connector.plugin.version": version}
     )
     engine.open(TaskSpec(task=TASK, task_config={}, connector_config=config), {}, events.append)
-    assert [each[0] for each in hosts.shared.asked] == (["startTask"] if is_java else [])
+    assert [each[0] for each in hosts.shared.requests] == (["startTask"] if is_java else [])
     assert inner.opened == ([] if is_java else [TASK])
 
 

@@ -82,12 +82,12 @@ class FakeJvm:
     def take(self, wait_ms: int) -> str:
         """Return the next events."""
         try:
-            found = self.events.get(timeout=wait_ms / 1000)
+            event = self.events.get(timeout=wait_ms / 1000)
         except queue.Empty:
             return "[]"
-        if isinstance(found, Exception):
-            raise found
-        return json.dumps(found)
+        if isinstance(event, Exception):
+            raise event
+        return json.dumps(event)
 
     def setLogLevel(self, namespace: str, level: str) -> None:  # noqa: N802 - Java's name
         """Note a level."""
@@ -104,22 +104,22 @@ class FakeJvm:
 
 
 class Noting:
-    """A listener that notes what it is told."""
+    """A listener that records its calls."""
 
     def __init__(self) -> None:
-        self.told: queue.Queue[object] = queue.Queue()
+        self.events: queue.Queue[object] = queue.Queue()
 
     def up(self) -> None:
         """Note."""
-        self.told.put("up")
+        self.events.put("up")
 
     def down(self, why: str) -> None:
         """Note."""
-        self.told.put(why)
+        self.events.put(why)
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Note, and fail if it says so."""
-        self.told.put(event["what"])
+        self.events.put(event["what"])
         if event["what"] == "bad":
             raise ValueError
 
@@ -127,8 +127,8 @@ class Noting:
         """Do nothing."""
 
     def next(self) -> object:
-        """Return what was told next."""
-        return self.told.get(timeout=TIMEOUT_S)
+        """Return the next call."""
+        return self.events.get(timeout=TIMEOUT_S)
 
 
 class Machine:
@@ -143,9 +143,9 @@ class Machine:
         """Start one."""
         for failure in self.failures:
             raise failure
-        made = self.prepared.pop(0) if self.prepared else FakeJvm()
-        self.started.put(made)
-        return made
+        jvm = self.prepared.pop(0) if self.prepared else FakeJvm()
+        self.started.put(jvm)
+        return jvm
 
     def next(self) -> FakeJvm:
         """Return the process that was started next."""
@@ -154,18 +154,18 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine()
-    monkeypatch.setattr(module, "Jvm", made)
+    machine = Machine()
+    monkeypatch.setattr(module, "Jvm", machine)
     monkeypatch.setattr(module, "_RESTART_DELAYS_S", (0.0,))
-    return made
+    return machine
 
 
 @pytest.fixture
 def host(machine: Machine) -> Iterator[PluginHost]:
     del machine
-    made = host_of()
-    yield made
-    made.close()
+    host = host_of()
+    yield host
+    host.close()
 
 
 def host_of(connector: str = "", *, describes: bool = True) -> PluginHost:
@@ -180,9 +180,9 @@ def never() -> bool:
 
 
 def following(host: PluginHost, key: int = 1) -> Noting:
-    made = Noting()
-    host.follow(key, made)
-    return made
+    listener = Noting()
+    host.follow(key, listener)
+    return listener
 
 
 def test_events_reach_the_run_that_they_name(machine: Machine, host: PluginHost) -> None:

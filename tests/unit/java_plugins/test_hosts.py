@@ -52,21 +52,21 @@ class Host:
         work()
 
     def next(self) -> str:
-        """Return what has happened next."""
+        """Return the next event."""
         return self.events.get(timeout=TIMEOUT_S)
 
 
 class Machine:
-    """Makes hosts, and knows them."""
+    """Creates hosts, and lists them."""
 
     def __init__(self, by_default: PluginsJvm = PluginsJvm.SHARED) -> None:
         self.shared = Host()
-        self.made: list[Host] = []
+        self.processes: list[Host] = []
         self.hosts = PluginHosts(cast("PluginHost", self.shared), self._make, by_default)
 
     def _make(self, connector: str, before: Callable[[], None]) -> PluginHost:
-        self.made.append(Host(connector, before))
-        return cast("PluginHost", self.made[-1])
+        self.processes.append(Host(connector, before))
+        return cast("PluginHost", self.processes[-1])
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_connector_and_its_tasks_share_one_process_until_none_is_left(machine:
     assert machine.hosts.take("c", OWN) is first
     other = machine.hosts.take("d", OWN)
     assert machine.hosts.all() == {"": machine.hosts.shared, "c": first, "d": other}
-    c, _ = machine.made
+    c, _ = machine.processes
     assert c.next() == "started"
     machine.hosts.give_back(first)
     assert machine.hosts.take("c", OWN) is first
@@ -108,15 +108,15 @@ def test_a_connector_and_its_tasks_share_one_process_until_none_is_left(machine:
 
 def test_the_next_process_of_a_connector_starts_when_the_last_has_ended(machine: Machine) -> None:
     last = machine.hosts.take("c", OWN)
-    machine.made[0].may_end.clear()
+    machine.processes[0].may_end.clear()
     machine.hosts.give_back(last)
     fresh = machine.hosts.take("c", OWN)
     assert fresh is not last
     machine.hosts.give_back(last)  # too often; it is not the present one
     assert machine.hosts.all()["c"] is fresh
-    assert machine.made[1].events.empty()
-    machine.made[0].may_end.set()
-    assert machine.made[1].next() == "started"
+    assert machine.processes[1].events.empty()
+    machine.processes[0].may_end.set()
+    assert machine.processes[1].next() == "started"
 
 
 def test_the_shared_process_is_not_ended_by_its_users(machine: Machine) -> None:
@@ -131,8 +131,8 @@ def test_levels_of_loggers_are_set_in_all_processes_and_in_later_ones(machine: M
     machine.hosts.set_log_level("a", "WARN")
     machine.hosts.take("d", OWN)
     all_of_them = [("a", "DEBUG"), ("b", "INFO"), ("a", "WARN")]
-    assert machine.shared.levels == machine.made[0].levels == all_of_them
-    assert machine.made[1].levels == [("b", "INFO"), ("a", "WARN")]
+    assert machine.shared.levels == machine.processes[0].levels == all_of_them
+    assert machine.processes[1].levels == [("b", "INFO"), ("a", "WARN")]
 
 
 def test_the_worker_s_end_ends_all_processes_and_starts_no_more(machine: Machine) -> None:
@@ -140,10 +140,10 @@ def test_the_worker_s_end_ends_all_processes_and_starts_no_more(machine: Machine
     host = machine.hosts.take("d", OWN)
     machine.hosts.give_back(host)  # ends meanwhile
     machine.hosts.close()
-    assert [made.events.queue[-1] for made in (machine.shared, *machine.made)] == ["ended"] * 3
+    assert [processes.events.queue[-1] for processes in (machine.shared, *machine.processes)] == ["ended"] * 3
     machine.hosts.give_back(host)
     assert machine.hosts.take("c", OWN) is machine.hosts.shared
-    assert len(machine.made) == 2
+    assert len(machine.processes) == 2
 
 
 def test_a_connector_is_abandoned_once_and_not_after_it_was_stopped(machine: Machine) -> None:
@@ -155,14 +155,14 @@ def test_a_connector_is_abandoned_once_and_not_after_it_was_stopped(machine: Mac
     def present() -> None:
         done.append("present")
 
-    machine.hosts.started("c", earlier)
-    machine.hosts.started("c", present)
-    machine.hosts.stopped("c", earlier)
+    machine.hosts.add_stop("c", earlier)
+    machine.hosts.add_stop("c", present)
+    machine.hosts.remove_stop("c", earlier)
     for _ in range(2):
         machine.hosts.abandon("c")
     assert done == ["present"]
-    machine.hosts.started("c", present)
-    machine.hosts.stopped("c", present)
+    machine.hosts.add_stop("c", present)
+    machine.hosts.remove_stop("c", present)
     machine.hosts.abandon("c")
     assert done == ["present"]
 
@@ -170,13 +170,13 @@ def test_a_connector_is_abandoned_once_and_not_after_it_was_stopped(machine: Mac
 def test_a_process_that_is_used_again_soon_is_kept(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_TIMEOUT_S", 0.01)
     host = machine.hosts.take("c", OWN)
-    (made,) = machine.made
-    assert made.next() == "started"
+    (processes,) = machine.processes
+    assert processes.next() == "started"
     machine.hosts.take("c", OWN)
     machine.hosts.give_back(host, later=True)
     assert machine.hosts.all()["c"] is host
     machine.hosts.give_back(host, later=True)
-    assert made.next() == "ended"
+    assert processes.next() == "ended"
     assert "c" not in machine.hosts.all()
 
 

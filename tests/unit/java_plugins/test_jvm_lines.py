@@ -23,12 +23,12 @@ class Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__(1)
         self.addFilter(Who())
-        self.found: list[Logged] = []
+        self.records: list[Logged] = []
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
         of = record.__dict__
-        self.found.append((record.name, record.levelno, of["connector"], of["task"], record.getMessage()))
+        self.records.append((record.name, record.levelno, of["connector"], of["task"], record.getMessage()))
 
 
 def line(level: str, logger: str, context: str, text: str) -> str:
@@ -59,7 +59,7 @@ def logged(log: str, *, output: str = "", connector: str = "") -> list[Logged]:
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-    return handler.found
+    return handler.records
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,9 @@ class Cluster:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    made = Cluster()
-    made.host.answers |= {"endTask": False, "hasEnded": False}
-    return made
+    cluster = Cluster()
+    cluster.host.answers |= {"endTask": False, "hasEnded": False}
+    return cluster
 
 
 def cancel(cluster: Cluster) -> None:

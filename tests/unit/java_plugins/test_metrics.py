@@ -23,9 +23,9 @@ TIMEOUT_S = 10.0
 JVM = {"heap": {"used": 1}, "nonheap": {"used": 1}, "collectors": {}}
 
 
-def answer(run: int = 1, total: object = 5.0, own: object = None) -> str:
+def answer(run: int = 1, total: object = 5.0, plugin_metrics: object = None) -> str:
     """Return what the JVM answers: one task, with one total."""
-    return json.dumps({"tasks": [[run, {"total": total}]], "jvm": JVM, "own": own})
+    return json.dumps({"tasks": [[run, {"total": total}]], "jvm": JVM, "own": plugin_metrics})
 
 
 class Hung(FakeHost):
@@ -51,9 +51,9 @@ def host() -> FakeHost:
 @pytest.fixture
 def metrics(host: FakeHost) -> Iterator[JavaMetrics]:
     """Return the metrics of the host."""
-    made = JavaMetrics(cast("PluginHosts", FakeHosts(host)))
-    yield made
-    made.close()
+    metrics = JavaMetrics(cast("PluginHosts", FakeHosts(host)))
+    yield metrics
+    metrics.close()
 
 
 def up(host: FakeHost) -> FakeHost:
@@ -63,8 +63,8 @@ def up(host: FakeHost) -> FakeHost:
 
 
 def scrape(metrics: JavaMetrics) -> None:
-    (asked,) = metrics.gather()
-    asked.result(TIMEOUT_S)
+    (requests,) = metrics.gather()
+    requests.result(TIMEOUT_S)
 
 
 def is_up(metrics: JavaMetrics) -> bool:
@@ -73,14 +73,14 @@ def is_up(metrics: JavaMetrics) -> bool:
 
 
 def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
-    metrics.opened(TASK, 1)
+    metrics.follow_run(TASK, 1)
     assert metrics.current([]).tasks == {TASK: None}
     scrape(metrics)
     values = metrics.current([])
     assert values.tasks == {TASK: {"total": 5.0}}
     assert values.jvms == [JvmState(up=True, starts=1)]
     assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in values.text
-    assert host.asked == [("measure", PLUGINS_MS)]
+    assert host.requests == [("measure", PLUGINS_MS)]
 
 
 def test_a_jvm_that_is_away_is_not_asked(host: FakeHost, metrics: JavaMetrics) -> None:
@@ -100,7 +100,7 @@ def test_the_text_of_an_earlier_jvm_is_not_shown(host: FakeHost, metrics: JavaMe
 def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Hung()
     metrics = JavaMetrics(cast("PluginHosts", FakeHosts(up(host))))
-    metrics.opened(TASK, 1)
+    metrics.follow_run(TASK, 1)
     host.let.set()
     scrape(metrics)
     host.let.clear()
@@ -114,7 +114,7 @@ def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: p
     host.let.set()
     first.result(TIMEOUT_S)
     assert is_up(metrics)
-    assert len(host.asked) == 2
+    assert len(host.requests) == 2
     metrics.close()
 
 
@@ -128,17 +128,17 @@ def test_a_jvm_that_answers_wrongly_counts_as_down(
 
 
 def test_values_of_an_earlier_run_are_not_those_of_the_next(metrics: JavaMetrics) -> None:
-    metrics.opened(TASK, 1)
+    metrics.follow_run(TASK, 1)
     scrape(metrics)
-    metrics.opened(TASK, 2)
+    metrics.follow_run(TASK, 2)
     scrape(metrics)
     metrics.over(TASK, 1)
     assert metrics.current([]).tasks == {TASK: None}
 
 
 def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMetrics) -> None:
-    metrics.opened(TASK, 1)
-    metrics.measured(TASK, 1, cast("dict[str, float]", {"total": 6.0, "ratio": "NaN"}))
+    metrics.follow_run(TASK, 1)
+    metrics.store_values(TASK, 1, cast("dict[str, float]", {"total": 6.0, "ratio": "NaN"}))
     metrics.over(TASK, 1)
     scrape(metrics)  # the JVM may still know older values
     values = metrics.current([TASK]).tasks[TASK]
@@ -149,14 +149,14 @@ def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMe
 
 
 def test_a_task_that_has_stopped_has_no_values(metrics: JavaMetrics) -> None:
-    metrics.opened(TASK, 1)
+    metrics.follow_run(TASK, 1)
     scrape(metrics)
     metrics.over(TASK, 1)
     assert metrics.current([TASK]).tasks == {TASK: None}
 
 
 def test_a_task_whose_connector_is_no_longer_java_s_is_forgotten(metrics: JavaMetrics) -> None:
-    metrics.opened(TASK, 1)
+    metrics.follow_run(TASK, 1)
     metrics.forget(TASK)
     assert metrics.current([TASK]).tasks == {}
 
@@ -171,8 +171,8 @@ def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone
     hosts.own["c"] = up(hung)
     hung.answers["measure"] = answer(run=2)
     metrics = JavaMetrics(cast("PluginHosts", hosts))
-    metrics.opened(OTHER, 1)
-    metrics.opened(TASK, 2)
+    metrics.follow_run(OTHER, 1)
+    metrics.follow_run(TASK, 2)
     first, second = metrics.gather()
     first.result(TIMEOUT_S)
     assert metrics.current([]).tasks == {OTHER: {"total": 5.0}, TASK: None}

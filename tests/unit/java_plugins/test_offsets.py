@@ -22,7 +22,7 @@ OTHER = '["other",{"file":"f"}]'
 
 
 class Host(FakeHost):
-    """A host that hands what it was asked to the test's thread."""
+    """A host that hands its requests to the test's thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,13 +43,13 @@ def store(tmp_path: Path) -> OffsetFile:
 
 @pytest.fixture
 def host(store: OffsetFile) -> Host:
-    made = Host()
-    StandaloneOffsets(made, store)  # type: ignore[arg-type]
-    made.up()
-    return made
+    host = Host()
+    StandaloneOffsets(host, store)  # type: ignore[arg-type]
+    host.up()
+    return host
 
 
-def asked(host: Host, what: str, texts: object, request: int = 1) -> tuple[Any, ...]:
+def ask(host: Host, what: str, texts: object, request: int = 1) -> tuple[Any, ...]:
     host.tell(RUN, what, {"request": request, "texts": texts})
     return host.calls.get(timeout=10)
 
@@ -57,7 +57,7 @@ def asked(host: Host, what: str, texts: object, request: int = 1) -> tuple[Any, 
 def test_offsets_are_written_to_the_file_before_the_store_is_acknowledged(
     host: Host, store: OffsetFile
 ) -> None:
-    assert asked(host, "store", [[KEY, '{"lsn":12}'], [OTHER, '{"position":3}']], 7) == (
+    assert ask(host, "store", [[KEY, '{"lsn":12}'], [OTHER, '{"position":3}']], 7) == (
         "answerOffsets",
         7,
         "[]",
@@ -72,7 +72,7 @@ def test_offsets_are_read_as_they_were_asked_for(host: Host, store: OffsetFile) 
     store.store(
         {ConnectorName("debezium"): {SourcePartition.of({"db": "two", "server": "one"}): {"lsn": 12}}}
     )
-    _, request, pairs, error = asked(host, "load", [KEY, OTHER], 8)
+    _, request, pairs, error = ask(host, "load", [KEY, OTHER], 8)
     assert (request, json.loads(pairs), error) == (8, [[KEY, '{"lsn":12}'], [OTHER, None]], None)
 
 
@@ -80,14 +80,14 @@ def test_records_without_a_partition_do_not_keep_other_offsets_from_being_stored
     host: Host, store: OffsetFile
 ) -> None:
     nowhere = '["debezium",null]'
-    assert asked(host, "store", [[nowhere, '{"lsn":1}'], [KEY, '{"lsn":12}']])[3] is None
+    assert ask(host, "store", [[nowhere, '{"lsn":1}'], [KEY, '{"lsn":12}']])[3] is None
     assert list(store.load(ConnectorName("debezium")).values()) == [{"lsn": 12}]
-    assert json.loads(asked(host, "load", [nowhere, KEY])[2]) == [[nowhere, None], [KEY, '{"lsn":12}']]
+    assert json.loads(ask(host, "load", [nowhere, KEY])[2]) == [[nowhere, None], [KEY, '{"lsn":12}']]
 
 
 def test_null_deletes_an_offset(host: Host, store: OffsetFile) -> None:
-    asked(host, "store", [[KEY, '{"lsn":12}']])
-    asked(host, "store", [[KEY, None]])
+    ask(host, "store", [[KEY, '{"lsn":12}']])
+    ask(host, "store", [[KEY, None]])
     assert store.load(ConnectorName("debezium")) == {}
 
 
@@ -98,17 +98,17 @@ def test_a_source_is_told_why_its_offsets_were_not_stored(
         raise StoreError("cannot write the offset file f: no space")
 
     monkeypatch.setattr(store, "store", full)
-    assert asked(host, "store", [[KEY, "{}"]])[3] == "cannot write the offset file f: no space"
+    assert ask(host, "store", [[KEY, "{}"]])[3] == "cannot write the offset file f: no space"
 
 
 def test_offsets_with_more_than_primitives_are_refused(host: Host, store: OffsetFile) -> None:
-    error = asked(host, "store", [[KEY, '{"deep":{"a":1}}']])[3]
+    error = ask(host, "store", [[KEY, '{"deep":{"a":1}}']])[3]
     assert error == "Offsets may only contain primitive types as values, but field deep contains an object"
     assert store.load(ConnectorName("debezium")) == {}
 
 
 def test_a_process_that_ended_meanwhile_does_not_end_the_thread(host: Host) -> None:
     host.is_up = False
-    asked(host, "store", [[KEY, '{"lsn":1}']])
+    ask(host, "store", [[KEY, '{"lsn":1}']])
     host.is_up = True
-    assert asked(host, "load", [KEY])[2] == json.dumps([[KEY, '{"lsn":1}']])
+    assert ask(host, "load", [KEY])[2] == json.dumps([[KEY, '{"lsn":1}']])

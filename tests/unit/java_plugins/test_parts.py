@@ -20,8 +20,8 @@ def test_the_worker_s_own_batch_size_wins() -> None:
 
 
 def test_config_providers_stay_with_the_python_worker() -> None:
-    given = {"config.providers": "file", "config.providers.file.class": "x", "producer.batch.size": "1"}
-    assert worker_properties(given) == {"producer.batch.size": "1"}
+    settings = {"config.providers": "file", "config.providers.file.class": "x", "producer.batch.size": "1"}
+    assert worker_properties(settings) == {"producer.batch.size": "1"}
 
 
 def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for_jmx() -> None:
@@ -33,7 +33,7 @@ def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for
 
 
 @pytest.mark.parametrize(
-    ("given", "collector"),
+    ("settings", "collector"),
     [
         ("", "-XX:+UseParallelGC"),
         ("-Xmx8G", "-XX:+UseG1GC"),
@@ -41,8 +41,8 @@ def test_all_jvms_have_the_worker_s_options_and_only_the_shared_one_its_port_for
         ("-XX:+UseMaximumCompactionOnSystemGC", "-XX:+UseG1GC"),
     ],
 )
-def test_a_jvm_has_one_collector_which_the_user_may_choose(given: str, collector: str) -> None:
-    options = options_of({"plugins.jvm.options": given} if given else {})
+def test_a_jvm_has_one_collector_which_the_user_may_choose(settings: str, collector: str) -> None:
+    options = options_of({"plugins.jvm.options": settings} if settings else {})
     assert [each for each in options if re.fullmatch(r"-XX:\+Use\w+(?<!System)GC", each)] == [collector]
 
 
@@ -55,9 +55,9 @@ def test_a_collector_of_the_environment_stays_the_only_one(
 
 
 @pytest.mark.parametrize(
-    ("given", "passed"),
+    ("settings", "passed"),
     [(JMX, JMX), ("", ""), ("com.example.Reporter", JMX), (f"com.example.Reporter, {JMX}", JMX)],
 )
-def test_reporters_that_a_java_worker_has_on_its_class_path_stay_out(given: str, passed: str) -> None:
-    found = worker_properties({"metric.reporters": given, "producer.batch.size": "1"})
-    assert found == {"metric.reporters": passed, "producer.batch.size": "1"}
+def test_reporters_that_a_java_worker_has_on_its_class_path_stay_out(settings: str, passed: str) -> None:
+    properties = worker_properties({"metric.reporters": settings, "producer.batch.size": "1"})
+    assert properties == {"metric.reporters": passed, "producer.batch.size": "1"}

@@ -1,4 +1,4 @@
-"""What a run of a Java task tells its actor."""
+"""Reports of a Java task's run to its actor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Transactions:
 
 @dataclass
 class Played:
-    """A run, and what it has reported."""
+    """A run, and its reports."""
 
     host: FakeHost = field(default_factory=FakeHost)
     events: list[RunEvent] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Played:
             working=self.works,
             transactions=cast("Any", transactions),
         )
-        made = JavaRun(
+        run = JavaRun(
             cast("PluginHost", self.host),
             spec,
             number=number,
@@ -74,8 +74,8 @@ class Played:
             measured=lambda *given: self.measured.append(given),
             over=lambda *_: None,
         )
-        made.open(behind)
-        return made
+        run.open(behind)
+        return run
 
     def works(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
         """Note the start or end of a step."""
@@ -83,12 +83,12 @@ class Played:
         self.steps.append(busy)
 
     def running(self, **more: Any) -> JavaRun:
-        """Open a run whose task runs, and forget what was reported."""
-        made = self.run(**more)
+        """Open a run whose task runs, and clear the reports."""
+        run = self.run(**more)
         self.host.up()
         self.host.tell(1, "started")
         self.events.clear()
-        return made
+        return run
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_run_starts_when_the_process_is_up(played: Played) -> None:
     played.run()
     assert played.events == [Waiting("it starts")]
     played.host.up()
-    assert played.host.asked == [("startTask", "c", 0, 1, '{"name": "c"}', '{"a": "b"}', True)]
+    assert played.host.requests == [("startTask", "c", 0, 1, '{"name": "c"}', '{"a": "b"}', True)]
     played.host.tell(1, "started")
     assert played.events[1:] == [Opened(version="1")]
 
@@ -177,12 +177,12 @@ def test_a_pause_is_reported_when_the_task_has_paused(played: Played) -> None:
     run = played.running()
     run.next()
     run.hold()
-    assert played.host.asked[-1] == ("setPaused", "c", 0, 1, True)
+    assert played.host.requests[-1] == ("setPaused", "c", 0, 1, True)
     assert played.events == []
     played.host.tell(1, "paused")
     assert played.events == [Held()]
     run.next()
-    assert played.host.asked[-1] == ("setPaused", "c", 0, 1, False)
+    assert played.host.requests[-1] == ("setPaused", "c", 0, 1, False)
 
 
 def test_a_pause_inside_the_plugin_is_reported_soon(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,11 +196,11 @@ def test_a_pause_inside_the_plugin_is_reported_soon(played: Played, monkeypatch:
 def test_a_stop_waits_for_the_task(played: Played) -> None:
     run = played.running()
     run.stop()
-    assert played.host.asked[-1] == ("requestStop", "c", 0, 1)
+    assert played.host.requests[-1] == ("requestStop", "c", 0, 1)
     assert played.events == []
     played.host.tell(1, "ended")
     assert played.events == [Stopped(clean=True)]
-    assert played.host.asked[-1] == ("endTask", "c", 0, 1)
+    assert played.host.requests[-1] == ("endTask", "c", 0, 1)
     assert run.is_over
 
 
@@ -209,11 +209,11 @@ def test_a_task_that_does_not_stop_is_cancelled(played: Played, monkeypatch: pyt
     run = played.running()
     run.stop()
     run.tick()
-    assert played.host.asked[-1][0] == "requestStop"
+    assert played.host.requests[-1][0] == "requestStop"
     later_s = time.monotonic() + 6
     monkeypatch.setattr(time, "monotonic", lambda: later_s)
     run.tick()
-    assert [each[0] for each in played.host.asked[-2:]] == ["requestStop", "endTask"]
+    assert [each[0] for each in played.host.requests[-2:]] == ["requestStop", "endTask"]
     assert played.events == [Stopped(clean=False)]
 
 
@@ -228,7 +228,7 @@ def test_a_stop_that_throws_ends_the_run_at_its_time_limit(played: Played) -> No
 
 def test_a_cancel_does_not_wait(played: Played) -> None:
     played.running().cancel()
-    assert played.host.asked[-1] == ("endTask", "c", 0, 1)
+    assert played.host.requests[-1] == ("endTask", "c", 0, 1)
     assert played.events == [Stopped(clean=True)]
 
 
@@ -236,18 +236,18 @@ def test_a_run_that_has_not_started_ends_at_once(played: Played) -> None:
     played.run().stop()
     assert played.events[-1] == Stopped(clean=True)
     played.host.up()
-    assert played.host.asked == []
+    assert played.host.requests == []
 
 
 def test_a_failed_task_stays_in_the_process_until_it_is_stopped(played: Played) -> None:
     run = played.running()
     played.host.tell(1, "failed", "java.lang.Error: x\n\tat y")
     assert played.events == [Failed(trace="java.lang.Error: x\n\tat y")]
-    assert "endTask" not in [each[0] for each in played.host.asked], "it would remove the MBeans"
+    assert "endTask" not in [each[0] for each in played.host.requests], "it would remove the MBeans"
     assert run.has_remains
     for end in (run.cancel, run.stop):
         end()
-    assert [each for each in played.host.asked if each[0] == "endTask"] == [("endTask", "c", 0, 1)]
+    assert [each for each in played.host.requests if each[0] == "endTask"] == [("endTask", "c", 0, 1)]
     assert played.events == [Failed(trace="java.lang.Error: x\n\tat y")]
     assert not run.has_remains
 
@@ -281,7 +281,7 @@ def test_a_task_does_not_start_without_a_lease(played: Played) -> None:
     played.run()
     played.leased = False
     played.host.up()
-    assert played.host.asked == []
+    assert played.host.requests == []
     assert played.events[-1] == Failed(trace=LEASE_OVER, engine_lost=True)
 
 
@@ -290,7 +290,7 @@ def test_an_old_claim_is_made_again(played: Played, monkeypatch: pytest.MonkeyPa
     transactions = Transactions()
     played.run(transactions=transactions)
     played.host.up()
-    assert played.host.asked == []
+    assert played.host.requests == []
     assert played.events[-1] == Failed(trace=CLAIM_OLD, engine_lost=True)
     assert transactions.closed == 1
 
@@ -313,7 +313,7 @@ def test_the_claim_is_given_up_for_the_java_task(played: Played) -> None:
     played.run(transactions=transactions)
     played.host.up()
     assert transactions.closed == 1
-    assert played.host.asked[-1][0] == "startTask"
+    assert played.host.requests[-1][0] == "startTask"
     played.host.down()
     assert transactions.closed == 1
 
@@ -331,7 +331,7 @@ def test_a_process_that_ends_while_the_claim_is_given_up_gets_no_task(played: Pl
     played.run(transactions=Slow())
     played.host.up()
     assert played.events == [Waiting("it starts"), Failed(trace="it was killed", engine_lost=True)]
-    assert not [each for each in played.host.asked if each[0] == "startTask"]
+    assert not [each for each in played.host.requests if each[0] == "startTask"]
 
 
 def test_a_process_that_ends_before_the_task_has_started_strands_no_run(played: Played) -> None:
@@ -350,7 +350,7 @@ def test_a_process_that_ends_before_the_task_is_asked_to_start_leaves_nothing(pl
     played.host.is_up = True  # the next process, in which another run starts the task
     for work in played.host.later:
         work()
-    assert played.host.asked == []
+    assert played.host.requests == []
     assert claim.closed == 1
 
 
@@ -361,7 +361,7 @@ def test_a_stop_before_the_task_is_asked_to_start_ends_the_run(played: Played) -
     run.stop()
     played.host.later[0]()
     assert played.events[-1] == Stopped(clean=True)
-    assert played.host.asked == []
+    assert played.host.requests == []
 
 
 def test_a_stop_while_an_earlier_run_has_not_ended_ends_the_run(played: Played) -> None:
@@ -375,10 +375,10 @@ def test_a_stop_while_an_earlier_run_has_not_ended_ends_the_run(played: Played) 
 def test_a_run_waits_for_the_one_before(played: Played) -> None:
     first = played.running()
     second = played.run(2, behind=first)
-    assert len(played.host.asked) == 1
+    assert len(played.host.requests) == 1
     first.cancel()
     second.tick()
-    assert played.host.asked[-1][:4] == ("startTask", "c", 0, 2)
+    assert played.host.requests[-1][:4] == ("startTask", "c", 0, 2)
 
 
 def test_a_run_is_tried_again_later_while_the_last_one_is_inside_its_plugin(
@@ -390,11 +390,11 @@ def test_a_run_is_tried_again_later_while_the_last_one_is_inside_its_plugin(
     played.host.up()
     played.host.tell(1, "waiting", why)
     run.tick()  # at once, because an event has come
-    assert [each[0] for each in played.host.asked] == ["startTask"]
+    assert [each[0] for each in played.host.requests] == ["startTask"]
     now_s += module.RETRY_DELAY_S
     run.tick()
     played.host.tell(1, "waiting", why)
-    assert [each[0] for each in played.host.asked] == ["startTask", "startTask"]
+    assert [each[0] for each in played.host.requests] == ["startTask", "startTask"]
     assert played.events.count(Waiting(why)) == 1
 
 

@@ -61,11 +61,11 @@ class JavaError(Exception):
 
 @pytest.fixture
 def host() -> FakeHost:
-    made = FakeHost()
-    made.services = [each for each in parse_catalog(SERVICES) if each.is_service]
-    made.answers["configValues"] = json.dumps({"data": {"k": "a value"}, "ttl": 77})
-    made.answers["checkOverrides"] = "[]"
-    return made
+    host = FakeHost()
+    host.services = [each for each in parse_catalog(SERVICES) if each.is_service]
+    host.answers["configValues"] = json.dumps({"data": {"k": "a value"}, "ttl": 77})
+    host.answers["checkOverrides"] = "[]"
+    return host
 
 
 def opened(host: FakeHost, raw: dict[str, str] = RAW, *, ends: bool = False) -> Providers:
@@ -77,7 +77,7 @@ def test_a_provider_in_plugin_path_has_the_names_that_java_gives_it(host: FakeHo
     host.up()
     resolved = opened(host, RAW | {"config.providers.vault.class": name}).resolve(CONFIG)
     assert (resolved.config, resolved.ttl_ms) == ({"a": "a value", "b": "${vault:p:l}"}, 77)
-    [(method, number, class_name, params, path, keys)] = host.asked
+    [(method, number, class_name, params, path, keys)] = host.requests
     assert (method, class_name, path) == ("configValues", VAULT, "p")
     assert (number, json.loads(params), json.loads(keys)) == (1, {"token": "t"}, ["k", "l"])
 
@@ -130,15 +130,15 @@ def test_a_process_that_ends_while_it_is_asked_is_asked_again(host: FakeHost) ->
     assert opened(host).resolve_soon(CONFIG).config["a"] == "a value"
 
 
-@pytest.mark.parametrize(("text", "said"), [("sealed", "sealed"), (None, "com.example.Sealed")])
+@pytest.mark.parametrize(("text", "settings"), [("sealed", "sealed"), (None, "com.example.Sealed")])
 def test_provider_error_names_the_request_and_includes_the_java_stack(
-    host: FakeHost, text: str | None, said: str
+    host: FakeHost, text: str | None, settings: str
 ) -> None:
     host.up()
     host.answers["configValues"] = JavaError("com.example.Sealed", text)
     with pytest.raises(ProviderFailed) as caught:
         opened(host).resolve(CONFIG)
-    assert str(caught.value) == f"The config provider vault could not read k, l at p: {said}"
+    assert str(caught.value) == f"The config provider vault could not read k, l at p: {settings}"
     assert caught.value.__cause__ is not None
     assert caught.value.__cause__.__notes__ == ["the stack of Java"]
 
@@ -154,7 +154,7 @@ def test_the_herder_never_waits_for_the_process(host: FakeHost) -> None:
     assert plugins.kind_of({"connector.class": "com.example.Source", "x": "${vault:p:k}"}) == "source"
     assert plugins.kind_of({"connector.class": "${vault:p:k}"}) == "unknown"
     assert plugins.version_of({"connector.class": "${vault:p:k}"}) is None
-    assert (host.asked, host.waited) == ([], 0)
+    assert (host.requests, host.waited) == ([], 0)
 
 
 @pytest.mark.parametrize("key", ["connector.class", "connector.plugin.version"])
@@ -204,14 +204,14 @@ def test_a_policy_is_asked_about_each_client_of_a_connector(host: FakeHost) -> N
     host.answers["validate"] = "[]"
     plugins = [each for each in parse_catalog(SERVICES) if not each.is_service]
     registry = Registry.of({}).with_java(classes_of(plugins, cast("PluginHosts", FakeHosts(host))))
-    said = {
+    value_ = {
         "name": "linger.ms",
         "value": "7",
         "recommended_values": [],
         "errors": ["no", "never"],
         "visible": True,
     }
-    host.answers["checkOverrides"] = json.dumps([said])
+    host.answers["checkOverrides"] = json.dumps([value_])
     config: dict[str, str | None] = {
         "name": "c",
         "connector.class": "Source",
@@ -227,7 +227,7 @@ def test_a_policy_is_asked_about_each_client_of_a_connector(host: FakeHost) -> N
             "Invalid value many for configuration batch.size: Not a number of type INT",
         ),
     }
-    [(_, about, overrides)] = [each for each in host.asked if each[0] == "checkOverrides"]
+    [(_, about, overrides)] = [each for each in host.requests if each[0] == "checkOverrides"]
     assert json.loads(about) == {
         "name": "c", "type": "source", "class": "com.example.Source", "version": "2.0", "client": "producer",
     }  # fmt: skip

@@ -38,8 +38,8 @@ def test_a_connector_has_the_version_that_its_config_wants(registry: Registry) -
 
 def test_the_same_version_in_two_places_is_two_plugins(hosts: FakeHosts) -> None:
     twice = json.dumps([plugin("com.example.A", "sink", location=f"file:/{at}/") for at in "ab"])
-    found = Registry.of({}).with_java(classes_of(parse_catalog(twice), cast("PluginHosts", hosts)))
-    assert found.versions("com.example.A") == ("2.0", "2.0")
+    registry = Registry.of({}).with_java(classes_of(parse_catalog(twice), cast("PluginHosts", hosts)))
+    assert registry.versions("com.example.A") == ("2.0", "2.0")
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ def test_configs_are_checked_by_the_keys_of_the_version(
     registry: Registry, config: dict[str, str | None], transform: str, converter: str
 ) -> None:
     infos = validate_connector(registry, Worker(), NAMED | config)
-    own = {"1.0": "old", "2.0": "size"}
+    texts = {"1.0": "old", "2.0": "size"}
     names = [info.value.name for info in infos.configs]
     assert not infos.error_count
-    assert f"transforms.x.{own[transform]}" in names
-    assert f"key.converter.{own[converter]}" in names
-    assert own["1.0" if "connector.plugin.version" in config else "2.0"] in names
+    assert f"transforms.x.{texts[transform]}" in names
+    assert f"key.converter.{texts[converter]}" in names
+    assert texts["1.0" if "connector.plugin.version" in config else "2.0"] in names
     keys = {info.value.name: info for info in infos.configs}
     near = "1.0" if "connector.plugin.version" in config else "2.0"
     for name, default in {"connector": "2.0", "transforms.x": near, "key.converter": near}.items():
-        found = keys[f"{name}.plugin.version"]
-        assert found.definition is not None
-        assert (found.definition.to_json()["default_value"], found.value.recommended_values) == (
+        info = keys[f"{name}.plugin.version"]
+        assert info.definition is not None
+        assert (info.definition.to_json()["default_value"], info.value.recommended_values) == (
             default,
             ("1.0", "2.0"),
         )
@@ -75,9 +75,9 @@ def test_configs_are_checked_by_the_keys_of_the_version(
 
 def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(hosts: FakeHosts) -> None:
     java = classes_of(parse_catalog(CATALOG), cast("PluginHosts", hosts))
-    own = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
-    registry = Registry.of(own).with_java(java)
-    config = NAMED | {"key.converter": next(iter(own)), "key.converter.plugin.version": "4.3.0"}
+    python_classes = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
+    registry = Registry.of(python_classes).with_java(java)
+    config = NAMED | {"key.converter": next(iter(python_classes)), "key.converter.plugin.version": "4.3.0"}
     assert not validate_connector(registry, Worker(), config).error_count
     wrong = validate_connector(registry, Worker(), config | {"key.converter.plugin.version": "0.1.0"})
     assert wrong.error_count == 2
