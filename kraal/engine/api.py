@@ -75,7 +75,7 @@ class Transactions(Protocol):
         """Make blocking calls end soon. Any thread."""
 
     def close(self) -> None:
-        """Abort what is not committed, and close the connection."""
+        """Abort the open transaction, and close the connection."""
 
 
 class RemoteChain(Protocol):
@@ -283,7 +283,7 @@ class Engine(Protocol):
         """Call `changed` with every later state, from any thread."""
 
     def ready_for(self, connectors: Iterable[Config]) -> bool:
-        """Start what the tasks of these connectors need, unless it was started, and return whether it is up.
+        """Start the engine for the tasks of these connectors, unless it was started, and return whether it is up.
 
         The configs are as written. Any thread; returns at once.
         """

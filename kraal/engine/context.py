@@ -23,7 +23,7 @@ Leave = Callable[[Mapping[str, str], str, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorContext:
-    """What the engine shares with all executors; each run gets its own share of the job threads."""
+    """Resources that the engine shares with all executors; each run gets its own share of the job threads."""
 
     worker: Mapping[str, str]
     plugins: Plugins

@@ -105,7 +105,7 @@ class SparkEngine:
         self._jobs = Pool(JOB_THREADS, "kraal-job")
         self._canceller = Pool(1, "kraal-cancel")
         self._slots = Slots()
-        self._session = Session(worker, jars, directory, self._changed, lambda: bool(self._runs), archive)
+        self._session = Session(worker, jars, directory, self._notify, lambda: bool(self._runs), archive)
         self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.after)
         self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=is_local(worker))
         view = _View(worker.get("bootstrap.servers", ""), is_local(worker), str(directory))
@@ -298,7 +298,7 @@ class SparkEngine:
     def _pools(self) -> tuple[Pool, ...]:
         return (self._jobs, self.pool, self._canceller)
 
-    def _changed(self, state: EngineState) -> None:
+    def _notify(self, state: EngineState) -> None:
         if isinstance(state, EngineStarting):
             self.quarantine.spark_ended(out_of_memory=state.out_of_memory)
         with self._lock:

@@ -198,7 +198,7 @@ def commit_job(
     return lambda done: submit(lambda: done(result_of(commit)))
 
 
-def failed(error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str) -> Failed:
+def failure(error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str) -> Failed:
     """Return a run's last event; `failure_cause` returns why Spark ended, if it did. Calls the JVM."""
     is_lost = is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)
     cause = failure_cause(error) if is_lost else None

@@ -55,7 +55,7 @@ def failure_trace(error: BaseException, where: str) -> str:
     """
     if isinstance(error, ToleranceExceeded):
         head = f"{error.root}\n  in {where}\n"
-        return _bounded(secrets.scrub(error.root), secrets.scrub(head + error.text))
+        return _limit(secrets.scrub(error.root), secrets.scrub(head + error.text))
     java = _java_throwable(error)
     root = root_cause(error)
     parts = [root, f"  in {where}"]
@@ -64,7 +64,7 @@ def failure_trace(error: BaseException, where: str) -> str:
     if java is not None:
         parts.append(_java_stack(java) or str(error))
     parts.append("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-    return _bounded(secrets.scrub(root), secrets.scrub(_without_noise("\n".join(parts))))
+    return _limit(secrets.scrub(root), secrets.scrub(_without_noise("\n".join(parts))))
 
 
 def is_of_a_record(text: str) -> bool:
@@ -190,7 +190,7 @@ def _without_noise(text: str) -> str:
     return "\n".join(result)
 
 
-def _bounded(root: str, text: str) -> str:
+def _limit(root: str, text: str) -> str:
     if len(text) <= LIMIT:
         return text
     half = (LIMIT - 40) // 2

@@ -40,12 +40,12 @@ class LeaseWatch:
         `interrupt`: see `Executor`.
         """
 
-        def watched(done: Callable[[JobResult], None]) -> None:
+        def launch_watched(done: Callable[[JobResult], None]) -> None:
             self._interrupt = interrupt
             self._begin()
-            launch(lambda outcome: done(self._ended(outcome)))
+            launch(lambda outcome: done(self._finish(outcome)))
 
-        return watched
+        return launch_watched
 
     def _begin(self) -> None:
         with self._lock:
@@ -54,7 +54,7 @@ class LeaseWatch:
                 self._is_scheduled = True
                 self._after(CHECK_INTERVAL_S, self._check)
 
-    def _ended(self, outcome: JobResult) -> JobResult:
+    def _finish(self, outcome: JobResult) -> JobResult:
         with self._lock:
             self._working = False
             interrupted = self._interrupted

@@ -18,8 +18,8 @@ from kraal.engine.failure_trace import is_bridge_failure, lost_context
 from kraal.engine.session.heap_exhaustion import (
     HeapRules,
     Suspects,
-    exhausted,
-    finished,
+    blame,
+    clear_deaths,
     sentence,
     takes_turns,
 )
@@ -84,7 +84,7 @@ class MemoryQuarantine:
             working, self._working, self._turn = frozenset(self._working), {}, None
             if not out_of_memory:
                 return frozenset()
-            verdict = exhausted(self._suspects, working, self._now(), self._rules)
+            verdict = blame(self._suspects, working, self._now(), self._rules)
             self._suspects = verdict.suspects
             self._guilty |= verdict.guilty
         names = ", ".join(sorted(map(str, working)))
@@ -134,7 +134,7 @@ class MemoryQuarantine:
             if self._working.get(task) is work:
                 del self._working[task]
                 if isinstance(outcome, BatchDone):
-                    self._suspects = finished(self._suspects, task)
+                    self._suspects = clear_deaths(self._suspects, task)
         self.release_turn(work)
         return outcome
 

@@ -1,4 +1,4 @@
-"""What runs share (threads, timers, the state of Spark), and one run's poll timer and reports of waiting."""
+"""The resources that runs share, and one run's poll timer and reports of waiting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_SHARED_INTERVAL_S: Final = 1.0
 
 
 class Host(Protocol):
-    """What runs share: threads, timers and the state of Spark."""
+    """Resources that runs share: threads, timers and the state of Spark."""
 
     @property
     def pool(self) -> Pool:

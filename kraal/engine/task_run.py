@@ -36,7 +36,7 @@ from kraal.engine.executor import (
     Phase,
     StillWriting,
     commit_job,
-    failed,
+    failure,
 )
 from kraal.engine.lease_watch import LeaseWatch
 from kraal.engine.run_host import Host, PollTimer, Steps, WaitingReports
@@ -200,7 +200,7 @@ class TaskRun:
 
     def _fail(self, error: BaseException, doing: str) -> None:
         """End the run with `error`; called on the thread that did the work, which may call the JVM."""
-        event = failed(error, self._host.failure_cause, f"task {self.spec.task}, {doing}")
+        event = failure(error, self._host.failure_cause, f"task {self.spec.task}, {doing}")
         with self._lock:
             if self._requests.end is None:
                 self._requests.end = event
@@ -241,11 +241,11 @@ class TaskRun:
             requests, executor = self._requests, self._executor
             if self._phase is not Phase.IDLE or not self._timer.is_current(number):
                 return False
-            ends_flow = requests.must_end_flow(executor) or (executor.runs_on and not self._leased())
+            ends_flow = requests.must_end_flow(executor) or (executor.runs_on and not self._has_lease())
             requested = requests.asked and not ends_flow
             if requests.commit is not None or not (requested or executor.polls_idle or ends_flow):
                 return False  # a commit or a hold has replaced the request since this poll was scheduled
-            if requested and not self._leased():
+            if requested and not self._has_lease():
                 self._timer.set(_LEASE_CHECK_INTERVAL_S)
                 return False
             self._phase = Phase.POLLING
@@ -329,7 +329,7 @@ class TaskRun:
             with self._lock:
                 if self._phase is not Phase.RETRYING:
                     return
-                if not self._leased():  # another worker may run the task by now
+                if not self._has_lease():  # another worker may run the task by now
                     self._host.poller.after(_LEASE_CHECK_INTERVAL_S, again)
                     return
                 self._phase = Phase.WORKING
@@ -342,9 +342,9 @@ class TaskRun:
         self._timer.cancel()
         self._phase = Phase.WORKING
         self._steps.begin("commit")
-        self._launch(commit_job(self._executor, offsets, self._leased, self._pool.submit))
+        self._launch(commit_job(self._executor, offsets, self._has_lease, self._pool.submit))
 
-    def _leased(self) -> bool:
+    def _has_lease(self) -> bool:
         leased = self.spec.lease()
         if not leased:
             self._report_waiting("this worker must not write for the task because its lease has expired")

@@ -29,7 +29,7 @@ class Waiters:
         """Create no threads; they start on demand and are kept."""
         self._free = threading.Semaphore(max_threads)
         self._here = threading.local()
-        """`next`: what this waiting thread does after the current function; not set on other threads."""
+        """`next`: the function that this waiting thread calls after the current one; not set on other threads."""
         self._threads = ThreadPoolExecutor(max_threads, "kraal-wait")
 
     def take(self, function: Callable[[], None]) -> bool:

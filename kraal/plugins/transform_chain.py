@@ -118,7 +118,7 @@ class Chain:
                 break
             try:
                 current = stage.columns(current)
-            except Exception:  # noqa: BLE001 - what it is, `apply` says, of the first record
+            except Exception:  # noqa: BLE001 - `apply` reports the error for the first record
                 return None
         return current
 

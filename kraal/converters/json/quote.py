@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kraal.engine.session.janino import called
+from kraal.engine.session.janino import call_function
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -20,4 +20,4 @@ _CLASS: Final = "kraal.JsonQuote"
 
 def quote_column(value: Column) -> Column:
     """Return a column of strings as JSON strings; null stays null. Job thread."""
-    return called(_CLASS, lambda quoter: quoter.function(), value)
+    return call_function(_CLASS, lambda quoter: quoter.function(), value)

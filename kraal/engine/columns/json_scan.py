@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from kraal.engine.session.janino import invoked
+from kraal.engine.session.janino import invoke_read
 from kraal.plugins.model.schema import Schema, Type
 
 if TYPE_CHECKING:
@@ -40,4 +40,4 @@ def scanned(raw: Column, before: bytes, after: str, ddl: str) -> Column:
 
     `ddl`: the struct's type, for a schema that `can_scan`. Job thread.
     """
-    return invoked(_CLASS, raw, type_of=ddl, arguments=(before, after, ddl))
+    return invoke_read(_CLASS, raw, type_of=ddl, arguments=(before, after, ddl))

@@ -265,8 +265,8 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
         return F.col(scan).isNull() if scans else F.lit(True)  # noqa: FBT003 - Spark's literal
 
     def columns() -> list[Column]:
-        rest = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
-        begun = F.concat(F.lit('{"payload":'), rest)
+        payload = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
+        begun = F.concat(F.lit('{"payload":'), payload)
         as_sample = F.when(F.startswith(raw(), F.lit(prefix)), begun)
         whole = F.when(unread(), F.concat(begun, F.lit("}")) if schemaless else as_sample)
         # Options stop Spark from treating one step as the inverse of the other.

@@ -111,15 +111,15 @@ def _text(part: Part) -> Column:
     if schema is None:
         raise ByRecords
     if schema.type is Type.STRUCT:
-        shown = []
+        parts = []
         for each in schema.fields:
             text = _text(part.field(each))
             if part.schemaless:
-                shown.append(F.concat(F.lit(f"{each.name}="), F.coalesce(text, F.lit("null"))))
+                parts.append(F.concat(F.lit(f"{each.name}="), F.coalesce(text, F.lit("null"))))
             else:
-                shown.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
+                parts.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
         start, between = ("{", ", ") if part.schemaless else ("Struct{", ",")
-        whole = F.concat(F.lit(start), F.concat_ws(between, *shown), F.lit("}"))
+        whole = F.concat(F.lit(start), F.concat_ws(between, *parts), F.lit("}"))
         return whole if part.fields is not None else F.when(column_of(part).isNotNull(), whole)
     if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
         if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING)):

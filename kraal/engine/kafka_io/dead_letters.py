@@ -156,7 +156,7 @@ class DeadLetters:
         failures: list[Any] = []
         largest = max(letter.size for letter in letters)
 
-        def delivered(error: Any, message: Any) -> None:
+        def on_delivery(error: Any, message: Any) -> None:
             del message
             if error is not None:
                 failures.append(error)
@@ -168,7 +168,7 @@ class DeadLetters:
             if queued > max_bytes:  # librdkafka splits no batch that is larger than the topic accepts
                 self._flush(failures, deadline_s)
                 queued = letter.size + _RECORD_BYTES
-            self._produce(letter, delivered, deadline_s)
+            self._produce(letter, on_delivery, deadline_s)
         self._flush(failures, deadline_s)
         if failures:
             self._producer.purge()
@@ -198,7 +198,7 @@ class DeadLetters:
         while len(self._producer) and not failures:
             self._serve(deadline_s)
 
-    def _produce(self, letter: DeadLetter, delivered: Any, deadline_s: float) -> None:
+    def _produce(self, letter: DeadLetter, on_delivery: Any, deadline_s: float) -> None:
         stamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
         while True:
             try:
@@ -207,7 +207,7 @@ class DeadLetters:
                     key=letter.key,
                     value=letter.value,
                     headers=without_nul(letter.headers),
-                    on_delivery=delivered,
+                    on_delivery=on_delivery,
                     **stamp,
                 )
             except BufferError:
@@ -235,7 +235,7 @@ class DeadLetters:
     def _settings(self, client: Client, client_id: str) -> dict[str, Any]:
         overrides = layered(self._worker, self._connector, client)
 
-        def named(key: str) -> str:
+        def key_name(key: str) -> str:
             written = (f"{client}.override.{key}", f"{client}.{key}")
             return next((n for n in written if n in self._connector or n in self._worker), key)
 
@@ -243,7 +243,7 @@ class DeadLetters:
         if client == "producer":
             defaults |= {"acks": "all", "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS, "linger.ms": "5"}
             defaults[MAX_REQUEST_SIZE] = DEFAULT_BYTES
-        settings: dict[str, Any] = dict(librdkafka_options(defaults | overrides, named))
+        settings: dict[str, Any] = dict(librdkafka_options(defaults | overrides, key_name))
         settings["bootstrap.servers"] = bootstrap(self._worker, self._connector, client)
         if client == "producer":
             settings["partitioner"] = "murmur2_random"  # as in Java

@@ -32,7 +32,7 @@ _POLL_INTERVAL_S: Final = 0.2
 _ASSUMED_LIMIT: Final = 1 << 18
 """The limit that is assumed for a topic whose limit is not known when it refuses a batch."""
 _PROPAGATION_TIMEOUT_S: Final = 2.0
-"""How long a broker may not know a topic that was just created."""
+"""How long a new topic may be unknown to a broker."""
 _MAX_LOOKUPS: Final = 2
 """Maximum number of lookups of a topic that is missing or not described. The first write may create it."""
 

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.engine.kafka_io.record_times import intercepted
+from kraal.engine.kafka_io.record_times import with_interceptor
 from kraal.engine.session.janino import loaded
 from kraal.plugins.api import OffsetPair, OffsetTracking, TopicPartition
 
@@ -41,7 +41,7 @@ class PairTracker:
 
     def options(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return Kafka writer options for records that carry their offsets; the user's own interceptors come last."""
-        return {**intercepted(given, _CLASS), _RUN: self._task, _STEP: str(self._step)}
+        return {**with_interceptor(given, _CLASS), _RUN: self._task, _STEP: str(self._step)}
 
     def discard(self) -> None:
         """Drop the pairs of an earlier run, perhaps of another source. Does not raise."""

@@ -48,7 +48,7 @@ def with_last(headers: Column | None, name: str, text: Column) -> Column:
     return functions.when(headers.isNull(), added).otherwise(functions.concat(headers, added))
 
 
-def intercepted(options: Mapping[str, str], class_name: str) -> dict[str, str]:
+def with_interceptor(options: Mapping[str, str], class_name: str) -> dict[str, str]:
     """Return a Kafka writer's options with Kraal's interceptor first, then the user's own."""
     user_classes = options.get(INTERCEPTORS)
     return {**options, INTERCEPTORS: f"{class_name},{user_classes}" if user_classes else class_name}
@@ -62,4 +62,4 @@ def with_record_times(frame: DataFrame, options: Mapping[str, str]) -> Mapping[s
     if "timestamp" not in frame.columns:
         return options
     loaded(frame.sparkSession.sparkContext, _CLASS)
-    return intercepted(options, _CLASS)
+    return with_interceptor(options, _CLASS)

@@ -67,10 +67,10 @@ class Refusal:
 def read_refusals(spark: Spark) -> list[Refusal]:
     """Return the refusals of the last seconds, since the first call. Job thread; calls the JVM."""
     collector = loaded(spark.session.sparkContext, _CLASS).getMethod("get", None).invoke(None, None)
-    return parsed(str(collector.since(_MAX_AGE_MS)))
+    return parse_refusals(str(collector.since(_MAX_AGE_MS)))
 
 
-def parsed(text: str) -> list[Refusal]:
+def parse_refusals(text: str) -> list[Refusal]:
     """Parse the collector's lines; other warnings are ignored."""
     refusals: list[Refusal] = []
     for line in text.splitlines():

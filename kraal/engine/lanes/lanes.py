@@ -238,7 +238,7 @@ class Lanes:
         assert bridge is not None  # noqa: S101 - there are batches only when the lane is ready
         try:
             bridge.push(name, dict(configs), stream_of(numbered))
-        except Exception as error:  # noqa: BLE001 - jobs repeat the batches, and fail with what is wrong
+        except Exception as error:  # noqa: BLE001 - jobs repeat the batches, and fail with the cause
             for number, _ in numbered:
                 self._settle(lane, LaneResult(number, str(error)), error)
         if any(batch.given_up for _, batch in numbered):  # the request may have come before the rows

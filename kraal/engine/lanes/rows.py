@@ -74,7 +74,7 @@ def stream_of(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
         if batch.topic is not None and batch.table.column_names == ["value"]:
             values.append((number, batch))
         else:
-            parts.append(_numbered(number, batch.with_topic()))
+            parts.append(_add_number(number, batch.with_topic()))
     if values:
         parts.insert(0, _values_only(values))
     table = pa.concat_tables(parts, promote_options="default")
@@ -102,7 +102,7 @@ def _values_only(batches: Sequence[tuple[int, PendingBatch]]) -> pa.Table:
     return pa.table(columns, names=["batch", "topic", "value"])
 
 
-def _numbered(number: int, table: pa.Table) -> pa.Table:
+def _add_number(number: int, table: pa.Table) -> pa.Table:
     """Return a table with its batch's number, and keys and values as binary columns."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 

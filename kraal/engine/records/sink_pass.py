@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kraal.engine.records.fault import Fault, Stage
 from kraal.engine.records.source_pass import HEADERS, Pairs, headers_array
-from kraal.engine.records.steps import Faulty, PassResult, Steps, fault_note, sliced, with_record
+from kraal.engine.records.steps import Faulty, PassResult, Steps, fault_note, slice_batches, with_record
 from kraal.engine.records.values import json_text, times_of
 from kraal.plugins.api import SinkValues
 from kraal.plugins.model.records import Header, Record
@@ -60,7 +60,7 @@ class SinkPass:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record."""
         running = _Running(self)
-        for part in sliced(batches):
+        for part in slice_batches(batches):
             if running.result.fatal is None:
                 yield running.process(part)
         yield pa.RecordBatch.from_pylist([{"note": running.result.summary().note()}], OUT)
@@ -165,7 +165,7 @@ class _Running:
 
     def _row(self, raw: Raw, record: Record, out: Record) -> tuple[Record, Pairs, bytes | None, bytes | None]:
         """Return a record in the sink's form; headers that no transform changed keep their bytes."""
-        headers = raw.headers if out.headers is record.headers else self._encoded(out)
+        headers = raw.headers if out.headers is record.headers else self._encode(out)
         render = self._render
         return out, headers, render(out.key_schema, out.key), render(out.value_schema, out.value)
 
@@ -206,7 +206,7 @@ class _Running:
         decode = self._steps.headers.decode_header
         return tuple(Header(name, *decode(raw.topic, name, data)) for name, data in raw.headers)
 
-    def _encoded(self, out: Record) -> Pairs:
+    def _encode(self, out: Record) -> Pairs:
         encode = self._steps.headers.encode_header
         return [(h.key, encode(out.topic, h.key, h.schema, h.value)) for h in out.headers]
 

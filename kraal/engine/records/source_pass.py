@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kraal.core.message_headers import find_nul, nul_refusal, without_nul
 from kraal.engine.records.fault import Fault, Stage, dead_letter_headers
-from kraal.engine.records.steps import Faulty, PassResult, Steps, sliced, with_record
+from kraal.engine.records.steps import Faulty, PassResult, Steps, slice_batches, with_record
 from kraal.engine.records.topics import Gate, trouble_of
 from kraal.engine.records.values import json_text, times_of, values_of
 from kraal.plugins.model.records import DataException, Header, Record
@@ -77,7 +77,7 @@ class SourcePass:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record."""
         running = _Running(self)
-        for part in sliced(batches):
+        for part in slice_batches(batches):
             if not running.result.over:
                 rows = running.process(part)
                 if running.result.trouble is None:
@@ -190,10 +190,10 @@ class _Running:
 
     def _skip(self, record: Record, fault: Fault, rows: _Rows) -> int:
         dead = self._pass.dead
-        shown = with_record(
+        described = with_record(
             fault, record=f", where source record is = {source_text(record, self._pass.origin)}"
         )
-        self.result.give_up(shown, dead_letter=dead is not None)
+        self.result.give_up(described, dead_letter=dead is not None)
         if dead is None:
             return 0
         pairs = [(header.key, header.value) for header in record.headers]
@@ -277,7 +277,7 @@ def headers_array(headers: Sequence[Pairs | None]) -> pa.Array:
 def source_text(record: Record, origin: str) -> str:
     """Return a source's record as Java prints it. Source: SourceRecord.toString, ConnectRecord.toString."""
 
-    def shown(value: object) -> str:
+    def text(value: object) -> str:
         return "null" if value is None else str(value)
 
     def schema(of: Schema | None) -> str:
@@ -291,8 +291,8 @@ def source_text(record: Record, origin: str) -> str:
     )
     return (
         f"SourceRecord{{{origin}}} ConnectRecord{{topic='{record.topic}', "
-        f"kafkaPartition={shown(record.partition)}, key={java_text(record.key)}, "
+        f"kafkaPartition={text(record.partition)}, key={java_text(record.key)}, "
         f"keySchema={schema(record.key_schema)}, value={java_text(record.value)}, "
-        f"valueSchema={schema(record.value_schema)}, timestamp={shown(record.timestamp_ms)}, "
+        f"valueSchema={schema(record.value_schema)}, timestamp={text(record.timestamp_ms)}, "
         f"headers=ConnectHeaders(headers={f'[{headers}]' if headers else ''})}}"
     )

@@ -173,7 +173,7 @@ class PassResult:
         self.counts += ErrorCounts(**more)
 
 
-def sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def slice_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Split batches so that at most `SLICE` records are Python objects at a time."""
     for batch in batches:
         for start in range(0, batch.num_rows, SLICE):

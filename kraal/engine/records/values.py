@@ -68,9 +68,9 @@ def _scalar(kind: pa.DataType) -> Of | None:
         return _moment
     if pa.types.is_date(kind):
         return lambda day: Instant((day - _EPOCH.date()).days * 86_400_000)
-    known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
+    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
     more = (pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_decimal)
-    if any(test(kind) for test in (*known, *more, pa.types.is_null)):
+    if any(test(kind) for test in (*numeric, *more, pa.types.is_null)):
         return None
     raise ValueError(f"transforms do not support columns of type {kind}")
 
@@ -102,18 +102,18 @@ def _struct(kind: pa.StructType, schema: Schema | None) -> Of:
         return _variant
     if schema is None:
         parts = {kind.field(at).name: _conversion(kind.field(at).type, None) for at in range(kind.num_fields)}
-        return lambda fields: {name: _applied(parts[name], value) for name, value in fields.items()}
+        return lambda fields: {name: _convert(parts[name], value) for name, value in fields.items()}
     schemas_by_name = {field.name: field.schema for field in schema.fields}
     parts = {
         kind.field(at).name: _conversion(kind.field(at).type, schemas_by_name.get(kind.field(at).name))
         for at in range(kind.num_fields)
     }
     return lambda fields: Struct(
-        schema, {name: _applied(parts[name], value) for name, value in fields.items()}
+        schema, {name: _convert(parts[name], value) for name, value in fields.items()}
     )
 
 
-def _applied(convert: Of | None, value: Any) -> Any:
+def _convert(convert: Of | None, value: Any) -> Any:
     return value if convert is None or value is None else convert(value)
 
 

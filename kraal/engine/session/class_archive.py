@@ -18,7 +18,7 @@ from kraal.core.errors import KraalError
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory
 from kraal.engine.session import settings
 from kraal.engine.session.gateway import Starting
-from kraal.engine.session.session import opened
+from kraal.engine.session.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def _record(archive: Path, jars: Sequence[Path], scratch: Path, say: Callable[[i
     with output.open("ab") as out:
         starting = Starting.of(values, out, scratch)
     try:
-        session = opened(starting, values, lambda: False)
+        session = open_session(starting, values, lambda: False)
         say(1, "running small jobs")
         _exercise(session, scratch)
         say(2, "writing the archive")

@@ -41,7 +41,7 @@ def write_code(target: Path, names: Iterable[str]) -> list[str]:
                 continue
             for place, path in files.items():
                 archive.writestr(zipfile.ZipInfo(place, _ENTRY_TIME), path.read_bytes(), zipfile.ZIP_DEFLATED)
-                if path.suffix == ".py" and (compiled := _compiled(path)) is not None:
+                if path.suffix == ".py" and (compiled := _read_compiled(path)) is not None:
                     archive.writestr(
                         zipfile.ZipInfo(f"{place}c", _ENTRY_TIME), compiled, zipfile.ZIP_DEFLATED
                     )
@@ -64,7 +64,7 @@ def _files_of(name: str) -> Iterator[tuple[str, Path]]:
                 yield f"{name}/{path.relative_to(root).as_posix()}", path
 
 
-def _compiled(source: Path) -> bytes | None:
+def _read_compiled(source: Path) -> bytes | None:
     """Return this Python's compiled code of a module, valid for any time of its source; None if it is out of date."""
     try:
         code = Path(importlib.util.cache_from_source(str(source))).read_bytes()

@@ -20,7 +20,7 @@ from kraal.core.errors import KraalError
 from kraal.engine.session import code_archive
 from kraal.engine.session.arrow import map_in_arrow
 from kraal.engine.session.cluster import executor_python
-from kraal.engine.session.janino import compiled
+from kraal.engine.session.janino import compile_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ MAX_ABSENCE_S: Final = 60.0
 
 
 class ExecutorsUnfit(KraalError):
-    """Executors cannot run Kraal's code; the message says what to install there."""
+    """Executors cannot run Kraal's code; the message lists the packages to install there."""
 
 
 def with_guard(jvm: Any, settings: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -46,7 +46,7 @@ def with_guard(jvm: Any, settings: Mapping[str, str], folder: Path) -> dict[str,
 
     Before there is a SparkContext; its classes are compiled into `folder`.
     """
-    jars = map(str, compiled(jvm, GUARD, folder))
+    jars = map(str, compile_class(jvm, GUARD, folder))
     plugins = [settings[_PLUGINS]] if settings.get(_PLUGINS) else []
     return {
         **settings,
@@ -75,7 +75,7 @@ def await_executor(
     """
     began, reported = time.monotonic(), False
     while not count(session) and not give_up():
-        if stopped(session):
+        if is_stopped(session):
             raise ExecutorsUnfit(
                 f"{master} did not accept the application, or ended it: is it reachable, with this "
                 "spark.authenticate.secret? Its log, the worker's spark.log and the executors' logs say why"
@@ -92,7 +92,7 @@ def count(session: SparkSession) -> int:
     return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
-def stopped(session: SparkSession) -> bool:
+def is_stopped(session: SparkSession) -> bool:
     """Whether the SparkContext has ended, for instance because the master removed the application."""
     context: Any = session.sparkContext
     return bool(context._jsc.sc().isStopped())
@@ -174,7 +174,7 @@ class ExecutorWatch:
 
     def __init__(self, session: SparkSession, clock: Callable[[], float] = time.monotonic) -> None:
         """Create it for a session that has executors."""
-        self._count, self._stopped = partial(count, session), partial(stopped, session)
+        self._count, self._stopped = partial(count, session), partial(is_stopped, session)
         self._clock = clock
         self._seen_s = clock()
 

@@ -89,7 +89,7 @@ class Starting:
             raise
         return Starting(process, directory, Path(output.name), printed_before)
 
-    def connected(self, give_up: Callable[[], bool]) -> Any:
+    def connect(self, give_up: Callable[[], bool]) -> Any:
         """Wait until it listens, and return PySpark's gateway to it. PySpark must be imported.
 
         Raises NoGateway if the JVM ended, or when `give_up` returns True.
@@ -123,9 +123,9 @@ def _write_files(settings: Mapping[str, str], options: list[str], directory: Pat
     properties, arguments = directory / "spark.properties", directory / "java.options"
     # Java does not read an argument file that another one names.
     files = [f"@{arguments}", *(each for each in options if each.startswith("@"))]
-    lines = [_quoted(each) for each in options if not each.startswith("@")]
+    lines = [_quote(each) for each in options if not each.startswith("@")]
     write_private_text(arguments, "\n".join(lines))
-    java = {_DEFAULT_OPTIONS: "", _OPTIONS: " ".join(map(_quoted, files))}
+    java = {_DEFAULT_OPTIONS: "", _OPTIONS: " ".join(map(_quote, files))}
     write_private_text(properties, javaproperties.dumps({**settings, **java}, timestamp=None))
     return ["--properties-file", str(properties), "--load-spark-defaults"]
 
@@ -143,7 +143,7 @@ def _java_options(settings: Mapping[str, str], key: str) -> list[str]:
     return options
 
 
-def _quoted(option: str) -> str:
+def _quote(option: str) -> str:
     """Quote an option for Java's argument files and Spark's launcher."""
     escaped = option.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -57,7 +57,7 @@ class Verdict:
     """Tasks that must not run again until a restart; they are no longer suspects."""
 
 
-def exhausted(suspects: Suspects, working: Iterable[TaskId], now_s: float, rules: HeapRules) -> Verdict:
+def blame(suspects: Suspects, working: Iterable[TaskId], now_s: float, rules: HeapRules) -> Verdict:
     """Count a heap exhaustion while these tasks worked, and return the guilty tasks."""
     current = {task: each for task, each in suspects.items() if now_s - each.latest_s < rules.quarantine_s}
     for task in working:
@@ -67,7 +67,7 @@ def exhausted(suspects: Suspects, working: Iterable[TaskId], now_s: float, rules
     return Verdict({task: suspect for task, suspect in current.items() if task not in guilty}, guilty)
 
 
-def finished(suspects: Suspects, task: TaskId) -> Suspects:
+def clear_deaths(suspects: Suspects, task: TaskId) -> Suspects:
     """Record that a task has finished a batch, which clears its earlier deaths."""
     suspect = suspects.get(task)
     return suspects if suspect is None else {**suspects, task: replace(suspect, deaths=0)}

@@ -20,7 +20,7 @@ _DEPENDENCIES: Final = {"kraal.ExecutorProducers": ("kraal.Producers",)}
 _LOCK: Final = threading.Lock()
 
 
-def called(name: str, function: Callable[[Any], Any], *columns: Column) -> Column:
+def call_function(name: str, function: Callable[[Any], Any], *columns: Column) -> Column:
     """Return a column computed by a Java function; `function` receives a new object of the class and returns it.
 
     Job thread.
@@ -35,11 +35,11 @@ def called(name: str, function: Callable[[Any], Any], *columns: Column) -> Colum
     return Classic(function(instance).apply(_to_seq(context, [each._jc for each in arguments])))  # noqa: SLF001 - as above
 
 
-def invoked(name: str, column: Column, *, type_of: str, arguments: tuple[bytes | str, ...]) -> Column:
+def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[bytes | str, ...]) -> Column:
     """Return a column of the results of a Java object's `read` for another column, in Spark's internal values.
 
     Null stays null without a call. `type_of`: the result type, in Spark's DDL; `arguments`: the arguments of the
-    object's constructor. Faster than `called`, which converts Spark's values to Java's and back. Job thread.
+    object's constructor. Faster than `call_function`, which converts Spark's values to Java's and back. Job thread.
     """
     from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
     from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
@@ -81,7 +81,7 @@ def loaded(context: Any, name: str) -> Any:
         return loader.loadClass(name)
 
 
-def compiled(jvm: Any, name: str, folder: Path) -> list[Path]:
+def compile_class(jvm: Any, name: str, folder: Path) -> list[Path]:
     """Compile a class of `kraal/engine/java` before there is a SparkContext; return its jars in `folder`.
 
     The driver has the class then. Session's thread.

@@ -247,7 +247,7 @@ class Session:
         with open(self._scratch / _OUTPUT, "ab", opener=private_opener) as out:
             starting = Starting.of(values, out, starts_directory(self._scratch))
         self._process = starting.process
-        session = opened(starting, values, self._closing.is_set, folder)
+        session = open_session(starting, values, self._closing.is_set, folder)
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
             tiny.conf.set(key, value)
@@ -294,7 +294,7 @@ class Session:
             log.exception("Failed to reset PySpark completely")
 
 
-def opened(
+def open_session(
     starting: Starting, values: Mapping[str, str], give_up: Callable[[], bool], guard: Path | None = None
 ) -> SparkSession:
     """Import PySpark while its JVM starts, and open a session there.
@@ -305,7 +305,7 @@ def opened(
     try:
         import_spark()
         require_token()
-        gateway = starting.connected(give_up)
+        gateway = starting.connect(give_up)
     finally:
         starting.forget()
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415

@@ -22,13 +22,13 @@ class SlotsMissing(Exception):
     """Spark has too few slots for a query in real-time mode; the message says how many are missing."""
 
 
-def missing(requested: int, held: int, total: int) -> int:
+def missing(requested: int, slots: int, total: int) -> int:
     """Return how many slots a query lacks while other queries hold some; 0: it may run."""
-    return max(0, held + requested + _RESERVED - total)
+    return max(0, slots + requested + _RESERVED - total)
 
 
 def slots_of(context: Any) -> int:
-    """Return the number of a local master's slots without the lane's, whatever `spark.default.parallelism` says."""
+    """Return the number of a local master's slots without the lane's; ignores `spark.default.parallelism`."""
     return int(context._jsc.sc().schedulerBackend().totalCores()) - LANE_SLOTS
 
 
@@ -50,25 +50,25 @@ class Slots:
     def take(self, task: TaskId, requested: int, total: int) -> SlotsHeld:
         """Assign `task` the requested slots, in place of its previous ones. Raises SlotsMissing."""
         with self._lock:
-            others = {each: held.count for each, held in self._held.items() if each != task}
-            lacks = missing(requested, sum(others.values()), total)
+            counts = {each: slots.count for each, slots in self._held.items() if each != task}
+            lacks = missing(requested, sum(counts.values()), total)
             if lacks:
-                raise SlotsMissing(_sentence(requested, others, total, lacks))
-            held = self._held[task] = SlotsHeld(task, requested)
-            return held
+                raise SlotsMissing(_sentence(requested, counts, total, lacks))
+            slots = self._held[task] = SlotsHeld(task, requested)
+            return slots
 
-    def free(self, held: SlotsHeld) -> None:
+    def free(self, slots: SlotsHeld) -> None:
         """Release slots; no-op if a later run of the task has taken slots since."""
         with self._lock:
-            if self._held.get(held.task) is held:
-                del self._held[held.task]
+            if self._held.get(slots.task) is slots:
+                del self._held[slots.task]
 
 
-def _sentence(requested: int, others: Mapping[TaskId, int], total: int, lacks: int) -> str:
-    names = ", ".join(sorted(map(str, others)))
-    held = f"{sum(others.values())} are held by {names}" if others else "none is held by others"
+def _sentence(requested: int, counts: Mapping[TaskId, int], total: int, lacks: int) -> str:
+    names = ", ".join(sorted(map(str, counts)))
+    usage = f"{sum(counts.values())} are held by {names}" if counts else "none is held by others"
     return (
         f"In real-time mode each partition holds one of Spark's core slots. This task has {requested} partitions, "
-        f"{held}, {_RESERVED} must stay free for all other tasks, and Spark has {total}: {lacks} missing. "
+        f"{usage}, {_RESERVED} must stay free for all other tasks, and Spark has {total}: {lacks} missing. "
         f"Give the worker spark.master=local[{total + lacks}] or more, or mirror fewer partitions in real time."
     )

@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 TAIL = 500
 """Minimum number of records of a backlog, which Spark reads."""
 LOOKUP_INTERVAL_S = 30.0
-"""Interval of lookups of partitions that brokers did not know."""
+"""Interval of lookups of partitions that were unknown to brokers."""
 
 
 class SinkExecutor:
@@ -129,7 +129,7 @@ class SinkExecutor:
         self._task.start(spec.task_config, self._context.task_context(spec))
         self._ways = self._ways_of(self._task, converters, path)
         self._facts = facts_of(self._task, path, self._ways, waits=not self._idle.is_own)
-        self._member = _joined(self._context, spec, self._settings)
+        self._member = _join(self._context, spec, self._settings)
         self._alive.keep(self._member)
         return self._version
 
@@ -236,7 +236,7 @@ class SinkExecutor:
             member.pause()
 
     def _look_up_missing(self) -> None:
-        """Determine the positions again once brokers know a partition that they did not know before."""
+        """Determine the positions again once brokers return a partition that was unknown before."""
         self._lookup_due_s = time.monotonic() + LOOKUP_INTERVAL_S
         member = self._member
         if member is not None and member.bounds(sorted(member.assigned - self._positions.keys())):
@@ -387,7 +387,7 @@ def _ranges_of(records: Iterable[Record]) -> dict[TopicPartition, tuple[int, int
     return ranges
 
 
-def _joined(context: ExecutorContext, spec: TaskSpec, settings: Mapping[str, str | int | bool]) -> Member:
+def _join(context: ExecutorContext, spec: TaskSpec, settings: Mapping[str, str | int | bool]) -> Member:
     """Return a member that joins the connector's group."""
     config = spec.connector_config
     topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]

@@ -59,13 +59,13 @@ def connect_frame(raw: DataFrame, converters: Converters) -> tuple[DataFrame, Sc
         "offset",
         "timestamp",
         "headers",
-        _checked(key, key_error, "key").alias("key"),
-        _checked(value, value_error, "value").alias("value"),
+        _check(key, key_error, "key").alias("key"),
+        _check(value, value_error, "value").alias("value"),
     )
     return frame, key_schema, value_schema
 
 
-def _checked(value: Column, error: Column | None, part: str) -> Column:
+def _check(value: Column, error: Column | None, part: str) -> Column:
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
     if error is None:

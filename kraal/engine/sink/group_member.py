@@ -144,7 +144,7 @@ class Member(BrokerQueries):
             elif error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:
                 log.warning(
                     "%s: the member has left its group, because it was not polled for max.poll.interval.ms; "
-                    "its partitions are given to others and what was not committed is delivered again: %s",
+                    "its partitions are reassigned, and records that were not committed are delivered again: %s",
                     self.group,
                     error.str(),
                 )

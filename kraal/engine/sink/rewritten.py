@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from kraal.engine.records.steps import sliced
+from kraal.engine.records.steps import slice_batches
 from kraal.engine.session.arrow import map_in_arrow
 from kraal.engine.sink.direct import COLUMNS
 from kraal.plugins.api import Converter
@@ -23,7 +23,7 @@ _DDL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Replaces keys and values with what `Converter.for_columns` returns. Can be pickled."""
+    """Replaces keys and values with the results of `Converter.for_columns`. Can be pickled."""
 
     key: Converter
     value: Converter
@@ -43,7 +43,7 @@ class Rewrite:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches, rewritten."""
-        for part in sliced(batches):
+        for part in slice_batches(batches):
             yield self._rewrite(part)
 
     def _rewrite(self, part: Any) -> Any:

@@ -81,7 +81,7 @@ class NotByColumns(Exception):
 
 
 class Way(Enum):
-    """A way to have a batch written; the value is what `kraal describe` prints."""
+    """A way to have a batch written; the value is its text in `kraal describe`."""
 
     DIRECT = "read by the consumer, without a job"
     TAIL = "read by the consumer, converted by columns"

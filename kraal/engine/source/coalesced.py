@@ -24,7 +24,7 @@ class LaneTable:
     def launcher(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that queues the table for the lane."""
         plan = self.parts.plan(polled.batch, client_options.SHARED_CLIENT)
-        return _queued(self.parts, polled, plan, polled.batch.topic, by_lane=True)
+        return _queue_launcher(self.parts, polled, plan, polled.batch.topic, by_lane=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class CoalescedTable:
             topic = polled.batch.topic
         else:
             plan, topic = polled.columns
-        return _queued(self.parts, polled, plan, topic, by_lane=False)
+        return _queue_launcher(self.parts, polled, plan, topic, by_lane=False)
 
 
-def _queued(
+def _queue_launcher(
     parts: SourceParts, polled: PolledBatch, plan: WritePlan, topic: str | None, *, by_lane: bool
 ) -> JobLauncher:
     """Return a launcher that queues a table for the lane or for a shared job, once its topics exist."""

@@ -33,7 +33,7 @@ from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.table_types import with_kafka_types
-from kraal.engine.source.too_large import explained
+from kraal.engine.source.too_large import explain_size_error
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
@@ -165,12 +165,12 @@ class SourceExecutor:
             )
         )
 
-        def renewed(done: Callable[[JobResult], None]) -> None:
+        def launch_renewed(done: Callable[[JobResult], None]) -> None:
             self._group.renew()
             parts.pending = None
             launch(done)
 
-        return renewed
+        return launch_renewed
 
     def wait(self) -> None:
         """No-op: a plugin has no wait."""
@@ -276,7 +276,7 @@ class SourceExecutor:
 
         def explain(done: Callable[[JobResult], None], outcome: JobResult) -> None:
             if isinstance(outcome, BaseException):
-                outcome = explained(outcome, batch.topic, limits.known(), batch.table)
+                outcome = explain_size_error(outcome, batch.topic, limits.known(), batch.table)
             done(outcome)
 
         if self._refusals is None:

@@ -60,14 +60,14 @@ class RefusalWatch:
     def over(self, launch: JobLauncher) -> JobLauncher:
         """Return a launcher whose job is watched; the result of an interrupted job is a RetriableError."""
 
-        def watched(done: Callable[[JobResult], None]) -> None:
+        def launch_watched(done: Callable[[JobResult], None]) -> None:
             self._jobs += 1
             self._job, self._shrinks, self._counts = self._jobs, None, {}
             if not self._is_checked:
                 self._check_later()
             launch(lambda outcome: done(self._result(outcome)))
 
-        return watched
+        return launch_watched
 
     def _result(self, outcome: JobResult) -> JobResult:
         self._job = 0

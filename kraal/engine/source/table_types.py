@@ -52,12 +52,12 @@ def _keys(headers: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    kind = _decoded(kind)
+    kind = _value_type(kind)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _is_integer(kind: pa.DataType) -> bool:
-    return bool(types.is_integer(_decoded(kind)))
+    return bool(types.is_integer(_value_type(kind)))
 
 
 def _are_headers(kind: pa.DataType) -> bool:
@@ -82,7 +82,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(is_list or types.is_list_view(kind) or types.is_large_list_view(kind))
 
 
-def _decoded(kind: pa.DataType) -> pa.DataType:
+def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if types.is_dictionary(kind) else kind
 
 

@@ -1,4 +1,4 @@
-"""Errors for records that Kafka's producer or the brokers refuse as too large, with topic, limits and what to change.
+"""Errors for records that Kafka's producer or the brokers refuse as too large, with topic, limits and advice.
 
 Kafka's own errors name neither the topic nor, if brokers refuse a record, any number.
 Source: RecordTooLargeException, KafkaProducer.ensureValidRecordSize, Errors.MESSAGE_TOO_LARGE (Kafka 4.3.0).
@@ -26,7 +26,7 @@ class RecordTooLargeException(Exception):
     """A record is too large for the producer or for its topic. A retry does not help."""
 
 
-def explained(
+def explain_size_error(
     error: BaseException, topic: str | None, limits: Mapping[str, int], table: pa.Table | None
 ) -> BaseException:
     """Return an error with advice if `error` is about a record's size, else `error`.

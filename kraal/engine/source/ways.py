@@ -26,7 +26,7 @@ MAX_WORKER_ROWS = 5000
 
 
 class Way(Enum):
-    """A way to write a batch; the value is what `kraal describe` prints."""
+    """A way to write a batch; the value is its text in `kraal describe`."""
 
     LANE = "through the lane, without a job"
     COALESCED = "by columns, in a Spark job shared with other tasks"

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.engine.kafka_io.record_times import intercepted, with_last
+from kraal.engine.kafka_io.record_times import with_interceptor, with_last
 from kraal.engine.session.janino import loaded
 from kraal.plugins.api import TopicPartition
 
@@ -64,14 +64,14 @@ class DeliveryTracker:
 
 
 def options(user_options: Mapping[str, str], run: str) -> dict[str, str]:
-    """Return Kafka writer options for records with `marked` headers. The user's own interceptors run after it."""
-    result = {**intercepted(user_options, _CLASS), _RUN: run}
+    """Return Kafka writer options for records with marked headers. The user's own interceptors run after it."""
+    result = {**with_interceptor(user_options, _CLASS), _RUN: run}
     if user_options.get(_IDEMPOTENCE, "false").lower() != "true":
         result[_IN_FLIGHT] = "1"  # else a record could be acknowledged before one that is retried
     return result
 
 
-def marked(headers: Column, timestamp: Column, offset: Column) -> Column:
+def mark(headers: Column, timestamp: Column, offset: Column) -> Column:
     """Return a record's headers followed by its timestamp and source offset, which the interceptor removes."""
     from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
 

@@ -81,7 +81,7 @@ class StreamQuery:
         self._seen: Mapping[TopicPartition, Place] = {}
         self._checkpoint = new_checkpoint(scratch)
         writer = (
-            _marked(stream.read(spark), plan, stream.topic)
+            _with_marks(stream.read(spark), plan, stream.topic)
             .writeStream.format("kafka")
             .options(**delivery_tracking.options(plan.options, run))
             .option("checkpointLocation", str(self._checkpoint))
@@ -152,9 +152,9 @@ def why_ended(query: StreamingQuery, otherwise: str) -> BaseException:
     return RuntimeError(otherwise)
 
 
-def _marked(frame: DataFrame, plan: WritePlan, topic: str | None) -> Any:
+def _with_marks(frame: DataFrame, plan: WritePlan, topic: str | None) -> Any:
     """Return the frame for Spark's Kafka writer, with each record marked for delivery tracking."""
     from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
 
-    headers = delivery_tracking.marked(*(functions.col(name) for name in ("headers", "timestamp", "offset")))
+    headers = delivery_tracking.mark(*(functions.col(name) for name in ("headers", "timestamp", "offset")))
     return kafka_frame(frame.withColumn("headers", headers).drop("timestamp", "offset"), plan, topic)

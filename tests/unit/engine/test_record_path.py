@@ -42,11 +42,11 @@ def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
 @pytest.mark.parametrize("part", ["key", "value"])
 def test_a_converter_without_columns_sends_records_one_by_one(part: str) -> None:
     worker = {"key.converter": TEXT, "value.converter": TEXT}
-    own = {f"{part}.converter": AVRO, f"{part}.converter.schema.registry.url": "http://127.0.0.1:1"}
+    config = {f"{part}.converter": AVRO, f"{part}.converter.schema.registry.url": "http://127.0.0.1:1"}
     assert steps(worker, {}) is None
-    found = steps(worker, own)
-    assert found is not None
-    assert getattr(found, f"{part}_class") == AVRO
+    steps_ = steps(worker, config)
+    assert steps_ is not None
+    assert getattr(steps_, f"{part}_class") == AVRO
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_a_sinks_pass_reads_what_a_sources_pass_wrote(
     with schema_registry() as registry:
         worker = {"key.converter": TEXT, "value.converter": value_converter, "header.converter": AVRO}
         worker |= {f"{part}.converter.schema.registry.url": registry.url for part in ("value", "header")}
-        found = steps(worker, {"errors.log.enable": "true"})
-        assert found is not None
-        out = SourcePass(steps=found, topic="t", key_schema=STRING, value_schema=ORDER)
+        steps_ = steps(worker, {"errors.log.enable": "true"})
+        assert steps_ is not None
+        out = SourcePass(steps=steps_, topic="t", key_schema=STRING, value_schema=ORDER)
         sent: SourcePass = pickle.loads(pickle.dumps(out))  # noqa: S301 - our own bytes
         table = pa.table({"key": ["k"], "value": [{"id": "a"}]})
-        made = pa.Table.from_batches(list(sent(table.to_batches())), source_pass.OUT)
-        row = made.to_pylist()[0]
+        output = pa.Table.from_batches(list(sent(table.to_batches())), source_pass.OUT)
+        row = output.to_pylist()[0]
         assert (row["topic"], row["key"], row["value"]) == ("t", b"k", b"\0\0\0\0\1" + data)
         raw = pa.table(
             {
@@ -87,7 +87,7 @@ def test_a_sinks_pass_reads_what_a_sources_pass_wrote(
                 "value": pa.array([row["value"], b"{}"]),
             }
         )
-        one: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=found, shown="json")))  # noqa: S301 - as above
+        one: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=steps_, shown="json")))  # noqa: S301 - as above
         rows = pa.Table.from_batches(list(one(raw.to_batches())), sink_pass.OUT).to_pylist()
         assert rows[0]["value"] == b'{"id":"a"}'
         assert f"{refused}: expected magic byte 0" in rows[-1]["note"]

@@ -133,13 +133,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
 
 def events_of(host: Threads, work: Fickle) -> list[RunEvent]:
     """Return what a run says until its first batch is done."""
-    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, said.put)
+    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, queued.put)
     run.start()
     run.next()
     events: list[RunEvent] = []
     while DONE not in events:
-        events.append(said.get(timeout=10))
+        events.append(queued.get(timeout=10))
     run.cancel()
     return events
 
@@ -156,21 +156,21 @@ def test_logs_every_retried_job(host: Threads) -> None:
 
 def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LEASE_CHECK_INTERVAL_S", 0.01)
-    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Fickle(jobs=1)
     leased.set()
     work.during = leased.clear
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, queued.put)
     run.start()
     run.next()
-    assert [said.get(timeout=10) for _ in range(3)] == [
+    assert [queued.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
         Waiting("batch 1 is tried again: the sink is away", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
     assert work.jobs == 0, "it ran once"
     leased.set()
-    assert said.get(timeout=10) == DONE
+    assert queued.get(timeout=10) == DONE
     run.cancel()
 
 
@@ -215,39 +215,39 @@ def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
     host: Threads, monkeypatch: pytest.MonkeyPatch, ends_with: BaseException | None
 ) -> None:
     monkeypatch.setattr(module, "_LEASE_CHECK_INTERVAL_S", 0.01)
-    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Stuck(interruptible=True, ends_with=ends_with)
     leased.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, queued.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
     leased.clear()
-    assert [said.get(timeout=10) for _ in range(3)] == [
+    assert [queued.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
         Waiting("batch 1 is tried again: this worker's lease has expired", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
     leased.set()
-    assert said.get(timeout=10) == DONE
+    assert queued.get(timeout=10) == DONE
     run.cancel()
 
 
 def test_a_batch_that_was_written_while_its_job_was_interrupted_is_reported(host: Threads) -> None:
-    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Stuck(interruptible=True, ends_with=DONE)
     leased.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, queued.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
     leased.clear()
-    assert [said.get(timeout=10) for _ in range(2)] == [Opened(version="1.0"), DONE]
+    assert [queued.get(timeout=10) for _ in range(2)] == [Opened(version="1.0"), DONE]
     run.cancel()
 
 
 def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Threads) -> None:
-    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     looked = threading.Semaphore(0)
     work = Stuck(interruptible=False, ends_with=RuntimeError("no"))
 
@@ -255,7 +255,7 @@ def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Th
         looked.release()
         return not work.begun.is_set()
 
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), lambda: work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), lambda: work, queued.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
@@ -263,21 +263,21 @@ def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Th
         pass
     assert looked.acquire(timeout=10), "it looked while the job was at work"
     work.ended.set()
-    assert said.get(timeout=10) == Opened(version="1.0")
-    failed = said.get(timeout=10)
+    assert queued.get(timeout=10) == Opened(version="1.0")
+    failed = queued.get(timeout=10)
     assert isinstance(failed, Failed)
     assert failed.trace.startswith("RuntimeError: no")
 
 
 def test_a_pause_during_a_poll_that_fails_is_answered_before_the_next(host: Threads) -> None:
-    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     work = Fickle(polls=1)
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, said.put)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, queued.put)
     work.during = run.hold
     run.start()
     run.next()
     again = Waiting("poll is tried again: the source is away", retry=True)
-    assert [said.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), again, Held()]
+    assert [queued.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), again, Held()]
     run.cancel()
 
 
@@ -319,20 +319,20 @@ def test_a_run_says_when_it_begins_a_step_and_when_that_has_ended(
     host: Threads, work: Fickle, steps: list[str | bool]
 ) -> None:
     account = Account()
-    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=account), lambda: work, said.put)
+    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=account), lambda: work, queued.put)
     run.start()
     run.next()
-    while said.get(timeout=10) != DONE:
+    while queued.get(timeout=10) != DONE:
         pass
     assert account.steps == steps
     run.commit({})
-    assert said.get(timeout=10) == Committed()
+    assert queued.get(timeout=10) == Committed()
     assert account.steps == [*steps, "commit", False]
     run.hold()
-    assert said.get(timeout=10) == Held()
+    assert queued.get(timeout=10) == Held()
     run.stop()
-    assert said.get(timeout=10) == Stopped(clean=True)
+    assert queued.get(timeout=10) == Stopped(clean=True)
     assert account.steps[-1] is False
 
 
@@ -355,18 +355,18 @@ def test_lines_of_polls_are_the_task_s_after_calls_from_threads_without_a_subjec
         return "Spark is starting"
 
     host.spark_missing = missed  # type: ignore[method-assign]
-    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: Idle(polls_idle=True), said.put)
+    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: Idle(polls_idle=True), queued.put)
     with working_for("task c-0"):  # as its actor does
         run.start()
     assert missing.wait(10)
-    assert said.get(timeout=10) == Waiting("Spark is starting")
+    assert queued.get(timeout=10) == Waiting("Spark is starting")
     run.spark_ready()
     assert about.get() == "", "this thread's own"
     assert polled.wait(10)
     with working_for("task c-0"):
         run.next()
-    while said.get(timeout=10) != DONE:
+    while queued.get(timeout=10) != DONE:
         pass
     polled.clear()
     assert polled.wait(10), "polls while nothing is asked"

@@ -99,22 +99,22 @@ class Bench:
     """Runs of tasks on one thread."""
 
     host: Threads
-    heard: dict[str, queue.SimpleQueue[RunEvent]] = field(default_factory=dict)
+    events_by_name: dict[str, queue.SimpleQueue[RunEvent]] = field(default_factory=dict)
     works: list[Hanging] = field(default_factory=list)
 
     def run(self, name: str, work: Hanging) -> TaskRun:
         owner = Owner(f"{name}-0")
         work.submit = self.host.pool.of(owner).submit
         self.works.append(work)
-        said = self.heard[name] = queue.SimpleQueue()
+        events = self.events_by_name[name] = queue.SimpleQueue()
         spec = TaskSpec(task=TaskId(ConnectorName(name), 0), task_config={}, connector_config={})
-        run = TaskRun(self.host, owner, spec, lambda: work, said.put)
+        run = TaskRun(self.host, owner, spec, lambda: work, events.put)
         run.start()
         run.next()
         return run
 
     def hear(self, name: str) -> RunEvent:
-        return self.heard[name].get(timeout=WAIT_S)
+        return self.events_by_name[name].get(timeout=WAIT_S)
 
     def stuck_run(self, name: str, where: str) -> Hanging:
         """Have a run hang, and be cancelled and left behind."""
@@ -159,7 +159,7 @@ def test_the_result_of_an_abandoned_call_is_dropped_and_the_plugin_closed(bench:
     until(lambda: len(work.closed) == 1)
     bench.run("next", Hanging())  # on the same pool, so behind all that the late call has caused
     assert [bench.hear("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
-    assert bench.heard["stuck"].empty(), "its end was reported once, and nothing after it"
+    assert bench.events_by_name["stuck"].empty(), "its end was reported once, and nothing after it"
     assert len(work.closed) == 1
 
 
@@ -177,9 +177,9 @@ def test_the_log_names_the_task_and_shows_where_it_hangs(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         bench.stuck_run("stuck", "open")
-    [said] = [each.getMessage() for each in caplog.records if "Abandoning thread" in each.getMessage()]
-    assert said.startswith("stuck-0: Abandoning thread test-0 because its call does not return")
-    assert "in the_plugin\n" in said
+    [events] = [each.getMessage() for each in caplog.records if "Abandoning thread" in each.getMessage()]
+    assert events.startswith("stuck-0: Abandoning thread test-0 because its call does not return")
+    assert "in the_plugin\n" in events
 
 
 def test_a_task_that_failed_is_reported_although_its_plugin_does_not_stop(bench: Bench) -> None:

@@ -42,36 +42,36 @@ def test_a_call_that_returns_true_is_repeated_with_its_subject(timer: TimerThrea
 
 
 def test_calls_that_are_due_at_the_same_moment_are_made_although_one_hangs(timer: TimerThread) -> None:
-    made: queue.SimpleQueue[int] = queue.SimpleQueue()
+    calls: queue.SimpleQueue[int] = queue.SimpleQueue()
     let_go = threading.Event()
 
     def call(number: int) -> bool:
         if number == 1:
             let_go.wait()
-        made.put(number)
+        calls.put(number)
         return False
 
     for number in range(4):
         timer.at_next(0.2, lambda number=number: call(number))  # type: ignore[misc]
-    assert [made.get(timeout=WAIT_S) for _ in range(3)] == [0, 2, 3]
+    assert [calls.get(timeout=WAIT_S) for _ in range(3)] == [0, 2, 3]
     let_go.set()
-    assert made.get(timeout=WAIT_S) == 1
+    assert calls.get(timeout=WAIT_S) == 1
 
 
 def test_a_call_that_fails_is_not_repeated_and_the_others_are_made(timer: TimerThread) -> None:
-    fails, others = threading.Semaphore(0), threading.Semaphore(0)
+    fails, free = threading.Semaphore(0), threading.Semaphore(0)
 
     def fail() -> bool:
         fails.release()
         raise SystemExit
 
     def succeed() -> bool:
-        others.release()
+        free.release()
         return True
 
     timer.at_next(0.02, fail)
     timer.at_next(0.02, succeed)
     for _ in range(5):
-        assert others.acquire(timeout=WAIT_S)
+        assert free.acquire(timeout=WAIT_S)
     assert fails.acquire(timeout=WAIT_S)
     assert not fails.acquire(blocking=False)

@@ -147,11 +147,11 @@ class RenamedText(StringConverter):
 def test_a_converter_has_columns_if_it_declares_a_column_format(
     converter: type[Converter], config: dict[str, str], *, known: bool
 ) -> None:
-    made = converter()
-    made.configure(config, is_key=False)
+    plugin = converter()
+    plugin.configure(config, is_key=False)
     steps = steps_of(Chain(), TEXT)
-    assert (SinkColumns.of(replace(steps, value=made), "text") is not None) is known
-    assert (SinkColumns.of(replace(steps, key=made), "text") is not None) is known
+    assert (SinkColumns.of(replace(steps, value=plugin), "text") is not None) is known
+    assert (SinkColumns.of(replace(steps, key=plugin), "text") is not None) is known
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_converter_has_columns_if_it_declares_a_column_format(
 def test_columns_need_a_header_converter_that_reads_any_header(
     headers: type[HeaderConverter], *, known: bool
 ) -> None:
-    made = headers()
-    made.configure({}, is_key=False)
-    found = SinkColumns.of(replace(steps_of(Chain(), TEXT), headers=made), "text")
-    assert (found is not None) is known
+    plugin = headers()
+    plugin.configure({}, is_key=False)
+    columns_ = SinkColumns.of(replace(steps_of(Chain(), TEXT), headers=plugin), "text")
+    assert (columns_ is not None) is known

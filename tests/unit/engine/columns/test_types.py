@@ -52,10 +52,10 @@ def test_an_arrow_type_fits_only_if_its_values_are_those_of_the_schema(
 
 
 def converters(value: str) -> Converters:
-    made: list[Any] = [Registry.load().converter_class(name)() for name in ("StringConverter", value)]
-    for converter in made:
+    plugins: list[Any] = [Registry.load().converter_class(name)() for name in ("StringConverter", value)]
+    for converter in plugins:
         converter.configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
-    return Converters(made[0], made[1], ())
+    return Converters(plugins[0], plugins[1], ())
 
 
 @pytest.mark.parametrize(

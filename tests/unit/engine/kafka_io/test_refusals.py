@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.engine.kafka_io.refusals import Refusal, parsed
+from kraal.engine.kafka_io.refusals import Refusal, parse_refusals
 
 CLIENT = "[Producer clientId=connector-producer-c-0]"
 
@@ -44,7 +44,7 @@ CLIENT = "[Producer clientId=connector-producer-c-0]"
     ],
 )
 def test_refusals_are_read_from_a_producer_s_warnings(line: str, refusals: list[Refusal]) -> None:
-    assert parsed(line) == refusals
+    assert parse_refusals(line) == refusals
 
 
 def test_a_refusal_says_what_is_wrong() -> None:

@@ -12,11 +12,11 @@ from kraal.engine.lanes.bridge import ENDED, LaneBridge, LaneResult
 def bridge(*texts: str) -> LaneBridge:
     """Return the bridge to a lane whose job is over and whose Spark task returns these results."""
     answers = iter(texts)
-    made = LaneBridge.__new__(LaneBridge)
-    vars(made).update(
+    bridge = LaneBridge.__new__(LaneBridge)
+    vars(bridge).update(
         _lane=SimpleNamespace(take=lambda _: next(answers)), _job=SimpleNamespace(isDone=lambda: True)
     )
-    return made
+    return bridge
 
 
 def test_results_end_with_the_spark_task() -> None:

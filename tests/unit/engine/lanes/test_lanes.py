@@ -31,7 +31,7 @@ class Bridge:
     """A lane whose results a test gives."""
 
     def __init__(self) -> None:
-        self.given: queue.SimpleQueue[LaneResult | Exception] = queue.SimpleQueue()
+        self.outcomes: queue.SimpleQueue[LaneResult | Exception] = queue.SimpleQueue()
         self.pushed: queue.SimpleQueue[tuple[str, Mapping[str, str], list[int]]] = queue.SimpleQueue()
         self.discarded: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.forgotten: list[str] = []
@@ -48,7 +48,7 @@ class Bridge:
     def results(self) -> Iterator[LaneResult]:
         """Wait for what the test gives."""
         while True:
-            result = self.given.get()
+            result = self.outcomes.get()
             if isinstance(result, Exception):
                 raise result
             yield result
@@ -83,9 +83,9 @@ class Stage:
         self.done: queue.SimpleQueue[tuple[str, JobResult]] = queue.SimpleQueue()
 
     def _bridge(self, _: object) -> Bridge:
-        made = Bridge()
-        self.bridges.put(made)
-        return made
+        bridge = Bridge()
+        self.bridges.put(bridge)
+        return bridge
 
     def started(self) -> Bridge:
         """Have a lane started, and wait until it takes batches."""
@@ -96,9 +96,9 @@ class Stage:
 
     def is_ready(self, bridge: Bridge) -> None:
         """Let a lane's Spark task start."""
-        bridge.given.put(LaneResult(READY, None))
-        bridge.given.put(LaneResult(999, None))  # of no batch: it is read after the first one
-        while not bridge.given.empty() or not self.lanes.takes(1, 5):
+        bridge.outcomes.put(LaneResult(READY, None))
+        bridge.outcomes.put(LaneResult(999, None))  # of no batch: it is read after the first one
+        while not bridge.outcomes.empty() or not self.lanes.takes(1, 5):
             pass
 
     def put(
@@ -129,9 +129,9 @@ class Stage:
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    made = Stage(monkeypatch)
-    yield made
-    made.lanes.close()
+    stage = Stage(monkeypatch)
+    yield stage
+    stage.lanes.close()
 
 
 def test_a_batch_goes_by_a_job_until_the_lane_runs(stage: Stage) -> None:
@@ -146,7 +146,7 @@ def test_a_batch_is_done_when_the_lane_says_so(stage: Stage) -> None:
     producer, configs, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert configs == {"acks": "all"}
     assert stage.done.empty()
-    bridge.given.put(LaneResult(number, None))
+    bridge.outcomes.put(LaneResult(number, None))
     name, result = stage.result()
     assert name == "a"
     assert isinstance(result, BatchDone)
@@ -178,19 +178,19 @@ def test_producer_is_closed_when_its_last_run_has_ended(stage: Stage) -> None:
     def written(name: str, acks: str) -> str:
         stage.put(name, acks=acks)
         producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
-        bridge.given.put(LaneResult(number, None))
+        bridge.outcomes.put(LaneResult(number, None))
         stage.result()
         return producer
 
-    shared, own = written("a", "all"), written("b", "1")
+    shared, separate = written("a", "all"), written("b", "1")
     assert written("c", "all") == shared
     stage.lanes.leave("a")
     assert bridge.forgotten == []
     stage.lanes.leave("b")
-    assert bridge.forgotten == [own]
+    assert bridge.forgotten == [separate]
     stage.lanes.leave("c")
-    assert bridge.forgotten == [own, shared]
-    assert written("a", "all") not in {shared, own}
+    assert bridge.forgotten == [separate, shared]
+    assert written("a", "all") not in {shared, separate}
     stage.lanes.leave("never wrote")
     assert len(bridge.forgotten) == 2
 
@@ -220,7 +220,7 @@ def test_a_batch_that_fails_in_the_lane_is_repeated_by_a_job(stage: Stage) -> No
     bridge = stage.started()
     stage.put("a")
     [number] = bridge.pushed.get(timeout=WAIT_S)[2]
-    bridge.given.put(LaneResult(number, "RecordTooLargeException"))
+    bridge.outcomes.put(LaneResult(number, "RecordTooLargeException"))
     assert stage.jobs.get(timeout=WAIT_S) == "a"
     assert stage.done.empty()
 
@@ -237,7 +237,7 @@ def test_a_batch_that_was_sent_and_is_given_up_takes_its_producer_with_it(stage:
     producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert stage.lanes.give_up(batch)
     assert bridge.discarded.get(timeout=WAIT_S) == producer
-    bridge.given.put(LaneResult(number, "KafkaException: Producer is closed forcefully."))
+    bridge.outcomes.put(LaneResult(number, "KafkaException: Producer is closed forcefully."))
     assert stage.result() == ("a", None)
     assert stage.jobs.empty()
 
@@ -249,7 +249,7 @@ def test_a_batch_given_up_while_it_is_handed_over_discards_its_producer_and_gets
     stage.put("a", batch_class=LateGiveUp)
     producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert bridge.discarded.get(timeout=WAIT_S) == producer
-    bridge.given.put(LaneResult(number, "the records were discarded"))
+    bridge.outcomes.put(LaneResult(number, "the records were discarded"))
     assert stage.result() == ("a", None)
     assert stage.jobs.empty()
 
@@ -268,7 +268,7 @@ def test_a_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stag
 
     stage.put("a", batch_class=Broken)
     assert bridge.discarded.get(timeout=WAIT_S) == "all"
-    bridge.given.put(LaneResult(ENDED, "its Spark task has ended"))
+    bridge.outcomes.put(LaneResult(ENDED, "its Spark task has ended"))
     assert stage.jobs.get(timeout=WAIT_S) == "a"
 
 
@@ -276,7 +276,7 @@ def test_a_batch_that_is_done_or_elsewhere_cannot_be_given_up_here(stage: Stage)
     bridge = stage.started()
     batch = stage.put("a")
     [number] = bridge.pushed.get(timeout=WAIT_S)[2]
-    bridge.given.put(LaneResult(number, None))
+    bridge.outcomes.put(LaneResult(number, None))
     stage.result()
     assert not stage.lanes.give_up(batch)
     assert bridge.discarded.empty()
@@ -287,7 +287,7 @@ def test_a_dead_jvm_fails_the_batches_that_were_sent(stage: Stage) -> None:
     stage.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     gone = ConnectionResetError("Answer from Java side is empty")
-    bridge.given.put(gone)
+    bridge.outcomes.put(gone)
     assert stage.result() == ("a", gone)
 
 
@@ -295,7 +295,7 @@ def test_a_lane_whose_results_cannot_be_read_sends_nothing_once_jobs_repeat_its_
     bridge = stage.started()
     stage.put("a")
     bridge.pushed.get(timeout=WAIT_S)
-    bridge.given.put(ValueError("not a number"))
+    bridge.outcomes.put(ValueError("not a number"))
     assert stage.jobs.get(timeout=WAIT_S) == "a"
     assert bridge.discarded.get_nowait() == "all"
 
@@ -308,7 +308,7 @@ def test_a_lane_that_ends_leaves_its_batches_to_jobs_and_is_not_started_again_at
     assert stage.lanes.down() is None
     stage.put("a")
     bridge.pushed.get(timeout=WAIT_S)
-    bridge.given.put(LaneResult(ENDED, "its Spark task has ended"))
+    bridge.outcomes.put(LaneResult(ENDED, "its Spark task has ended"))
     assert stage.jobs.get(timeout=WAIT_S) == "a"
     down = stage.lanes.down()
     assert down is not None
@@ -325,7 +325,7 @@ def test_a_lane_that_ends_leaves_its_batches_to_jobs_and_is_not_started_again_at
 def test_a_new_spark_session_gets_a_lane_of_its_own_at_once(stage: Stage) -> None:
     bridge = stage.started()
     stage.session.current = object()
-    bridge.given.put(ConnectionResetError("gone"))
+    bridge.outcomes.put(ConnectionResetError("gone"))
     stage.started()
 
 

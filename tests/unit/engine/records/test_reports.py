@@ -82,8 +82,8 @@ def test_tolerated_reports_become_dead_letters_in_order_and_are_counted_once() -
     for place, offset in ((T1, 3), (T0, 12), (T0, 11), (T0, 12)):
         batch.report(place, offset, WRONG)
     counts = settle_reports(TASK, reports, kafka, graves)
-    told = [(f.topic, f.partition, f.offset, raw.value) for piece in graves.pieces for raw, f in piece]
-    assert told == [("t", 0, 11, b"v11"), ("t", 0, 12, b"v12"), ("t", 1, 3, b"v3")]
+    letters = [(f.topic, f.partition, f.offset, raw.value) for piece in graves.pieces for raw, f in piece]
+    assert letters == [("t", 0, 11, b"v11"), ("t", 0, 12, b"v12"), ("t", 1, 3, b"v3")]
     fault = graves.pieces[0][0][1]
     assert (fault.stage, fault.class_name) == ("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask")
     assert (fault.exception, fault.message) == ("builtins.ValueError", "it is wrong")

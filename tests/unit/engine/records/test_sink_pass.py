@@ -50,12 +50,12 @@ def test_good_records_pass_and_a_bad_one_becomes_a_dead_letter_with_its_own_byte
 
 def test_a_dead_letters_headers_are_connects() -> None:
     _, faults, _ = sink([kafka_row(b"bad", 41)], TOLERANT)
-    own = [("own", b"1"), ("__connect.errors.topic", b"connect-configs")]
-    assert dead_letter_headers(own, faults[0], "con", 2, with_context=False) == own[:1], (
+    original = [("own", b"1"), ("__connect.errors.topic", b"connect-configs")]
+    assert dead_letter_headers(original, faults[0], "con", 2, with_context=False) == original[:1], (
         "a forged one is dropped"
     )
-    first, *pairs = dead_letter_headers(own, faults[0], "con", 2, with_context=True)
-    assert first == own[0]
+    first, *pairs = dead_letter_headers(original, faults[0], "con", 2, with_context=True)
+    assert first == original[0]
     assert [(name, value) for name, value in pairs[:-1]] == [
         ("__connect.errors.topic", b"t"),
         ("__connect.errors.partition", b"0"),
@@ -72,8 +72,8 @@ def test_a_dead_letters_headers_are_connects() -> None:
 
 def test_topics_count_as_they_were_read_and_only_where_a_record_could_be_decoded() -> None:
     rows = [kafka_row(b"route u", 0), kafka_row(b"drop", 0, topic="v"), kafka_row(b"bad", 0, topic="w")]
-    found, _, summary = sink(rows, TOLERANT)
-    assert [row["topic"] for row in found if row["note"] is None] == ["u"]
+    output, _, summary = sink(rows, TOLERANT)
+    assert [row["topic"] for row in output if row["note"] is None] == ["u"]
     assert summary.topics == {"t", "v"}
 
 
@@ -120,9 +120,9 @@ def test_logs_connects_text() -> None:
 
 def test_headers_that_no_transform_touched_stay_as_they_are() -> None:
     headers = [{"key": "h", "value": b"007"}]
-    found, _, _ = sink([kafka_row(b"a", 0, headers=headers), kafka_row(b"head", 1, headers=headers)], PASS)
-    assert found[0]["headers"] == headers
-    assert found[1]["headers"] == [{"key": "h", "value": b"7"}, {"key": "h", "value": b"new"}]
+    output, _, _ = sink([kafka_row(b"a", 0, headers=headers), kafka_row(b"head", 1, headers=headers)], PASS)
+    assert output[0]["headers"] == headers
+    assert output[1]["headers"] == [{"key": "h", "value": b"7"}, {"key": "h", "value": b"new"}]
 
 
 def test_values_print_as_in_java_and_as_plain_json() -> None:

@@ -22,14 +22,14 @@ from tests.fakes.values.transforms import MOODY
 DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
 
 
-def given(tolerance: Tolerance | None = None, dead: DeadTopic | None = None) -> SourcePass:
+def a_pass(tolerance: Tolerance | None = None, dead: DeadTopic | None = None) -> SourcePass:
     return SourcePass(
         steps=steps(tolerance), topic="t", value_schema=STRING, dead=dead, timestamp_ms=5, wait=at_once
     )
 
 
 def test_records_are_transformed_routed_and_dropped_and_topics_are_known() -> None:
-    rows, summary = source(["a", "drop it", "route u", "b"], given())
+    rows, summary = source(["a", "drop it", "route u", "b"], a_pass())
     assert [(row["topic"], row["value"]) for row in rows] == [("t", b"A"), ("u", b"route u"), ("t", b"B")]
     assert (summary.read, summary.written) == (4, 3)
     assert summary.topics == {"t", "u"}
@@ -37,7 +37,7 @@ def test_records_are_transformed_routed_and_dropped_and_topics_are_known() -> No
 
 
 def test_the_first_bad_record_ends_the_pass_unless_errors_are_tolerated() -> None:
-    rows, summary = source(["a", "bad one", "b", "bad two", "c", "d", "e"], given())
+    rows, summary = source(["a", "bad one", "b", "bad two", "c", "d", "e"], a_pass())
     assert [row["value"] for row in rows] == [b"A"]
     fatal = summary.fatal
     assert fatal is not None
@@ -47,7 +47,7 @@ def test_the_first_bad_record_ends_the_pass_unless_errors_are_tolerated() -> Non
 
 
 def test_a_bad_record_among_good_ones_is_left_out_where_errors_are_tolerated() -> None:
-    rows, summary = source(["a", "bad one", "b", "bad two", "c"], given(ALL))
+    rows, summary = source(["a", "bad one", "b", "bad two", "c"], a_pass(ALL))
     assert [row["value"] for row in rows] == [b"A", b"B", b"C"]
     assert summary.fatal is None
     assert (summary.read, summary.written) == (5, 3)
@@ -59,14 +59,14 @@ def test_a_bad_record_among_good_ones_is_left_out_where_errors_are_tolerated() -
 def test_a_dead_letter_is_the_record_as_it_was_and_tells_why() -> None:
     forged = {"key": "__connect.errors.topic", "value": b"connect-configs"}
     headers = pa.array([[{"key": "own", "value": b"\x00"}, forged]], HEADERS)
-    rows, summary = source(["bad one"], given(ALL, DEAD), headers=headers, key=pa.array(["k"]))
+    rows, summary = source(["bad one"], a_pass(ALL, DEAD), headers=headers, key=pa.array(["k"]))
     assert (summary.written, summary.topics, summary.counts.dead_letters) == (0, frozenset(), 1)
     letter = rows[0]
     assert (letter["topic"], letter["key"], letter["value"]) == ("dead", b"k", b"bad one")
-    told = [
+    letters = [
         (header["key"].removeprefix("__connect.errors."), header["value"]) for header in letter["headers"]
     ]
-    assert told[:-1] == [
+    assert letters[:-1] == [
         ("own", b"\x00"),
         ("topic", b"t"),
         ("connector.name", b"c"),
@@ -76,15 +76,15 @@ def test_a_dead_letter_is_the_record_as_it_was_and_tells_why() -> None:
         ("exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
         ("exception.message", b"bad one"),
     ]
-    assert told[-1][0] == "exception.stacktrace"
-    assert told[-1][1].startswith(
+    assert letters[-1][0] == "exception.stacktrace"
+    assert letters[-1][1].startswith(
         b"org.apache.kafka.connect.errors.DataException: bad one\n\tat apply(transforms.py:"
     )
 
 
 def test_headers_of_the_frame_stay_bytes_and_those_of_transforms_are_converted() -> None:
     headers = pa.array([[{"key": "own", "value": b"\xff"}], None], HEADERS)
-    rows, _ = source(["head", "plain"], given(), headers=headers)
+    rows, _ = source(["head", "plain"], a_pass(), headers=headers)
     assert rows[0]["headers"] == [{"key": "own", "value": b"\xff"}, {"key": "h", "value": b"new"}]
     assert rows[1]["headers"] is None
 
@@ -97,33 +97,33 @@ NUL_REFUSED = (
 
 
 def test_header_name_with_nul_is_an_error_of_its_record_if_librdkafka_writes() -> None:
-    refusing = replace(given(), refuses_nul=True)
+    refusing = replace(a_pass(), refuses_nul=True)
     rows, summary = source(["a", "b", "c"], refusing, headers=NUL_NAMES)
     fatal = summary.fatal
     assert fatal is not None
     assert (fatal.stage, fatal.class_name, fatal.message) == ("HEADER_CONVERTER", "H", NUL_REFUSED)
     assert [row["value"] for row in rows] == [b"A"]
-    rows, summary = source(["a", "b", "c"], replace(given(ALL), refuses_nul=True), headers=NUL_NAMES)
+    rows, summary = source(["a", "b", "c"], replace(a_pass(ALL), refuses_nul=True), headers=NUL_NAMES)
     assert [row["value"] for row in rows] == [b"A", b"C"]
     assert (summary.fatal, summary.counts.skipped) == (None, 1)
 
 
 def test_dead_letter_of_a_header_name_with_nul_has_a_replacement_character() -> None:
-    rows, summary = source(["a", "b", "c"], replace(given(ALL, DEAD), refuses_nul=True), headers=NUL_NAMES)
+    rows, summary = source(["a", "b", "c"], replace(a_pass(ALL, DEAD), refuses_nul=True), headers=NUL_NAMES)
     assert [(row["topic"], row["value"]) for row in rows] == [("t", b"A"), ("dead", b"b"), ("t", b"C")]
     assert rows[1]["headers"][0] == {"key": "a\ufffdb", "value": b"1"}
     assert summary.counts.dead_letters == 1
 
 
 def test_header_name_with_nul_is_written_whole_by_javas_client() -> None:
-    rows, summary = source(["a", "b", "c"], given(), headers=NUL_NAMES)
+    rows, summary = source(["a", "b", "c"], a_pass(), headers=NUL_NAMES)
     assert rows[1]["headers"] == [{"key": "a\0b", "value": b"1"}]
     assert (summary.fatal, summary.written) == (None, 3)
 
 
 def test_a_retriable_error_is_tried_again_in_its_time(tmp_path: Path) -> None:
     patient = Tolerance(retry_timeout_ms=10_000)
-    rows, summary = source([f"busy 2 {tmp_path / 'seen'}"], given(patient))
+    rows, summary = source([f"busy 2 {tmp_path / 'seen'}"], a_pass(patient))
     assert len(rows) == 1
     # The first try of all is the quick one, which does not count.
     assert (summary.counts.failures, summary.counts.retries, summary.counts.errors) == (1, 1, 0)
@@ -133,7 +133,7 @@ def test_a_retriable_error_is_tried_again_in_its_time(tmp_path: Path) -> None:
 def test_a_retriable_error_that_outlasts_its_time_counts_like_any_other(
     tmp_path: Path, *, tolerates: bool
 ) -> None:
-    rows, summary = source([f"busy 9 {tmp_path / 'seen'}"], given(Tolerance(all=tolerates)))
+    rows, summary = source([f"busy 9 {tmp_path / 'seen'}"], a_pass(Tolerance(all=tolerates)))
     assert rows == []
     assert (summary.fatal is None) is tolerates
     assert summary.counts.errors == 1
@@ -148,12 +148,12 @@ def test_a_null_topic_is_an_error_and_never_a_lost_record() -> None:
 def test_bytes_that_are_not_text_become_the_replacement_character() -> None:
     raw = pa.array([b"a\xff"], pa.binary())
     texts = pa.StringArray.from_buffers(1, *raw.buffers()[1:])
-    rows, _ = source(texts, given())
+    rows, _ = source(texts, a_pass())
     assert rows[0]["value"] == "A\ufffd".encode()
 
 
 def test_the_log_shows_a_record_as_java_does() -> None:
-    _, summary = source(["bad one"], given(Tolerance(all=True, logs=True)))
+    _, summary = source(["bad one"], a_pass(Tolerance(all=True, logs=True)))
     assert summary.faults[0].record == (
         ", where source record is = SourceRecord{} ConnectRecord{topic='t', kafkaPartition=null, key=null, "
         "keySchema=null, value=bad one, valueSchema=Schema{STRING}, timestamp=5, headers=ConnectHeaders(headers=)}"
@@ -185,7 +185,7 @@ class Topics:
 def test_topics_are_asked_for_after_transforms_and_not_for_dead_letters() -> None:
     ASKED.clear()
     rows, summary = source(
-        ["a", "bad one", "route u"], replace(given(ALL, DEAD), gate=Topics(TopicFailed("no")))
+        ["a", "bad one", "route u"], replace(a_pass(ALL, DEAD), gate=Topics(TopicFailed("no")))
     )
     assert [{"t", "u"}] == ASKED
     assert [row["topic"] for row in rows] == ["t", "dead", "u"]
@@ -194,7 +194,7 @@ def test_topics_are_asked_for_after_transforms_and_not_for_dead_letters() -> Non
 
 @pytest.mark.parametrize(("error", "passes"), [(TopicFailed("no"), False), (RetriableError("no"), True)])
 def test_records_stay_where_a_topic_is_missing(error: Exception, *, passes: bool) -> None:
-    rows, summary = source(["a", "route missing", "b"], replace(given(), gate=Topics(error)))
+    rows, summary = source(["a", "route missing", "b"], replace(a_pass(), gate=Topics(error)))
     assert rows == []
     assert (summary.written, summary.trouble) == (0, TopicTrouble("no", passes))
     with pytest.raises(type(error), match="no"):

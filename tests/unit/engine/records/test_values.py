@@ -23,8 +23,8 @@ def test_structs_lists_and_maps_with_their_schema() -> None:
     assert isinstance(first, Struct)
     assert (first.schema, first.values, second) == (schema, {"a": 1, "b": None}, None)
     of_structs = pa.array([[{"a": 2}], []], pa.list_(pa.struct([("a", pa.int64())])))
-    found = values_of(of_structs, Schema(type=Type.ARRAY, value=schema))
-    assert [[each.values for each in row] for row in found] == [[{"a": 2}], []]
+    structs = values_of(of_structs, Schema(type=Type.ARRAY, value=schema))
+    assert [[each.values for each in row] for row in structs] == [[{"a": 2}], []]
     pairs = pa.array([[("k", 1.5)]], pa.map_(pa.string(), pa.float32()))
     (mapped,) = values_of(pairs, Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.FLOAT32)))
     assert mapped == {"k": 1.5}

@@ -50,10 +50,10 @@ def test_an_executor_without_its_driver_ends_within_half_a_minute(tmp_path: Path
 def test_executors_reach_the_driver_by_its_address_on_the_way_to_the_master(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = cluster_settings(WORKER)
-    assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
-    own = cluster_settings({**WORKER, "spark.driver.host": "10.0.0.9"})
-    assert own["spark.driver.bindAddress"] == "10.0.0.9"
+    defaults = cluster_settings(WORKER)
+    assert defaults["spark.driver.host"] == defaults["spark.driver.bindAddress"] == "127.0.0.1"
+    settings = cluster_settings({**WORKER, "spark.driver.host": "10.0.0.9"})
+    assert settings["spark.driver.bindAddress"] == "10.0.0.9"
     assert "spark.driver.host" not in cluster_settings({"spark.master": "yarn"})
     monkeypatch.setenv("SPARK_LOCAL_IP", "10.0.0.9")
     assert "spark.driver.host" not in cluster_settings(WORKER)
@@ -224,12 +224,12 @@ def test_a_wait_for_executors_is_told_and_ends_with_the_application() -> None:
         patch.setattr(executors, "_START_REPORT_DELAY_S", 0.0)
         patch.setattr(executors, "_POLL_INTERVAL_S", 0.0)
 
-        def told(why: str) -> None:
+        def report(why: str) -> None:
             reasons.append(why)
             session.stopped = True
 
         with pytest.raises(executors.ExecutorsUnfit, match="did not accept the application, or ended it"):
-            executors.await_executor(session, MASTER, told, lambda: False)  # type: ignore[arg-type]
+            executors.await_executor(session, MASTER, report, lambda: False)  # type: ignore[arg-type]
     assert reasons == [f"Spark waits for executors of {MASTER}: are its cores and memory in use by others?"]
 
 

@@ -53,14 +53,14 @@ def test_no_setting_is_on_the_command_line_or_in_the_environment(
         "spark.driver.extraJavaOptions": '"-Da=two secret" \'-Db="x" \\y\' -Dc=#1 @/etc/mine "-Dd=\\"q\\""',
         "spark.driver.memory": "1g",
     }
-    told = started(tmp_path, settings, monkeypatch)
-    files = told["files"]
+    launch = started(tmp_path, settings, monkeypatch)
+    files = launch["files"]
     assert isinstance(files, dict)
-    argv = told["argv"]
+    argv = launch["argv"]
     assert isinstance(argv, list)
     assert argv[:1] + argv[2:] == ["--properties-file", "--load-spark-defaults", "pyspark-shell"]
-    shown = json.dumps([argv, told["environ"]])
-    assert "secret" not in shown.replace("SECRET", "").replace(str(tmp_path), "")
+    output = json.dumps([argv, launch["environ"]])
+    assert "secret" not in output.replace("SECRET", "").replace(str(tmp_path), "")
     for _, mode, above in files.values():
         assert (stat.S_IMODE(mode), stat.S_IMODE(above)) == (0o600, 0o700)
     properties = javaproperties.loads(files["spark.properties"][0])
@@ -102,16 +102,16 @@ def test_java_options_that_spark_refuses_are_refused_without_their_values(
 
 def test_java_reads_the_options_as_they_were_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = '"-Da=two\nlines" \'-Db="x" \\y\' -Dc=#1 "-Dd=\\"q\\""'
-    told = started(tmp_path, {"spark.driver.extraJavaOptions": text}, monkeypatch)
-    files = told["files"]
+    launch = started(tmp_path, {"spark.driver.extraJavaOptions": text}, monkeypatch)
+    files = launch["files"]
     assert isinstance(files, dict)
     options = tmp_path / "again.options"
     options.write_text(files["java.options"][0])
-    shown = subprocess.run(
+    output = subprocess.run(
         [find_java(), f"@{options}", "-XshowSettings:properties", "-version"],
         capture_output=True,
         text=True,
         check=True,
     ).stderr
-    lines = {line.strip() for line in shown.splitlines()}
+    lines = {line.strip() for line in output.splitlines()}
     assert {"a = two", "lines", 'b = "x" \\y', "c = #1", 'd = "q"'} <= lines

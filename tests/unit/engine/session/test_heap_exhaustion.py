@@ -15,8 +15,8 @@ from kraal.engine.memory_quarantine import HeapExhausted, MemoryQuarantine
 from kraal.engine.session.heap_exhaustion import (
     HeapRules,
     Suspect,
-    exhausted,
-    finished,
+    blame,
+    clear_deaths,
     heap_death,
     sentence,
     takes_turns,
@@ -31,27 +31,27 @@ LOST = SparkAway("Spark's JVM ended")
 
 
 def test_each_task_that_was_at_work_becomes_a_suspect() -> None:
-    verdict = exhausted({}, [A, B], 10.0, RULES)
+    verdict = blame({}, [A, B], 10.0, RULES)
     assert verdict.suspects == {A: Suspect(1, 10.0), B: Suspect(1, 10.0)}
     assert verdict.guilty == frozenset()
 
 
 def test_only_deaths_without_a_batch_in_between_add_up() -> None:
-    suspects = exhausted({}, [A, B], 1.0, RULES).suspects
-    suspects = exhausted(finished(suspects, B), [A, B], 2.0, RULES).suspects
-    verdict = exhausted(finished(suspects, B), [A, B], 3.0, RULES)
+    suspects = blame({}, [A, B], 1.0, RULES).suspects
+    suspects = blame(clear_deaths(suspects, B), [A, B], 2.0, RULES).suspects
+    verdict = blame(clear_deaths(suspects, B), [A, B], 3.0, RULES)
     assert verdict.guilty == {A}
     assert verdict.suspects == {B: Suspect(1, 3.0)}
 
 
 def test_old_failures_do_not_count() -> None:
-    suspects = exhausted({}, [A], 0.0, RULES).suspects
-    suspects = exhausted(suspects, [A], 1.0, RULES).suspects
-    assert exhausted(suspects, [A], 700.0, RULES).suspects == {A: Suspect(1, 700.0)}
+    suspects = blame({}, [A], 0.0, RULES).suspects
+    suspects = blame(suspects, [A], 1.0, RULES).suspects
+    assert blame(suspects, [A], 700.0, RULES).suspects == {A: Suspect(1, 700.0)}
 
 
 def test_suspects_take_turns_for_a_while_and_other_tasks_do_not() -> None:
-    suspects = finished(exhausted({}, [A], 0.0, RULES).suspects, A)
+    suspects = clear_deaths(blame({}, [A], 0.0, RULES).suspects, A)
     assert takes_turns(suspects, A, 599.0, RULES)
     assert not takes_turns(suspects, A, 600.0, RULES)
     assert not takes_turns(suspects, B, 1.0, RULES)
@@ -90,7 +90,7 @@ def test_heap_exhaustion_is_a_lasting_failure() -> None:
 class Jobs:
     """Work whose jobs end when a test says so."""
 
-    found: bool = True
+    has_work: bool = True
     running: list[Callable[[JobResult], None]] = field(default_factory=list)
     polls: list[bool] = field(default_factory=list)
     poll_interval_s: float = 0.01
@@ -105,7 +105,7 @@ class Jobs:
 
     def poll(self, *, asked: bool) -> JobLauncher | None:
         self.polls.append(asked)
-        return self.running.append if self.found and asked else None
+        return self.running.append if self.has_work and asked else None
 
     def wait(self) -> None:
         pass
@@ -181,7 +181,7 @@ def test_other_tasks_work_next_to_a_suspect(bench: Bench) -> None:
 
 def test_a_turn_without_work_is_given_on(bench: Bench) -> None:
     bench.exhaust([A, B])
-    bench.jobs[A].found = False
+    bench.jobs[A].has_work = False
     assert not bench.begin(A)
     assert bench.begin(B)
 
@@ -251,12 +251,12 @@ def test_a_turn_ends_with_the_probation_of_who_has_it(bench: Bench) -> None:
 def test_a_late_result_of_an_abandoned_run_does_not_count_for_the_next_one(bench: Bench) -> None:
     bench.exhaust([A, B])
     assert bench.begin(A)
-    left = bench.jobs[A]
+    job = bench.jobs[A]
     bench.jobs[A] = Jobs()  # the task is started again while its first job hangs
     assert bench.begin(A)
-    left.running.pop()(DONE)
+    job.running.pop()(DONE)
     assert not bench.begin(B), "it is the turn of the second run"
-    bench.quarantine.release_turn(left)
+    bench.quarantine.release_turn(job)
     assert not bench.begin(B)
     bench.end(A)
     assert bench.begin(B)

@@ -23,12 +23,12 @@ def test_removes_files_of_a_killed_jvm_before_the_next_start(tmp_path: Path) -> 
 
 
 def test_a_local_directory_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
-    own = tmp_path / "mine"
-    worker = {"spark.local.dir": str(own)}
-    (own / "blockmgr-1").mkdir(parents=True)
+    directory = tmp_path / "mine"
+    worker = {"spark.local.dir": str(directory)}
+    (directory / "blockmgr-1").mkdir(parents=True)
     prepare_environment(tmp_path / "scratch")
-    assert spark_settings(worker, (), tmp_path / "scratch")["spark.local.dir"] == str(own)
-    assert (own / "blockmgr-1").exists()
+    assert spark_settings(worker, (), tmp_path / "scratch")["spark.local.dir"] == str(directory)
+    assert (directory / "blockmgr-1").exists()
 
 
 def test_a_cluster_of_sparks_own_has_its_own_directories(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_the_lane_has_a_core_slot_in_addition(master: str, expected: tuple[str, 
 def test_jobs_have_as_many_partitions_by_default_as_without_a_lane(tmp_path: Path) -> None:
     settings = spark_settings({"spark.master": "local[4]"}, (), tmp_path)
     assert (settings["spark.master"], settings["spark.default.parallelism"]) == ("local[5]", "4")
-    own = {"spark.master": "local[4]", "spark.default.parallelism": "7"}
-    assert spark_settings(own, (), tmp_path)["spark.default.parallelism"] == "7"
+    settings = {"spark.master": "local[4]", "spark.default.parallelism": "7"}
+    assert spark_settings(settings, (), tmp_path)["spark.default.parallelism"] == "7"
     assert (
         spark_settings({"spark.master": "spark://h:7077"}, (), tmp_path)["spark.master"] == "spark://h:7077"
     )

@@ -50,7 +50,7 @@ def test_a_launcher_that_ends_is_quoted_without_what_earlier_ones_printed(
     with (tmp_path / "out").open("ab") as out:
         starting = Starting.of({}, out, tmp_path)
     with pytest.raises(NoGateway) as raised:
-        starting.connected(lambda: False)
+        starting.connect(lambda: False)
     starting.process.communicate()
     starting.forget()
     assert start_failure(raised.value) == "spark-submit ended with exit code 3: the second error"

@@ -17,13 +17,13 @@ def test_a_task_that_waits_ends_the_warm_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, before: int
 ) -> None:
     """Whichever step it comes in: that one is the last."""
-    taken: list[str] = []
+    steps: list[str] = []
     for step in STEPS:
-        monkeypatch.setattr(module, step, lambda *_, step=step: taken.append(step))
+        monkeypatch.setattr(module, step, lambda *_, step=step: steps.append(step))
     nothing: Any = None
     with caplog.at_level("INFO"):
-        warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: len(taken) >= before)
-    assert taken == STEPS[:before]
+        warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: len(steps) >= before)
+    assert steps == STEPS[:before]
     assert ("Skipped the warm-up of Spark: a task waits for it" in caplog.text) == (before == 0)
     assert ("Warmed up Spark with" in caplog.text) == (before > 0)
 
@@ -40,17 +40,17 @@ def test_a_worker_without_warm_up_runs_nothing(monkeypatch: pytest.MonkeyPatch) 
 def test_a_failing_step_is_logged_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taken: list[str] = []
+    steps: list[str] = []
 
     def fails(*_: object) -> None:
         raise OSError("no broker")
 
-    monkeypatch.setattr(module, "_python", lambda *_: taken.append("python"))
+    monkeypatch.setattr(module, "_python", lambda *_: steps.append("python"))
     monkeypatch.setattr(module, "_kafka", fails)
-    monkeypatch.setattr(module, "_batches", lambda *_: taken.append("batches"))
+    monkeypatch.setattr(module, "_batches", lambda *_: steps.append("batches"))
     nothing: Any = None
     with caplog.at_level("INFO"):
         warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: False)
-    assert taken == ["python", "batches"]
+    assert steps == ["python", "batches"]
     assert "Failed to warm up Spark with Kafka's clients: OSError: no broker" in caplog.text
     assert "Warmed up Spark with the Python worker, small batches in" in caplog.text

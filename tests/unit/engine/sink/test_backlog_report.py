@@ -28,10 +28,10 @@ class Reports:
     """A report, its consumer, its clock, and what it said."""
 
     def __init__(self) -> None:
-        self.said: list[int] = []
+        self.backlogs: list[int] = []
         self.now_s = 100.0
         self.fetches = Fetches()
-        self.report = BacklogReport(self.said.append, lambda: self.now_s)
+        self.report = BacklogReport(self.backlogs.append, lambda: self.now_s)
 
     def polled(self, positions: Mapping[TopicPartition, int], *, records: bool = False) -> None:
         self.report.polled(self.fetches, positions, records=records)
@@ -63,13 +63,13 @@ def test_the_ends_of_the_last_question_and_of_the_fetches_count() -> None:
     reports.report.report({P0: 4})
     reports.fetches.ends = {P0: 12}
     reports.polled({P0: 4}, records=True)
-    assert reports.said == [6], "the batch is not written yet"
+    assert reports.backlogs == [6], "the batch is not written yet"
     reports.fetches.ends = {P0: 100}
     reports.report.report({P0: 5})
-    assert reports.said == [6, 7], "the consumer is not asked during a batch"
+    assert reports.backlogs == [6, 7], "the consumer is not asked during a batch"
     reports.report.set_ends({P0: Bounds(0, 11)})
     reports.report.report({P0: 4, P1: 0})
-    assert reports.said == [6, 7, 7], "the last question did not answer for the other partition"
+    assert reports.backlogs == [6, 7, 7], "the last question did not answer for the other partition"
 
 
 def test_an_idle_task_reports_at_times() -> None:
@@ -77,16 +77,16 @@ def test_an_idle_task_reports_at_times() -> None:
     reports.fetches.ends = {P0: 8}
     reports.polled({P0: 7})
     reports.polled({P0: 7})
-    assert reports.said == [1]
+    assert reports.backlogs == [1]
     reports.now_s += IDLE_S - 0.1
     reports.polled({P0: 7})
-    assert reports.said == [1]
+    assert reports.backlogs == [1]
     reports.now_s += 0.1
     reports.polled({P0: 7})
-    assert reports.said == [1, 1]
+    assert reports.backlogs == [1, 1]
 
 
 def test_a_task_that_has_no_positions_yet_reports_nothing() -> None:
     reports = Reports()
     reports.polled({})
-    assert reports.said == []
+    assert reports.backlogs == []

@@ -102,8 +102,8 @@ def test_a_new_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         assert sizes.max_records == 500
         sizes.written(500, 20.0)
         sizes.written(sizes.max_records, 5.0)
-    (said,) = caplog.messages
-    assert said == (
+    (text,) = caplog.messages
+    assert text == (
         "Sink task slow-0: writing 1000 records took 20.0 s. The next batch has at most 500 records, so that a write "
         "stays well below max.poll.interval.ms (40000)"
     )

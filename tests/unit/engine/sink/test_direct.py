@@ -53,22 +53,25 @@ def test_the_table_has_the_columns_and_types_of_the_frame() -> None:
     assert way is not None
     values = [b"one", None, b"caf\xc3\xa9", b"\xff"]
     table = tail_table([Record("t", 0, at, 1000, (), b"k", value) for at, value in enumerate(values)])
-    given: dict[str, Any] = {}
+    call: dict[str, Any] = {}
 
     def put(frame: object, *schemas: Schema, **more: Any) -> None:
         assert frame is None
-        given.update(more, schemas=schemas)
+        call.update(more, schemas=schemas)
 
     def no_spark() -> Any:
         pytest.fail("Spark is not needed")
 
     way.write(ReadBatch(ranges={}, records=4, table=table), no_spark, put)
-    found: pa.Table = given["table"]
-    assert given["schemas"] == (OPTIONAL_BYTES, OPTIONAL_STRING)
-    assert given["records"] == 4
-    assert tuple(found.column_names) == COLUMNS
-    assert (found.schema.field("key").type, found.schema.field("value").type) == (pa.binary(), pa.string())
-    (texts,) = texts_of(found)
+    written: pa.Table = call["table"]
+    assert call["schemas"] == (OPTIONAL_BYTES, OPTIONAL_STRING)
+    assert call["records"] == 4
+    assert tuple(written.column_names) == COLUMNS
+    assert (written.schema.field("key").type, written.schema.field("value").type) == (
+        pa.binary(),
+        pa.string(),
+    )
+    (texts,) = texts_of(written)
     assert texts.to_pylist() == [b"one", b"null", b"caf\xc3\xa9", b"\xff"], "as Java's println prints them"
 
 

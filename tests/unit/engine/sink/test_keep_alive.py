@@ -123,16 +123,16 @@ class Stand:
 
 @pytest.fixture
 def poller() -> Iterator[TimerThread]:
-    made = TimerThread()
-    yield made
-    made.close(1.0)
+    timer = TimerThread()
+    yield timer
+    timer.close(1.0)
 
 
 @pytest.fixture
 def stand(poller: TimerThread) -> Iterator[Stand]:
-    made = Stand(poller)
-    yield made
-    made.alive.stop()
+    stand = Stand(poller)
+    yield stand
+    stand.alive.stop()
 
 
 def test_a_quick_job_costs_no_poll_and_no_thread(poller: TimerThread) -> None:

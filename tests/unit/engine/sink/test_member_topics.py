@@ -40,14 +40,14 @@ class Consumer:
 
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> Consumer:
-    made = Consumer()
-    monkeypatch.setattr(ck, "Consumer", lambda *_, **__: made)
-    return made
+    consumer = Consumer()
+    monkeypatch.setattr(ck, "Consumer", lambda *_, **__: consumer)
+    return consumer
 
 
 def member(*topics: str, pattern: str | None = None) -> Member:
-    made = None if pattern is None else TopicPattern(pattern, "g", {})
-    return Member({"group.id": "g"}, topics, made, lambda *_: None)
+    compiled = None if pattern is None else TopicPattern(pattern, "g", {})
+    return Member({"group.id": "g"}, topics, compiled, lambda *_: None)
 
 
 def test_topics_of_a_list_are_subscribed_to_at_once(consumer: Consumer) -> None:
@@ -56,22 +56,22 @@ def test_topics_of_a_list_are_subscribed_to_at_once(consumer: Consumer) -> None:
 
 
 def test_topics_of_a_pattern_are_subscribed_to_by_name_whenever_they_change(consumer: Consumer) -> None:
-    made = member(pattern=r"\w+")
+    sink = member(pattern=r"\w+")
     for name in (None, "a", "b", "b"):
         consumer.topics |= {} if name is None else {name: None}
-        made.find_topics()
-        made.poll(1)
+        sink.find_topics()
+        sink.poll(1)
     assert consumer.subscriptions == [["a"], ["a", "b"]]
     del consumer.topics["a"], consumer.topics["b"]
-    made.find_topics()
-    made.poll(1)
+    sink.find_topics()
+    sink.poll(1)
     assert consumer.subscriptions[2:] == [[]], "internal topics do not match"
 
 
 def test_topics_that_no_broker_lists_are_listed_again(consumer: Consumer) -> None:
     consumer.topics.clear()
-    made = member(pattern=".*")
+    sink = member(pattern=".*")
     with pytest.raises(RetriableError):
-        made.find_topics()
-    assert made.pattern is not None
-    assert made.pattern.is_due
+        sink.find_topics()
+    assert sink.pattern is not None
+    assert sink.pattern.is_due

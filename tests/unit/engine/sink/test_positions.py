@@ -71,8 +71,8 @@ class Member:
     def poll(self, limit: int) -> Sequence[Record]:
         """Return what was fetched."""
         del limit
-        found, self.fetched = self.fetched, []
-        return [] if self.changed else found
+        result, self.fetched = self.fetched, []
+        return [] if self.changed else result
 
     def pause(self) -> None:
         """Do nothing."""
@@ -89,7 +89,7 @@ class Bench:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
         self.member = Member()
-        monkeypatch.setattr(module, "_joined", lambda *_: self.member)
+        monkeypatch.setattr(module, "_join", lambda *_: self.member)
         monkeypatch.setattr(module, "make_converters", lambda *_: SimpleNamespace(key=None, value=None))
         monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
         monkeypatch.setattr(module, "takes_tables", lambda _: False)

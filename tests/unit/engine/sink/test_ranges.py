@@ -52,8 +52,8 @@ def test_ranges_are_capped_and_shared() -> None:
 
 
 def test_big_records_make_small_ranges() -> None:
-    found = next_ranges({P0: 0}, {P0: Bounds(0, 5_000_000)}, record_bytes=1_048_576)
-    assert found == {P0: (0, 1000)}
+    ranges = next_ranges({P0: 0}, {P0: Bounds(0, 5_000_000)}, record_bytes=1_048_576)
+    assert ranges == {P0: (0, 1000)}
 
 
 def test_a_partition_that_is_gone_or_read_out_is_left_out() -> None:

@@ -41,7 +41,7 @@ MALFORMED = ReadBatch(ranges={}, records=2, is_tail=True)
 def test_chooses_a_way_from_the_tasks_facts_and_the_batch(
     task: TaskFacts, batch: ReadBatch, way: Way, why: str, *, differs: bool
 ) -> None:
-    found = choose(task, batch, differs=differs)
-    assert found.way is way
-    assert str(found) == f"{way.value}: {found.why}"
-    assert why in found.why
+    choice = choose(task, batch, differs=differs)
+    assert choice.way is way
+    assert str(choice) == f"{way.value}: {choice.why}"
+    assert why in choice.why

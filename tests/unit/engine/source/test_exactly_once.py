@@ -146,7 +146,7 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
         pace=Pace(time.monotonic),
         batches=lambda _: Batches(),
     )
-    made = Work(
+    work = Work(
         spec,
         Numbers,
         "1",
@@ -154,14 +154,14 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
         cast("ExecutorContext", context),
         cast("Any", SimpleNamespace(job=no_job, cancel=None, renew=lambda: None)),
     )
-    return made, made.begin(transactions), transactions
+    return work, work.begin(transactions), transactions
 
 
 def run(launch: JobLauncher | None) -> JobResult:
     assert launch is not None
-    found: list[JobResult] = []
-    launch(found.append)
-    return found[0]
+    outcomes: list[JobResult] = []
+    launch(outcomes.append)
+    return outcomes[0]
 
 
 def test_each_poll_is_a_transaction_and_leaves_no_offsets_to_store() -> None:

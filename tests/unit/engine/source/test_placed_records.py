@@ -21,15 +21,15 @@ def rows(*of: tuple[str, int, int]) -> pa.RecordBatch:
 
 
 @pytest.fixture
-def found() -> Found:
+def pairs() -> Found:
     return []
 
 
 @pytest.fixture
-def placed(found: Found) -> PlacedRecords:
-    made = PlacedRecords()
-    made.tracking = OffsetTracking(found=found.append, unknown=pytest.fail, step=1)
-    return made
+def placed(pairs: Found) -> PlacedRecords:
+    tracker = PlacedRecords()
+    tracker.tracking = OffsetTracking(found=pairs.append, unknown=pytest.fail, step=1)
+    return tracker
 
 
 def test_the_last_record_of_each_run_of_a_partition_is_watched(placed: PlacedRecords) -> None:
@@ -41,20 +41,20 @@ def test_the_last_record_of_each_run_of_a_partition_is_watched(placed: PlacedRec
 
 
 def test_offsets_are_reported_once_when_the_transaction_is_committed(
-    placed: PlacedRecords, found: Found
+    placed: PlacedRecords, pairs: Found
 ) -> None:
     first = placed.of(rows(("t", 0, 4), ("t", 0, 5), ("u", 2, 9)), None)
     first[1](105)
     first[2](30)
     placed.of(rows(("t", 0, 8)), None)[0](108)
-    assert found == []
+    assert pairs == []
     placed.committed()
     placed.committed()
-    (one,) = found
+    (one,) = pairs
     assert one == {TopicPartition("t", 0): [OffsetPair(8, 108)], TopicPartition("u", 2): [OffsetPair(9, 30)]}
 
 
-def test_records_of_an_aborted_transaction_are_never_reported(placed: PlacedRecords, found: Found) -> None:
+def test_records_of_an_aborted_transaction_are_never_reported(placed: PlacedRecords, pairs: Found) -> None:
     aborted = placed.of(rows(("t", 0, 4), ("u", 0, 5)), None)
     aborted[0](104)
     placed.forget()
@@ -62,4 +62,4 @@ def test_records_of_an_aborted_transaction_are_never_reported(placed: PlacedReco
     aborted[1](205)  # Kafka tells of it only now
     again[0](110)
     placed.committed()
-    assert found == [{TopicPartition("t", 0): [OffsetPair(4, 110)]}]
+    assert pairs == [{TopicPartition("t", 0): [OffsetPair(4, 110)]}]

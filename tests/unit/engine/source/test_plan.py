@@ -108,10 +108,10 @@ def test_a_batch_goes_by_columns_when_nothing_depends_on_the_record(
 def test_only_converters_whose_columns_are_exact_take_part(schema: Schema, value: str, *, goes: bool) -> None:
     chain = chained({"type": "RegexRouter", "regex": "a", "replacement": "b"})
     steps = steps_of(make_chain(REGISTRY, chain), value)
-    found = SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(schema), VALUE)
-    assert (found is not None) is goes
-    if found is not None:
-        assert found[1] == "b"
+    plan = SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(schema), VALUE)
+    assert (plan is not None) is goes
+    if plan is not None:
+        assert plan[1] == "b"
 
 
 class LouderJson(JsonConverter):
@@ -130,11 +130,11 @@ class RenamedJson(JsonConverter):
 def test_a_converter_takes_part_if_it_declares_that_its_columns_are_exact(
     converter: type[Converter], *, goes: bool
 ) -> None:
-    made = converter()
-    made.configure({}, is_key=False)
-    steps = replace(steps_of(make_chain(REGISTRY, chained(HOIST))), value=made)
-    found = SourceColumns(steps, Converters(steps.key, made, ()), ()).plan(batch(), VALUE)
-    assert (found is not None) is goes
+    custom = converter()
+    custom.configure({}, is_key=False)
+    steps = replace(steps_of(make_chain(REGISTRY, chained(HOIST))), value=custom)
+    plan = SourceColumns(steps, Converters(steps.key, custom, ()), ()).plan(batch(), VALUE)
+    assert (plan is not None) is goes
 
 
 class Louder(HoistFieldValue):

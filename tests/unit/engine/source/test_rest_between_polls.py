@@ -69,7 +69,7 @@ class Bench:
 
     def __init__(self, host: Threads) -> None:
         self.leased = True
-        self.said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
         spec = TaskSpec(
             task=TaskId(ConnectorName("c"), 0),
             task_config={},
@@ -91,13 +91,13 @@ class Bench:
             Owner("c-0"),
             spec,
             lambda: SourceExecutor(spec, Reading, "1.0", {}, means, group),
-            self.said.put,
+            self.events.put,
         )
 
     def hear(self, kind: type[RunEvent]) -> RunEvent:
-        event = self.said.get(timeout=TIMEOUT_S)
+        event = self.events.get(timeout=TIMEOUT_S)
         while isinstance(event, Waiting):
-            event = self.said.get(timeout=TIMEOUT_S)
+            event = self.events.get(timeout=TIMEOUT_S)
         assert isinstance(event, kind), event
         return event
 
@@ -112,12 +112,12 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     Reading.did = queue.SimpleQueue()
     host = Threads()
-    made = Bench(host)
-    made.run.start()
-    made.run.next()
-    made.hear(Opened)
-    made.does("read")
-    yield made
+    bench = Bench(host)
+    bench.run.start()
+    bench.run.next()
+    bench.hear(Opened)
+    bench.does("read")
+    yield bench
     host.poller.close(1.0)
     host.waiters.close()
     host.pool.close(1.0)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kraal.engine.failure_trace import failure_trace
-from kraal.engine.source.too_large import explained, largest
+from kraal.engine.source.too_large import explain_size_error, largest
 
 OF_BROKERS = (
     "org.apache.kafka.common.errors.RecordTooLargeException: The request included a message larger than the max "
@@ -58,7 +58,7 @@ def test_a_record_that_is_too_large_is_reported_with_topic_and_setting(
     cause: str, topic: str | None, first: str
 ) -> None:
     table = pa.table({"key": [None, b"k"], "value": ["short", "x" * 5000]})
-    error = explained(Py4JJavaError(cause), topic, LIMITS, table)
+    error = explain_size_error(Py4JJavaError(cause), topic, LIMITS, table)
     trace = failure_trace(error, "task c-0, batch 1")
     assert trace.splitlines()[0] == first
     assert "Lost task 0.0 in stage 1.0" in trace
@@ -66,7 +66,7 @@ def test_a_record_that_is_too_large_is_reported_with_topic_and_setting(
 
 def test_other_errors_stay_as_they_are() -> None:
     error = Py4JJavaError("org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized")
-    assert explained(error, "small", LIMITS, None) is error
+    assert explain_size_error(error, "small", LIMITS, None) is error
 
 
 def test_the_size_of_structured_records_is_not_known() -> None:

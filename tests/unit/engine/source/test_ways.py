@@ -55,10 +55,10 @@ def polled(rows: int | None, *, columns: bool = False, jobless: Way | None = Non
 def test_chooses_a_way_from_the_tasks_facts_and_the_batch(
     task: TaskFacts, batch: PolledBatch, way: Way, why: str
 ) -> None:
-    found = choose(task, batch)
-    assert found.way is way
-    assert why in str(found)
-    assert str(found).startswith(way.value)
+    choice = choose(task, batch)
+    assert choice.way is way
+    assert why in str(choice)
+    assert str(choice).startswith(way.value)
 
 
 def test_a_batchs_report_contains_the_way_and_the_reason() -> None:

@@ -65,6 +65,6 @@ def test_a_producer_keeps_the_order_that_a_trail_counts_on() -> None:
     many: dict[str, Any] = {FLIGHT: "5"}
     assert options(many, "m-0")[FLIGHT] == "1"
     assert options(many | {"kafka.enable.idempotence": "true"}, "m-0")[FLIGHT] == "5"
-    made = options({INTERCEPTORS: "com.example.Mine"}, "m-0")
-    assert made[INTERCEPTORS] == "kraal.DeliveryTracker,com.example.Mine"
-    assert made["kafka.kraal.run"] == "m-0"
+    settings = options({INTERCEPTORS: "com.example.Mine"}, "m-0")
+    assert settings[INTERCEPTORS] == "kraal.DeliveryTracker,com.example.Mine"
+    assert settings["kafka.kraal.run"] == "m-0"

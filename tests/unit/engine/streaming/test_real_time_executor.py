@@ -38,10 +38,10 @@ TASK = TaskId(ConnectorName("c"), 0)
 class Task(SourceTask):
     """A task whose stream no one reads."""
 
-    asked: list[Mapping[SourcePartition, Offset]]
+    starts: list[Mapping[SourcePartition, Offset]]
 
     def __init__(self) -> None:
-        Task.asked = []
+        Task.starts = []
 
     @override
     def start(
@@ -55,7 +55,7 @@ class Task(SourceTask):
 
     @override
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
-        Task.asked.append(dict(offsets))
+        Task.starts.append(dict(offsets))
         nothing: Any = None
         return SourceStream(read=nothing, stored=nothing, topics=frozenset({"t"}), slots=2, batch_ms=5000)
 
@@ -68,7 +68,7 @@ class Query:
     def __init__(self, *_: object) -> None:
         self.runs = True
         self.written = 0
-        self.told = 0
+        self.reported = 0
         self.forgotten = self.has_unacknowledged = False
         self.looks = 0
         self.failure: Exception = ValueError("broken")
@@ -76,9 +76,9 @@ class Query:
 
     def news(self) -> QueryProgress | None:
         self.looks += 1
-        if self.written == self.told:
+        if self.written == self.reported:
             return None
-        count, self.told = self.written - self.told, self.written
+        count, self.reported = self.written - self.reported, self.written
         return QueryProgress(
             offsets={HERE: {"offset": self.written}},
             records=count,
@@ -120,7 +120,7 @@ class Bench:
     def __init__(self, host: Threads, tmp: Path) -> None:
         self.leased = True
         self.slots = Slots()
-        self.said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
         self.work = Work(ThreadClock())
         spec = TaskSpec(
             task=TASK, task_config={}, connector_config={}, lease=lambda: self.leased, working=self.work
@@ -142,12 +142,12 @@ class Bench:
         owner = Owner("c-0")
         share = host.pool.of(owner)
         work = StreamExecutor(spec, Task, "1.0", {HERE: {"offset": 1}}, means, group, self.slots, share)
-        self.run = TaskRun(host, owner, spec, lambda: work, self.said.put)
+        self.run = TaskRun(host, owner, spec, lambda: work, self.events.put)
 
     def hear(self, kind: type[RunEvent]) -> Any:
-        event = self.said.get(timeout=10)
+        event = self.events.get(timeout=10)
         while isinstance(event, Waiting) and kind is not Waiting:
-            event = self.said.get(timeout=10)
+            event = self.events.get(timeout=10)
         assert isinstance(event, kind), event
         return event
 
@@ -210,7 +210,7 @@ def test_a_pause_ends_the_query_and_reports_its_writes_and_a_resume_starts_after
     bench.slots.free(bench.slots.take(TaskId(ConnectorName("other"), 0), 3, 4))  # the paused one holds none
     bench.run.next()
     assert query(2).runs
-    assert Task.asked == [{HERE: {"offset": 1}}, {HERE: {"offset": 5}}]
+    assert Task.starts == [{HERE: {"offset": 1}}, {HERE: {"offset": 5}}]
     Query.made[1].written = 7
     bench.run.stop()
     assert bench.hear(BatchDone).offsets == {HERE: {"offset": 7}}

@@ -9,6 +9,6 @@ from kraal.engine.streaming.real_time_query import CHECKPOINTS, new_checkpoint
 
 def test_each_checkpoint_is_a_private_directory_of_its_own_in_scratch(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
-    made = [new_checkpoint(scratch), new_checkpoint(scratch)]
-    assert sorted((scratch / CHECKPOINTS).iterdir()) == sorted(made)
-    assert [each.stat().st_mode & 0o777 for each in made] == [0o700, 0o700]
+    checkpoints = [new_checkpoint(scratch), new_checkpoint(scratch)]
+    assert sorted((scratch / CHECKPOINTS).iterdir()) == sorted(checkpoints)
+    assert [each.stat().st_mode & 0o777 for each in checkpoints] == [0o700, 0o700]
