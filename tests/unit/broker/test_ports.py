@@ -48,7 +48,7 @@ def test_a_port_in_use_is_not_returned() -> None:
     assert free_port() == FIRST
 
 
-def test_no_port_is_one_of_an_outgoing_connection() -> None:
+def test_ports_are_outside_the_ephemeral_range() -> None:
     ephemeral = Path("/proc/sys/net/ipv4/ip_local_port_range")
     first = int(ephemeral.read_text().split()[0]) if ephemeral.exists() else 49_152
     assert all(free_port() < first for _ in range(50))

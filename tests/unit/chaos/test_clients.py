@@ -112,7 +112,7 @@ def test_every_answer_is_counted_and_looked_at(clients: Clients) -> None:
     assert "GET /404 of worker 0: the error_code 409 is not the status 404" in malformed
 
 
-def test_no_answer_is_counted(clients: Clients) -> None:
+def test_missing_responses_are_counted(clients: Clients) -> None:
     member = clients._members.all[0]
     member.url = f"http://127.0.0.1:{free_port()}"
     assert clients.ask(member, Call("GET", "/409")) is None

@@ -137,9 +137,9 @@ def step(fault: Heavy, hold_s: float = 0.0, pick: float = 0.0) -> HeavyStep:
     return HeavyStep(0.0, fault, 0, hold_s, pick)
 
 
-def committed(monkeypatch: pytest.MonkeyPatch, *found: Mapping[int, int]) -> None:
-    left = iter(found)
-    monkeypatch.setattr(targets, "committed", lambda *_: next(left))
+def committed(monkeypatch: pytest.MonkeyPatch, *offsets: Mapping[int, int]) -> None:
+    remaining = iter(offsets)
+    monkeypatch.setattr(targets, "committed", lambda *_: next(remaining))
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,8 @@ def test_workers_find_the_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PYTHONPATH", "before")
     install(tmp_path)
     assert os.environ["PYTHONPATH"].split(os.pathsep) == [str(tmp_path), "before"]
-    [found] = distributions(path=[str(tmp_path)])
-    loaded = {entry.load() for entry in found.entry_points if entry.group == "kraal.connectors"}
+    [distribution] = distributions(path=[str(tmp_path)])
+    loaded = {entry.load() for entry in distribution.entry_points if entry.group == "kraal.connectors"}
     assert loaded == {
         plugins.HangingFileSinkConnector,
         plugins.HangingFilesSinkConnector,

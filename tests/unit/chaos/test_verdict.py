@@ -177,8 +177,8 @@ def test_pools_may_grow_to_their_bounds() -> None:
     ],
 )
 def test_reports_values_above_their_limits(after: Held, text: str) -> None:
-    [found] = leaks([HELD], [after])
-    assert text in found
+    [leak] = leaks([HELD], [after])
+    assert text in leak
 
 
 def shown(*states: str, worker: str = "w:1") -> dict[str, object]:
@@ -203,18 +203,18 @@ def test_reports_unexpected_states(connectors: dict[str, object], text: str) -> 
 
 def test_undoes_the_late_effect_of_unanswered_requests() -> None:
     config = {"tasks.max": "1"}
-    found = {
+    connectors = {
         name: {"info": {"config": {**config, "name": name}}, "status": {"connector": {"state": state}}}
         for name, state in (("a", "RUNNING"), ("b", "PAUSED"), ("late", "RUNNING"))
     }
     wanted = {"a": config, "b": {"tasks.max": "2"}, "new": config}
-    assert undoing(found, wanted) == [
+    assert undoing(connectors, wanted) == [
         Call("DELETE", "/connectors/late"),
         Call("PUT", "/connectors/b/config", {"tasks.max": "2"}),
         Call("PUT", "/connectors/b/resume"),
     ]
-    del found["late"]
-    assert undoing(found, {"a": config, "b": config}) == [Call("PUT", "/connectors/b/resume")]
+    del connectors["late"]
+    assert undoing(connectors, {"a": config, "b": config}) == [Call("PUT", "/connectors/b/resume")]
 
 
 def test_a_machine_that_is_slow_to_start_all_may_be_slow_to_bring_it_back() -> None:

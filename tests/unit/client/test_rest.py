@@ -185,7 +185,7 @@ def test_http_loads_no_certificates_and_trusts_nobody(monkeypatch: pytest.Monkey
     assert len(loaded) == 1
 
 
-def test_no_proxy_is_used(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_proxies_are_ignored(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     assert kraal.out("ls", "-q") == ""
 

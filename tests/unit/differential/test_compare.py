@@ -97,7 +97,7 @@ def test_an_allowed_difference_is_not_a_fault_and_names_its_row() -> None:
         pytest.param(GOOD, REFUSED, allow.whole("row", 200, 400), id="wholly, but with another status"),
     ],
 )
-def test_no_more_is_allowed_than_that(java: Answer, kraal: Answer, allowance: Allowance) -> None:
+def test_other_differences_fail(java: Answer, kraal: Answer, allowance: Allowance) -> None:
     assert verdict(java, kraal, allowance).faults != ()
 
 

@@ -39,9 +39,9 @@ def levels(findings: Iterator[Finding] | list[Finding]) -> dict[str, str]:
 
 def subject(tmp_path: Path, more: str = "") -> Subject:
     (tmp_path / "worker.properties").write_text(DISTRIBUTED + more)
-    found, findings = read_subject(tmp_path / "worker.properties")
+    read, findings = read_subject(tmp_path / "worker.properties")
     assert findings[0].level is Level.OK, findings
-    return found
+    return read
 
 
 # -- the worker's file ---------------------------------------------------------------------------------------
@@ -52,16 +52,16 @@ def test_a_valid_file_tells_the_kind_of_worker(tmp_path: Path) -> None:
     file = tmp_path / "alone.properties"
     converters = "".join(line + "\n" for line in DISTRIBUTED.splitlines() if "converter" in line)
     file.write_text(f"bootstrap.servers=b:9092\noffset.storage.file.filename=o\n{converters}")
-    found, [finding, *_] = read_subject(file)
-    assert found.distributed is None
+    read, [finding, *_] = read_subject(file)
+    assert read.distributed is None
     assert (finding.level, "standalone" in finding.what) == (Level.OK, True)
 
 
 def test_each_error_of_the_file_is_a_finding(tmp_path: Path) -> None:
     file = tmp_path / "worker.properties"
     file.write_text(f"{DISTRIBUTED}group.id=\nlisteners=ftp://x:1\nsession.timeout.ms=soon\n")
-    found, findings = read_subject(file)
-    assert (found.config, found.raw["listeners"]) == (None, "ftp://x:1")
+    read, findings = read_subject(file)
+    assert (read.config, read.raw["listeners"]) == (None, "ftp://x:1")
     assert len(findings) >= 2
     assert {(each.id, each.level) for each in findings} == {("config.valid", Level.ERROR)}
     assert any("session.timeout.ms" in each.what for each in findings)
@@ -112,9 +112,9 @@ def test_a_container_s_limit_counts_as_well(
         (tmp_path / "memory.stat").write_text(f"anon 1\ninactive_file {7 * MB}\n")
     monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
-    found = machine.available_memory()
-    assert found is not None
-    assert found // MB == available
+    memory = machine.available_memory()
+    assert memory is not None
+    assert memory // MB == available
 
 
 def test_available_memory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,8 +167,8 @@ def test_a_scratch_directory_that_is_a_file(tmp_path: Path) -> None:
 
 
 def test_the_data_directory_of_the_file_is_examined(tmp_path: Path) -> None:
-    found = subject(tmp_path, f"kraal.data.dir={tmp_path / 'mine'}\n")
-    assert machine.scratch_of(found) == tmp_path / "mine"
+    configured = subject(tmp_path, f"kraal.data.dir={tmp_path / 'mine'}\n")
+    assert machine.scratch_of(configured) == tmp_path / "mine"
 
 
 # -- Java ----------------------------------------------------------------------------------------------------
@@ -251,8 +251,8 @@ def test_the_advertised_host(url: str, alone: bool, level: str) -> None:  # noqa
 
 
 def test_entries_of_plugin_path(tmp_path: Path) -> None:
-    found = subject(tmp_path, f"plugin.path={tmp_path}, {tmp_path / 'none'}\n")
-    assert [each.level for each in check_plugins(found)] == ["ok", "warning"]
+    configured = subject(tmp_path, f"plugin.path={tmp_path}, {tmp_path / 'none'}\n")
+    assert [each.level for each in check_plugins(configured)] == ["ok", "warning"]
 
 
 def test_entries_of_plugin_path_that_hold_no_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,10 +202,10 @@ def test_the_causes_of_several_servers_are_told() -> None:
     ],
 )
 def test_errors_of_a_client_whose_connection_stands(error: str, protocol: str, what: str, fix: str) -> None:
-    found, wanted = of_client(error, protocol)
-    assert what in found
+    diagnosis, wanted = of_client(error, protocol)
+    assert what in diagnosis
     assert fix in wanted
-    assert "KafkaError{" not in found
+    assert "KafkaError{" not in diagnosis
 
 
 def login(protocol: str) -> Mapping[str, str]:

@@ -76,9 +76,9 @@ def test_all_checks_together_have_one_time_limit() -> None:
 
 @pytest.fixture
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
-    found = list(FOUND)
-    monkeypatch.setattr("kraal.doctor.run.examine", lambda _: found)
-    return found
+    findings = list(FOUND)
+    monkeypatch.setattr("kraal.doctor.run.examine", lambda _: findings)
+    return findings
 
 
 @pytest.mark.usefixtures("examined")

@@ -33,8 +33,8 @@ def install(site: Path, name: str, files: dict[str, str]) -> Distribution:
     return PathDistribution(about)
 
 
-def only(found: list[Finding]) -> tuple[Level, str]:
-    [finding] = found
+def only(findings: list[Finding]) -> tuple[Level, str]:
+    [finding] = findings
     assert finding.id == "install.files"
     assert bool(finding.fix) == (finding.level in (Level.WARNING, Level.ERROR))
     return finding.level, finding.what

@@ -47,9 +47,9 @@ def checked(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[tuple[str, L
 
 
 def findings(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[Finding]:
-    found = [*check_jars([str(path)], catalog)]
-    assert all(bool(each.fix) == (each.level is not Level.OK) for each in found)
-    return found
+    results = [*check_jars([str(path)], catalog)]
+    assert all(bool(each.fix) == (each.level is not Level.OK) for each in results)
+    return results
 
 
 def test_an_entry_is_a_jar_or_a_directory_of_plugins(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_plugins_and_versions_are_read_from_manifests(
 ) -> None:
     text = "# a comment\n com.example.A # another\n\ncom.example.B\n"
     place = pack(tmp_path / "p" / name, {SOURCE: text, MANIFEST: manifest}).parent
-    found = read_places([place]).copies
-    assert [(each.class_name, each.version, each.is_connector) for each in found] == [
+    copies = read_places([place]).copies
+    assert [(each.class_name, each.version, each.is_connector) for each in copies] == [
         ("com.example.A", version, True),
         ("com.example.B", version, True),
     ]

@@ -25,20 +25,20 @@ JAVA = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "c"}
 
 @pytest.fixture
 def worker() -> Iterator[Connect]:
-    with connect() as found:
-        yield found
+    with connect() as worker:
+        yield worker
 
 
 def checked(url: str) -> list[Finding]:
     return [*check_running(parse_target(url, timeout_s=5, retry_s=0))]
 
 
-def levels(found: list[Finding]) -> dict[str, Level]:
-    return {each.id: each.level for each in found}
+def levels(findings: list[Finding]) -> dict[str, Level]:
+    return {each.id: each.level for each in findings}
 
 
-def one(found: Iterator[Finding] | list[Finding], check: str) -> Finding:
-    [finding] = [each for each in found if each.id == check]
+def one(findings: Iterator[Finding] | list[Finding], check: str) -> Finding:
+    [finding] = [each for each in findings if each.id == check]
     return finding
 
 
@@ -161,12 +161,12 @@ def connector(
 
 def test_failures_are_told_with_their_root_causes_and_workers() -> None:
     trace = "org.example.Outer: no\n\tat a.b\nCaused by: java.io.IOException: disk full\n\tat c.d\n"
-    found = {
+    answers = {
         "my orders": connector(task(0), task(1, W2, "FAILED", trace), task(2, W1, "FAILED", "other")),
         "payments": connector(state="FAILED", trace="ConfigInvalid: no url"),
         "well": connector(task(0)),
     }
-    tasks, whole = connectors.failed(found)
+    tasks, whole = connectors.failed(answers)
     assert (tasks.level, whole.level) == (Level.ERROR, Level.ERROR)
     assert tasks.what == (
         "2 of 3 tasks of my orders have failed, 1 on w2:8083, 2 on w1:8083: java.io.IOException: disk full"

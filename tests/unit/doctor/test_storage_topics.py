@@ -32,13 +32,15 @@ def levels(findings: Iterable[Finding]) -> dict[str, str]:
     return {each.id: each.level for each in findings}
 
 
-def storage(found: Described | StoreError, **settings: str) -> Storage:
+def storage(described: Described | StoreError, **settings: str) -> Storage:
     """Return the config topic as brokers describe it, or with their error."""
-    return Storage(TOPIC, found, {key.replace("_", "."): text for key, text in settings.items()}, "b:9092")
+    return Storage(
+        TOPIC, described, {key.replace("_", "."): text for key, text in settings.items()}, "b:9092"
+    )
 
 
 @pytest.mark.parametrize(
-    ("found", "policy", "expected"),
+    ("described", "policy", "expected"),
     [
         (Described("id", 1, 3, 3), "compact", {"topics.exist": "ok"}),
         (Described("id", 1, 3, 3), "", {"topics.exist": "ok"}),
@@ -51,18 +53,18 @@ def storage(found: Described | StoreError, **settings: str) -> Storage:
         (StoreError("The host of the topic's broker does not exist"), "", {"topics.exist": "error"}),
     ],
 )
-def test_an_internal_topic(found: Described | StoreError, policy: str, expected: dict[str, str]) -> None:
-    assert levels(check_topic(storage(found, cleanup_policy=policy), single=True)) == expected
+def test_an_internal_topic(described: Described | StoreError, policy: str, expected: dict[str, str]) -> None:
+    assert levels(check_topic(storage(described, cleanup_policy=policy), single=True)) == expected
 
 
 def test_only_the_config_topic_must_have_one_partition() -> None:
-    found = storage(Described("id", 25, 3, 3), cleanup_policy="compact")
-    assert levels(check_topic(found, single=False)) == {"topics.exist": "ok"}
+    topic = storage(Described("id", 25, 3, 3), cleanup_policy="compact")
+    assert levels(check_topic(topic, single=False)) == {"topics.exist": "ok"}
 
 
 def test_a_wrong_policy_comes_with_the_command_that_changes_it() -> None:
-    found = storage(Described("id", 1, 3, 3), cleanup_policy="delete")
-    [finding] = [each for each in check_topic(found, single=True) if each.id == "topics.cleanup"]
+    topic = storage(Described("id", 1, 3, 3), cleanup_policy="delete")
+    [finding] = [each for each in check_topic(topic, single=True) if each.id == "topics.cleanup"]
     assert "cleanup.policy=delete" in finding.what
     assert (
         "kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics --entity-name configs "
@@ -71,8 +73,8 @@ def test_a_wrong_policy_comes_with_the_command_that_changes_it() -> None:
 
 
 def test_settings_that_cannot_be_read_are_skipped_with_the_reason() -> None:
-    found = Storage(TOPIC, Described("id", 1, 3, 3), StoreError("Timed out"))
-    assert [(each.id, each.level, each.what) for each in check_topic(found, single=True)][1:] == [
+    topic = Storage(TOPIC, Described("id", 1, 3, 3), StoreError("Timed out"))
+    assert [(each.id, each.level, each.what) for each in check_topic(topic, single=True)][1:] == [
         ("topics.cleanup", Level.SKIPPED, "Timed out")
     ]
 
@@ -93,20 +95,20 @@ def test_settings_that_cannot_be_read_are_skipped_with_the_reason() -> None:
 def test_a_topic_to_which_nothing_can_be_written(
     replicas: int, in_sync: int, needed: str, words: str | None
 ) -> None:
-    found = storage(Described("id", 1, replicas, in_sync), min_insync_replicas=needed)
-    told = [each for each in check_topic(found, single=True) if each.id == "topics.insync"]
-    assert [each.level for each in told] == ([] if words is None else [Level.ERROR])
-    assert words is None or words in told[0].what
-    assert all("configs" in each.what and each.fix for each in told)
+    topic = storage(Described("id", 1, replicas, in_sync), min_insync_replicas=needed)
+    findings = [each for each in check_topic(topic, single=True) if each.id == "topics.insync"]
+    assert [each.level for each in findings] == ([] if words is None else [Level.ERROR])
+    assert words is None or words in findings[0].what
+    assert all("configs" in each.what and each.fix for each in findings)
 
 
 @pytest.mark.parametrize(
     ("brokers", "expected"), [(3, []), (2, ["has 2 brokers"]), (1, ["has 1 broker"]), (4, [])]
 )
 def test_replicas_of_topics_that_are_still_to_be_created(brokers: int, expected: list[str]) -> None:
-    told = [*check_creation(Cluster(brokers), [TOPIC])]
-    assert [(each.id, each.level) for each in told] == [("topics.replicas", Level.ERROR)] * len(expected)
-    for finding, words in zip(told, expected, strict=True):
+    findings = [*check_creation(Cluster(brokers), [TOPIC])]
+    assert [(each.id, each.level) for each in findings] == [("topics.replicas", Level.ERROR)] * len(expected)
+    for finding, words in zip(findings, expected, strict=True):
         assert "configs cannot be created with config.storage.replication.factor=3" in finding.what
         assert finding.what.endswith(words)
         assert f"set config.storage.replication.factor to at most {brokers}." in finding.fix
@@ -147,8 +149,8 @@ class FakeBrokers:
 
 def test_brokers_are_asked_each_question_once() -> None:
     brokers = FakeBrokers()
-    found = [(each.id, each.level) for each in check_storage(brokers, WORKER)]  # type: ignore[arg-type]
-    assert found == [
+    results = [(each.id, each.level) for each in check_storage(brokers, WORKER)]  # type: ignore[arg-type]
+    assert results == [
         ("topics.exist", "ok"),
         ("topics.exist", "ok"),
         ("topics.exist", "hint"),

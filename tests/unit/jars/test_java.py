@@ -65,7 +65,7 @@ def test_a_java_home_without_java_is_refused(tmp_path: Path, monkeypatch: pytest
     assert caught.value.hint == "Set JAVA_HOME to the directory of a Java 17 or 21."
 
 
-def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JavaMissing, match="Java was not found; Kraal requires Java 17 or 21"):

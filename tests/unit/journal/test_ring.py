@@ -95,9 +95,9 @@ def test_rings_by_key_drop_what_was_written_least_recently(
         assert kept == (key in model.entries)
         assert list(rings.keys()) == list(model.entries)
         for name, added in model.added.items():
-            found = rings.kept(name)
-            assert list(found.entries) == [each for each, _ in model.entries.get(name, ())]
-            assert found.dropped + len(found.entries) == added
+            kept_entries = rings.kept(name)
+            assert list(kept_entries.entries) == [each for each, _ in model.entries.get(name, ())]
+            assert kept_entries.dropped + len(kept_entries.entries) == added
 
 
 def test_rings_by_key_have_a_maximum_number_of_entries_each() -> None:

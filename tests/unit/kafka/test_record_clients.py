@@ -22,7 +22,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def test_kafka_python_neither_reads_nor_writes_records() -> None:
-    found = [
+    forbidden = [
         (path.relative_to(ROOT), name)
         for package in ("actors", "web", "kraal")
         for path in (ROOT / package).rglob("*.py")
@@ -30,4 +30,4 @@ def test_kafka_python_neither_reads_nor_writes_records() -> None:
         for name in imports(path)
         if name.removeprefix("kafka.") in CLIENTS or ".".join(name.split(".")[:2]) in MODULES
     ]
-    assert found == []
+    assert forbidden == []

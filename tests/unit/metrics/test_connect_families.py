@@ -71,47 +71,47 @@ def metrics_of(*living: Instance, in_group: bool = False) -> MetricsRegistry:
     return metrics
 
 
-def shown(found: Snapshot, metrics: MetricsRegistry, now_s: float = 1000.0) -> Scraped:
+def shown(state: Snapshot, metrics: MetricsRegistry, now_s: float = 1000.0) -> Scraped:
     return scraped(
         "".join(
             map(
                 render,
-                families(found, metrics.current(), IDENTITY, lambda name: NAMES.get(name, name), now_s),
+                families(state, metrics.current(), IDENTITY, lambda name: NAMES.get(name, name), now_s),
             )
         )
     )
 
 
 def test_an_empty_worker() -> None:
-    found = shown(snapshot({}), metrics_of())
-    assert found.value(CONNECT + "connector_count") == 0
-    assert found.value(CONNECT + "task_count") == 0
-    assert found.value(CONNECT + "task_startup_success_percentage") == 0
-    assert found.value("kafka_connect_app_info", client_id="connect-1", version="4.3.0") == 1
-    assert found.value("kafka_connect_app_info", client_id="connect-1", commit_id="abc") == 1
-    assert found.value("kafka_connect_app_info", client_id="connect-1", start_time_ms="1700000000000") == 1
-    assert not any("rebalance" in name or "coordinator" in name for name in found.types), "no group"
+    page = shown(snapshot({}), metrics_of())
+    assert page.value(CONNECT + "connector_count") == 0
+    assert page.value(CONNECT + "task_count") == 0
+    assert page.value(CONNECT + "task_startup_success_percentage") == 0
+    assert page.value("kafka_connect_app_info", client_id="connect-1", version="4.3.0") == 1
+    assert page.value("kafka_connect_app_info", client_id="connect-1", commit_id="abc") == 1
+    assert page.value("kafka_connect_app_info", client_id="connect-1", start_time_ms="1700000000000") == 1
+    assert not any("rebalance" in name or "coordinator" in name for name in page.types), "no group"
 
 
 def test_only_what_lives_here_is_shown() -> None:
     states = {A: [State.RUNNING, State.RUNNING, State.RUNNING], B: [State.RUNNING, State.RUNNING]}
-    found = shown(snapshot(states), metrics_of(A, TaskId(A, 1)))
-    assert found.value(CONNECT + "connector_count") == 1
-    assert found.value(CONNECT + "task_count") == 1
-    assert found.label_of("kafka_connect_connector_metrics", "connector") == {"a"}
-    assert found.label_of("kafka_connect_connector_task_metrics", "task") == {"1"}
-    assert found.value(CONNECT + "connector_total_task_count", connector="a") == 1
+    page = shown(snapshot(states), metrics_of(A, TaskId(A, 1)))
+    assert page.value(CONNECT + "connector_count") == 1
+    assert page.value(CONNECT + "task_count") == 1
+    assert page.label_of("kafka_connect_connector_metrics", "connector") == {"a"}
+    assert page.label_of("kafka_connect_connector_task_metrics", "task") == {"1"}
+    assert page.value(CONNECT + "connector_total_task_count", connector="a") == 1
 
 
 @pytest.mark.parametrize("state", [each for each in State if each is not State.STOPPED])
 def test_every_state_of_a_task_is_shown_and_counted(state: State) -> None:
-    found = shown(snapshot({A: [State.RUNNING, state]}), metrics_of(A, TaskId(A, 0)))
+    page = shown(snapshot({A: [State.RUNNING, state]}), metrics_of(A, TaskId(A, 0)))
     word = state.value.lower()
     labels = {"connector": "a", "task": "0", "status": word}
-    assert found.value("kafka_connect_connector_task_metrics", **labels) == 1
-    assert found.value("kafka_connect_connector_task_status", **labels) == 1
+    assert page.value("kafka_connect_connector_task_metrics", **labels) == 1
+    assert page.value("kafka_connect_connector_task_status", **labels) == 1
     counted = {
-        each: found.value(f"{CONNECT}connector_{each}_task_count", connector="a")
+        each: page.value(f"{CONNECT}connector_{each}_task_count", connector="a")
         for each in ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
     }
     assert counted == {**dict.fromkeys(counted, 0), word: 1}
@@ -120,19 +120,19 @@ def test_every_state_of_a_task_is_shown_and_counted(state: State) -> None:
 def test_restarting_is_shown_as_rest_shows_it() -> None:
     restarting = frozenset({A, TaskId(A, 0)})
     states = {A: [State.RUNNING, State.FAILED, State.RUNNING]}
-    found = shown(snapshot(states, restarting=restarting), metrics_of(A, TaskId(A, 0), TaskId(A, 1)))
-    assert found.label_of("kafka_connect_connector_metrics", "status") == {"restarting"}
-    assert found.value(CONNECT + "connector_restarting_task_count", connector="a") == 1
-    assert found.value(CONNECT + "connector_running_task_count", connector="a") == 1
-    assert found.value(CONNECT + "connector_failed_task_count", connector="a") == 0
+    page = shown(snapshot(states, restarting=restarting), metrics_of(A, TaskId(A, 0), TaskId(A, 1)))
+    assert page.label_of("kafka_connect_connector_metrics", "status") == {"restarting"}
+    assert page.value(CONNECT + "connector_restarting_task_count", connector="a") == 1
+    assert page.value(CONNECT + "connector_running_task_count", connector="a") == 1
+    assert page.value(CONNECT + "connector_failed_task_count", connector="a") == 0
 
 
 def test_the_type_of_a_connector() -> None:
     metrics = metrics_of(A)
     metrics.changed(A, State.RUNNING, "2.1")
-    found = shown(snapshot({A: [State.STOPPED]}, kind="sink"), metrics)
+    page = shown(snapshot({A: [State.STOPPED]}, kind="sink"), metrics)
     name = "kafka_connect_connector_metrics"
-    assert found.all_of(name) == {
+    assert page.all_of(name) == {
         frozenset({("connector", "a"), each}): 1
         for each in [
             ("connector_type", "sink"),
@@ -144,11 +144,11 @@ def test_the_type_of_a_connector() -> None:
 
 
 def test_unknown_values_are_absent_or_unassigned() -> None:
-    found = shown(snapshot({}), metrics_of(A, TaskId(A, 0)))
-    assert found.label_of("kafka_connect_connector_metrics", "connector_class") == set()
-    assert found.label_of("kafka_connect_connector_metrics", "connector_version") == set()
-    assert found.label_of("kafka_connect_connector_metrics", "status") == {"unassigned"}
-    assert found.label_of("kafka_connect_connector_task_metrics", "status") == {"unassigned"}
+    page = shown(snapshot({}), metrics_of(A, TaskId(A, 0)))
+    assert page.label_of("kafka_connect_connector_metrics", "connector_class") == set()
+    assert page.label_of("kafka_connect_connector_metrics", "connector_version") == set()
+    assert page.label_of("kafka_connect_connector_metrics", "status") == {"unassigned"}
+    assert page.label_of("kafka_connect_connector_task_metrics", "status") == {"unassigned"}
 
 
 def test_starts_are_counted_once_a_life() -> None:
@@ -163,10 +163,10 @@ def test_starts_are_counted_once_a_life() -> None:
     metrics.started(task)
     metrics.changed(task, State.RUNNING, "1.0")
     metrics.changed(task, State.FAILED, None)
-    found = shown(snapshot({}), metrics)
+    page = shown(snapshot({}), metrics)
     kinds = ("attempts_total", "success_total", "failure_total", "success_percentage", "failure_percentage")
-    assert [found.value(f"{CONNECT}connector_startup_{kind}") for kind in kinds] == [1, 1, 0, 1, 0]
-    assert [found.value(f"{CONNECT}task_startup_{kind}") for kind in kinds] == [2, 1, 1, 0.5, 0.5]
+    assert [page.value(f"{CONNECT}connector_startup_{kind}") for kind in kinds] == [1, 1, 0, 1, 0]
+    assert [page.value(f"{CONNECT}task_startup_{kind}") for kind in kinds] == [2, 1, 1, 0.5, 0.5]
 
 
 def test_removed_instances_leave_nothing() -> None:
@@ -185,28 +185,28 @@ def test_a_group() -> None:
     assert metrics.group is not None
     metrics.group = replace(metrics.group.rebalance_began(900), connectors=2, tasks=5)
     name = "kafka_connect_connect_worker_rebalance_metrics"
-    found = shown(snapshot({}, generation=Generation(0)), metrics)
-    assert found.value(f"{name}_rebalancing") == 1
-    assert found.value(f"{name}_time_since_last_rebalance_ms") == float("inf")
-    assert found.value(f"{name}_completed_rebalances_total") == 0
-    assert name not in found.types, "neither protocol nor leader is known"
+    page = shown(snapshot({}, generation=Generation(0)), metrics)
+    assert page.value(f"{name}_rebalancing") == 1
+    assert page.value(f"{name}_time_since_last_rebalance_ms") == float("inf")
+    assert page.value(f"{name}_completed_rebalances_total") == 0
+    assert name not in page.types, "neither protocol nor leader is known"
 
     metrics.group = metrics.group.rebalance_ended(902.5).rebalance_began(950).rebalance_ended(950.5)
     known = snapshot(
         {}, generation=Generation(7), protocol=GroupProtocol.DEFAULT, leader_url="http://other:8083/"
     )
-    found = shown(known, metrics, 951.0)
-    assert found.value(name, connect_protocol="EAGER") == 1
-    assert found.value(name, leader_name="http://other:8083/") == 1
-    assert found.value(f"{name}_epoch") == 7
-    assert found.value(f"{name}_rebalancing") == 0
-    assert found.value(f"{name}_completed_rebalances_total") == 2
-    assert found.value(f"{name}_rebalance_max_time_ms") == 2500
-    assert found.value(f"{name}_rebalance_avg_time_ms") == 1500
-    assert found.value(f"{name}_time_since_last_rebalance_ms") == 500
+    page = shown(known, metrics, 951.0)
+    assert page.value(name, connect_protocol="EAGER") == 1
+    assert page.value(name, leader_name="http://other:8083/") == 1
+    assert page.value(f"{name}_epoch") == 7
+    assert page.value(f"{name}_rebalancing") == 0
+    assert page.value(f"{name}_completed_rebalances_total") == 2
+    assert page.value(f"{name}_rebalance_max_time_ms") == 2500
+    assert page.value(f"{name}_rebalance_avg_time_ms") == 1500
+    assert page.value(f"{name}_time_since_last_rebalance_ms") == 500
     coordinator = "kafka_connect_connect_coordinator_metrics"
-    assert found.value(f"{coordinator}_assigned_connectors", client_id="connect-1") == 2
-    assert found.value(f"{coordinator}_assigned_tasks", client_id="connect-1") == 5
+    assert page.value(f"{coordinator}_assigned_connectors", client_id="connect-1") == 2
+    assert page.value(f"{coordinator}_assigned_tasks", client_id="connect-1") == 5
 
 
 def test_the_backlog_of_running_sinks_is_shown() -> None:
@@ -238,10 +238,10 @@ def test_totals_are_counters_and_all_else_gauges() -> None:
     TaskMeter(task, is_source=True, time=Watch(), windows=Windows(), publish=metrics.publish).state(
         State.RUNNING
     )
-    found = shown(snapshot({}), metrics)
-    counters = {name for name, kind in found.types.items() if kind == "counter"}
+    page = shown(snapshot({}), metrics)
+    counters = {name for name, kind in page.types.items() if kind == "counter"}
     assert counters == {
-        *(name for name in found.types if name.endswith("_total")),
+        *(name for name in page.types if name.endswith("_total")),
         *(f"kafka_connect_task_error_metrics_total_{each}" for each in ("records_skipped", "retries")),
         "kafka_connect_task_error_metrics_total_record_failures",
         "kafka_connect_task_error_metrics_total_record_errors",
@@ -261,11 +261,11 @@ def test_a_thousand_connectors_take_little_time_and_come_in_pieces() -> None:
         meter.batch(records=5, duration_s=0.1, poll_s=0.01)
         meter.committing()
         meter.committed()
-    found = snapshot({name: [State.RUNNING, State.RUNNING] for name in connectors})
+    state = snapshot({name: [State.RUNNING, State.RUNNING] for name in connectors})
     began_s = time.thread_time()
     pieces = [
         "".join(map(render, [each]))
-        for each in families(found, metrics.current(), IDENTITY, lambda name: name, 1000.0)
+        for each in families(state, metrics.current(), IDENTITY, lambda name: name, 1000.0)
     ]
     took_s = time.thread_time() - began_s
     assert took_s < 1.0, "of the processor; it is some fifty milliseconds on an idle machine"

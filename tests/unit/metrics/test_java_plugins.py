@@ -42,18 +42,18 @@ def worker(*, is_source: bool = True) -> MetricsRegistry:
 
 
 def scrape(metrics: MetricsRegistry, tasks: Mapping[TaskId, TaskValues | None], text: str = "") -> Scraped:
-    found = snapshot({JAVA.connector: [State.RUNNING] * 2, PYTHON.connector: [State.RUNNING] * 2})
+    state = snapshot({JAVA.connector: [State.RUNNING] * 2, PYTHON.connector: [State.RUNNING] * 2})
     numbers = JvmMetrics(tasks=tasks, jvms=[JvmState(up=True, starts=2)], text=text)
-    made = Scrape(Published(found), metrics, IDENTITY, str, java=lambda _: numbers)
-    return scraped("".join(made()))
+    page = Scrape(Published(state), metrics, IDENTITY, str, java=lambda _: numbers)
+    return scraped("".join(page()))
 
 
-def java(found: Scraped, name: str) -> float:
-    return found.value(name, connector="java", task="0")
+def java(scraped: Scraped, name: str) -> float:
+    return scraped.value(name, connector="java", task="0")
 
 
-def python(found: Scraped, name: str) -> float:
-    return found.value(name, connector="python", task="0")
+def python(scraped: Scraped, name: str) -> float:
+    return scraped.value(name, connector="python", task="0")
 
 
 def test_tasks_of_both_kinds_are_in_the_same_families() -> None:
@@ -100,8 +100,8 @@ def test_the_state_of_the_jvm() -> None:
 
 
 def test_a_worker_without_java_plugins_shows_none_of_it() -> None:
-    made = Scrape(Published(snapshot({})), metrics_of(), IDENTITY, str)
-    assert "kraal_jvm" not in "".join(made())
+    page = Scrape(Published(snapshot({})), metrics_of(), IDENTITY, str)
+    assert "kraal_jvm" not in "".join(page())
 
 
 def test_memory_and_collections() -> None:

@@ -123,8 +123,8 @@ def test_the_times_of_samples_are_multiples_of_the_step() -> None:
     assert story.series.of(A).count == 0
     story.step()
     story.step()
-    found = story.series.of(A)
-    assert (found.start_ms, found.count) == (BEGAN_MS, 2)
+    samples = story.series.of(A)
+    assert (samples.start_ms, samples.count) == (BEGAN_MS, 2)
     story.watch.wall_shift_ms = -1200
     story.step()
     assert story.series.of(A).start_ms == BEGAN_MS, "a small correction of the clock moves nothing"
@@ -150,9 +150,9 @@ def test_samples_since_a_time(since_ms: int, start_ms: int, values: list[float])
     for records in (0, 5, 10):
         meter.batch(records=records, duration_s=0, poll_s=0)
         story.step()
-    found = story.series.of(A, BEGAN_MS + since_ms)
-    assert (found.start_ms, found.count) == (BEGAN_MS + start_ms, len(values))
-    assert found.tasks[0]["records_per_second"] == values
+    samples = story.series.of(A, BEGAN_MS + since_ms)
+    assert (samples.start_ms, samples.count) == (BEGAN_MS + start_ms, len(values))
+    assert samples.tasks[0]["records_per_second"] == values
 
 
 def test_ten_minutes_are_kept() -> None:
@@ -241,16 +241,16 @@ def test_samples_of_several_workers_are_merged_at_the_same_times(
     later: int, values: list[float | None]
 ) -> None:
     def samples(start_ms: int, tasks: dict[int, list[float | None]]) -> Samples:
-        columns = {task: dict.fromkeys(COLUMNS, found) for task, found in tasks.items()}
+        columns = {task: dict.fromkeys(COLUMNS, value) for task, value in tasks.items()}
         return Samples(start_ms=start_ms, count=4, tasks=columns)
 
     own = samples(BEGAN_MS, {7: [10, None, None, 40]})
     other = samples(BEGAN_MS + later * STEP_MS, {7: [1, 2, 3, 4], 3: [1, 2, 3, 4]})
-    found = Samples.merged(own, [other])
-    assert (found.start_ms, found.count, list(found.tasks)) == (BEGAN_MS, 4, [3, 7])
+    merged = Samples.merged(own, [other])
+    assert (merged.start_ms, merged.count, list(merged.tasks)) == (BEGAN_MS, 4, [3, 7])
     for column in COLUMNS:
-        assert found.tasks[3][column] == values
-        assert found.tasks[7][column] == [10, *values[1:3], 40], "the first known value counts"
+        assert merged.tasks[3][column] == values
+        assert merged.tasks[7][column] == [10, *values[1:3], 40], "the first known value counts"
     assert own.tasks[7]["poll_ms"] == [10, None, None, 40], "it is left as it is"
 
 

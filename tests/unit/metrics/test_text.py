@@ -29,8 +29,8 @@ def test_a_family_without_series_is_left_out() -> None:
 def test_any_connector_name_survives_as_a_label() -> None:
     written = labels(("connector", ODD), ("task", "0"))
     assert written == r'{connector="a \"quoted\" \\ back\nnew line, {brace} = ü %2F",task="0"}'
-    found = scraped(render(Family("x", "gauge", "h", [(written, 1)])))
-    assert found.value("x", connector=ODD, task="0") == 1
+    parsed = scraped(render(Family("x", "gauge", "h", [(written, 1)])))
+    assert parsed.value("x", connector=ODD, task="0") == 1
 
 
 def test_a_lone_surrogate_does_not_break_the_scrape() -> None:
@@ -58,5 +58,5 @@ def test_a_help_text_stays_on_its_line() -> None:
 )
 def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
-    found = scraped("".join(map(render, [Family("x", "gauge", "h", [("", value)])]))).value("x")
-    assert found == value or math.isnan(value)
+    parsed = scraped("".join(map(render, [Family("x", "gauge", "h", [("", value)])]))).value("x")
+    assert parsed == value or math.isnan(value)

@@ -152,8 +152,8 @@ def test_a_traced_task_has_the_numbers_of_any_other() -> None:
 
 def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "orders-cluster")
-    found = resource_of("w1:8083").attributes
-    assert (found["service.name"], found["service.instance.id"]) == ("orders-cluster", "w1:8083")
+    attributes = resource_of("w1:8083").attributes
+    assert (attributes["service.name"], attributes["service.instance.id"]) == ("orders-cluster", "w1:8083")
     monkeypatch.delenv("OTEL_SERVICE_NAME")
     assert resource_of("w1:8083").attributes["service.name"] == "kraal"
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[3]
 CHART = "tests/integration/deploy/test_chart"
 
 
-def test_no_change_affects_nothing() -> None:
+def test_an_empty_change_selects_no_tests() -> None:
     assert unaffected([]) == set(DEPENDENCIES)
 
 

@@ -66,10 +66,10 @@ def wait_for(look: Callable[[], T | None]) -> T:
     """Return what `look` finds, within 30 s."""
     never = threading.Event()
     deadline = time.monotonic() + 30
-    while (found := look()) is None:
+    while (result := look()) is None:
         assert time.monotonic() < deadline
         never.wait(0.01)
-    return found
+    return result
 
 
 class Idle:

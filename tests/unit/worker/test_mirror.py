@@ -90,9 +90,9 @@ def test_mirror_makers_jars_are_one_plugin(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(mirror, "ensure", lambda _: jars)
     place = mirror_plugins()
     assert mirror_plugins() == place
-    found = [path for path in place.rglob("*") if path.is_file()]
-    assert {path.parent for path in found} == {place / "connect-mirror"}
-    assert sorted(path.name for path in found) == ["client-1.jar", "mirror-1.jar"]
+    files = [path for path in place.rglob("*") if path.is_file()]
+    assert {path.parent for path in files} == {place / "connect-mirror"}
+    assert sorted(path.name for path in files) == ["client-1.jar", "mirror-1.jar"]
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def file_of(name: str) -> dict[str, str]:
 
 
 def recorded(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
-    return found
+    converted: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+    return converted
 
 
 @pytest.mark.parametrize("name", [path.stem for path in FILES])
@@ -107,10 +107,10 @@ def test_each_worker_has_a_port_of_its_own() -> None:
         "dedicated.mode.enable.internal.rest": "true",
         "plugin.path": "/own",
     }
-    found = kraal_config(raw, A_TO_B, 2, ["/mirror"])
-    assert found["listeners"] == "http://east:8085,https://east:8445,http://east:0"
-    assert found["rest.advertised.port"] == "82"
-    assert found["plugin.path"] == "/mirror,/own"
-    assert "plugin.discovery" not in found
+    converted = kraal_config(raw, A_TO_B, 2, ["/mirror"])
+    assert converted["listeners"] == "http://east:8085,https://east:8445,http://east:0"
+    assert converted["rest.advertised.port"] == "82"
+    assert converted["plugin.path"] == "/mirror,/own"
+    assert "plugin.discovery" not in converted
     raw["dedicated.mode.enable.internal.rest"] = "false"
     assert kraal_config(raw, A_TO_B, 2, [])["listeners"] == LOOPBACK

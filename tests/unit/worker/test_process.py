@@ -108,9 +108,9 @@ def get(port: int, path: str, *, https: bool, **headers: str) -> Answer:
     )
     client.request("GET", path, headers=headers)
     answer = client.getresponse()
-    found = Answer(answer.status, answer.headers, answer.read())
+    copy = Answer(answer.status, answer.headers, answer.read())
     client.close()
-    return found
+    return copy
 
 
 def test_listeners_passwords_and_headers_are_what_the_file_says(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_creation_right_after_a_deletion_is_not_refused(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_patch_is_lost(seed: int) -> None:
+def test_concurrent_patches_are_all_applied(seed: int) -> None:
     cluster = cluster_of(seed, with_x=True)
     names = ["a", "b", "c"]
     answers = together(cluster, *(PatchConfig(name=X, patch={name: "1"}) for name in names))

@@ -23,7 +23,7 @@ def test_a_diff_shows_what_apply_would_change(kraal: Kraal, worker: Connect, fol
     assert worker.asked(*CHANGING) == []
 
 
-def test_no_difference_is_exit_code_0(kraal: Kraal, worker: Connect, folder: str) -> None:
+def test_equal_configs_exit_with_0(kraal: Kraal, worker: Connect, folder: str) -> None:
     kraal.out("apply", "-f", folder)
     assert kraal.out("diff", "-f", folder) == ""
     worker.create("old", {"connector.class": FAKE_SOURCE})

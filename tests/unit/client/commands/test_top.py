@@ -143,7 +143,7 @@ def test_orders_put_first_what_is_looked_for(sort: str, first: tuple[str, int]) 
     assert len(rows) == 4
 
 
-def test_no_connectors_is_no_error(kraal: Kraal) -> None:
+def test_an_empty_connector_list_is_accepted(kraal: Kraal) -> None:
     result = kraal("top")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No connectors.\n")
 

@@ -160,8 +160,8 @@ def test_a_source_partition_cannot_be_null() -> None:
 
 
 def test_a_sink_shows_the_committed_offsets_of_its_consumer_group() -> None:
-    found = {TopicPartition("t", 10): 7, TopicPartition("t", 2): 5, TopicPartition("a", 3): 0}
-    assert sink_pairs(found) == [
+    offsets = {TopicPartition("t", 10): 7, TopicPartition("t", 2): 5, TopicPartition("a", 3): 0}
+    assert sink_pairs(offsets) == [
         ({"kafka_topic": "a", "kafka_partition": 3}, {"kafka_offset": 0}),
         ({"kafka_topic": "t", "kafka_partition": 2}, {"kafka_offset": 5}),
         ({"kafka_topic": "t", "kafka_partition": 10}, {"kafka_offset": 7}),

@@ -83,9 +83,9 @@ def test_a_late_unassigned_of_the_previous_owner_does_not_hide_a_running_task(
     state = after(
         put_entry(T0, status(stored[0], OTHER, stored[1])), put_entry(T0, status(State.UNASSIGNED, ME, late))
     )
-    found = status_of(state, T0)
-    assert found is not None
-    assert found.state is expected
+    replayed = status_of(state, T0)
+    assert replayed is not None
+    assert replayed.state is expected
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ def entry(name: ConnectorName) -> ConnectorEntry:
 
 
 def with_status(status: StatusState, instance: Instance, state: State = State.RUNNING) -> StatusState:
-    found = put_entry(
+    entry = put_entry(
         instance, Status(state=state, worker_id=WorkerId("w:1"), generation=Generation(1), version="1")
     )
-    record = Record(offset=status.offset + 1, key=found.key, value=found.value, timestamp_ms=1)
+    record = Record(offset=status.offset + 1, key=entry.key, value=entry.value, timestamp_ms=1)
     return apply_status(status, [record]).state
 
 
@@ -99,12 +99,12 @@ def test_the_group_concerns_no_connector(parts: dict[str, Any]) -> None:
 
 
 def test_several_kinds_are_told_apart() -> None:
-    found = after(
+    changed = after(
         status=with_status(SNAPSHOT.status, A, State.PAUSED),
         config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A], B: entry(B)}),
         generation=Generation(5),
     )
-    assert found == {"states": {A}, "configs": {B}, "cluster": frozenset()}
+    assert changed == {"states": {A}, "configs": {B}, "cluster": frozenset()}
 
 
 def test_too_many_names_are_any() -> None:
@@ -116,10 +116,10 @@ def test_too_many_names_are_any() -> None:
 
 
 def test_names_that_are_too_long_are_any() -> None:
-    found: dict[str, Names] = {}
-    add(found, "states", frozenset({ConnectorName("x" * MAX_CHARACTERS)}))
-    assert found["states"] is not None
-    add(found, "states", frozenset({A}))
-    assert found == {"states": None}
-    add(found, "states", frozenset({B}))
-    assert found == {"states": None}, "any stays any"
+    kinds: dict[str, Names] = {}
+    add(kinds, "states", frozenset({ConnectorName("x" * MAX_CHARACTERS)}))
+    assert kinds["states"] is not None
+    add(kinds, "states", frozenset({A}))
+    assert kinds == {"states": None}
+    add(kinds, "states", frozenset({B}))
+    assert kinds == {"states": None}, "any stays any"

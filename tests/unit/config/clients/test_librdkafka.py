@@ -175,7 +175,7 @@ def test_names_settings_without_an_equivalent() -> None:
     ]
 
 
-def test_no_key_of_kafkas_clients_was_forgotten() -> None:
+def test_every_key_of_kafkas_clients_is_handled() -> None:
     """Every key is mapped, read, of no use elsewhere, or named to the user: this is the list of the last kind."""
     keys = {key.name: "1" for client in ("producer", "consumer", "admin") for key in client_def(client)}
     assert unknown_to_librdkafka(keys) == [

@@ -91,7 +91,7 @@ def test_tolerated_reports_become_dead_letters_in_order_and_are_counted_once() -
     assert counts.last_error_ms > 0
 
 
-def test_no_report_reads_nothing_and_counts_nothing() -> None:
+def test_a_batch_without_reports_is_not_read_again() -> None:
     def never(*_: Any) -> Any:
         raise AssertionError
 

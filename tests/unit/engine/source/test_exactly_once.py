@@ -252,7 +252,7 @@ def test_how_long_a_transaction_lasts(
     assert interval_s(connector, worker) == seconds
 
 
-def test_no_connector_says_where_transactions_end() -> None:
+def test_connectors_cannot_define_transaction_boundaries() -> None:
     with pytest.raises(ValueError, match=r"transaction\.boundary=connector"):
         interval_s({"transaction.boundary": "connector"}, {})
 

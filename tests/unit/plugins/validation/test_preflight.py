@@ -98,7 +98,7 @@ def test_a_predicate_that_no_list_names_is_an_error_of_its_key(predicate: str) -
 
 
 @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
-def test_no_connector_says_where_transactions_end(boundary: str) -> None:
+def test_connectors_cannot_define_transaction_boundaries(boundary: str) -> None:
     messages = errors("transaction.boundary", {**FILE, "transaction.boundary": boundary})
     text = (
         "The connector does not support connector-defined transaction boundaries with the given configuration. Please "
