@@ -69,8 +69,8 @@ def test_the_latest_of_several_partitions_are_the_latest_by_time() -> None:
         replace(letter(number), partition=number % 2, timestamp_ms=100 - number) for number in range(10)
     ]
     spans = {0: Span(0, 10), 1: Span(0, 10)}
-    found = latest(lambda _: iter(letters), spans, 2)
-    assert (offsets(found), found.searched) == ([1, 0], 4)
+    latest_letters = latest(lambda _: iter(letters), spans, 2)
+    assert (offsets(latest_letters), latest_letters.searched) == ([1, 0], 4)
 
 
 def test_a_small_letter_is_not_cut() -> None:
@@ -81,11 +81,11 @@ def test_a_small_letter_is_not_cut() -> None:
 def test_large_parts_are_cut_and_their_sizes_told() -> None:
     errors = letter(1, {"exception.stacktrace": "s" * 50, "exception.message": "m" * 40}).headers
     large = replace(letter(1), key=b"\xff" * 30, value="ü".encode() * 20, headers=[*errors, ("h", b"x" * 30)])
-    found = shortened(large, 21)
-    assert (found.key, found.value) == (b"\xff" * 21, "ü".encode() * 10), "text ends with a whole character"
-    assert found.truncated == {"key": 30, "value": 40, "headers": 31, "error": 90}
-    assert found.own_headers == [("own", b"\x01")]
-    shown = as_json(found)["error"]
+    text = shortened(large, 21)
+    assert (text.key, text.value) == (b"\xff" * 21, "ü".encode() * 10), "text ends with a whole character"
+    assert text.truncated == {"key": 30, "value": 40, "headers": 31, "error": 90}
+    assert text.own_headers == [("own", b"\x01")]
+    shown = as_json(text)["error"]
     assert (shown["stacktrace"], shown["message"], shown["offset"]) == ("s" * 21, "m" * 21, 101)
 
 

@@ -45,8 +45,8 @@ def config(tasks: int, kind: str = FAKE_SOURCE) -> dict[str, str | None]:
 
 def counts(cluster: EmbeddedCluster) -> list[int]:
     """The task counts that the leader wrote."""
-    found = [decode(r.key, r.value) for r in cluster.config_log.read(0, 10_000)]
-    return [each.tasks for each in found if isinstance(each, TaskCountRecord)]
+    records = [decode(r.key, r.value) for r in cluster.config_log.read(0, 10_000)]
+    return [each.tasks for each in records if isinstance(each, TaskCountRecord)]
 
 
 def task_configs(count: int) -> PutTaskConfigs:

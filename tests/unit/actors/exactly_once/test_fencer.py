@@ -36,6 +36,6 @@ def test_a_request_does_not_wait_for_another_one() -> None:
     for token, name in enumerate("ab"):
         fencer.tell(FenceProducers(token=token, transactional_ids=[name], reply_to=herder))
     assert answered.wait(30)
-    found = sorted(heard, key=lambda each: each.token)
-    assert [(each.token, str(each.error)) for each in found] == [(0, "None"), (1, "cannot fence b")]
+    ordered = sorted(heard, key=lambda each: each.token)
+    assert [(each.token, str(each.error)) for each in ordered] == [(0, "None"), (1, "cannot fence b")]
     assert system.close(5) == []

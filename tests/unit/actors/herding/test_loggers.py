@@ -21,8 +21,8 @@ def records(log: object) -> list[LoggerRecord]:
 
 
 def level(loggers: Loggers, name: str) -> str | None:
-    found = loggers.level(name)
-    return None if found is None else found.level
+    level = loggers.level(name)
+    return None if level is None else level.level
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -53,9 +53,9 @@ def test_each_state_is_a_line_of_its_instance_once(caplog: pytest.LogCaptureFixt
         worker.run()
     of_connector = [f"Connector num bers is {state}" for state in ("RUNNING", "PAUSED", "RUNNING", "STOPPED")]
     of_task = [f"Task num bers-0 {what}" for what in ("is RUNNING", "is PAUSED", "is RUNNING", "has stopped")]
-    found = lines(caplog, logging.INFO)
-    assert [line for line in found if line[1] is None] == [(NAME, None, text) for text in of_connector]
-    assert [line for line in found if line[1] is not None] == [(NAME, 0, text) for text in of_task]
+    messages = lines(caplog, logging.INFO)
+    assert [line for line in messages if line[1] is None] == [(NAME, None, text) for text in of_connector]
+    assert [line for line in messages if line[1] is not None] == [(NAME, 0, text) for text in of_task]
 
 
 def test_a_task_s_failure_names_cause_and_remedy_once(caplog: pytest.LogCaptureFixture) -> None:

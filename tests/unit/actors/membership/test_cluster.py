@@ -45,8 +45,8 @@ def followers(cluster: EmbeddedCluster) -> list[ClusterWorker]:
 
 
 def owner(cluster: EmbeddedCluster, instance: ConnectorName | TaskId) -> ClusterWorker:
-    [found] = cluster.owners(instance)
-    return found
+    [owner] = cluster.owners(instance)
+    return owner
 
 
 @pytest.mark.parametrize("seed", SEEDS)

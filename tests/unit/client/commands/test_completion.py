@@ -38,7 +38,7 @@ def three(worker: Connect) -> Connect:
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "completion"),
     [
         (["status", "ord"], ["orders-sink", "orders-source"]),
         (["pause", "orders-sink", "o"], ["orders-source", "other"]),
@@ -53,9 +53,9 @@ def three(worker: Connect) -> Connect:
         (["desc"], ["describe"]),
     ],
 )
-def test_a_word_is_completed(three: Connect, words: list[str], found: list[str]) -> None:
+def test_a_word_is_completed(three: Connect, words: list[str], completion: list[str]) -> None:
     three.script("GET", "/admin/loggers", Said(200, {"root": {}, "org": {}}))
-    assert complete(*words, url=three.url) == found
+    assert complete(*words, url=three.url) == completion
 
 
 def test_the_url_may_stand_on_the_command_line(three: Connect) -> None:
@@ -75,9 +75,9 @@ def test_errors_give_no_completions_and_no_output(worker: Connect, said: Said) -
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_each_shell_gets_its_script(kraal: Kraal, shell: str) -> None:
-    found = get_completion_class(shell)
-    assert found is not None
-    assert issubclass(found, ShellComplete)
+    completion = get_completion_class(shell)
+    assert completion is not None
+    assert issubclass(completion, ShellComplete)
     text = CliRunner().invoke(main, ["completion", shell], prog_name="kraal").stdout
     assert f"_KRAAL_COMPLETE={shell}_complete" in text
     assert kraal("completion", "tcsh").exit_code == 2

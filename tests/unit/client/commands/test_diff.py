@@ -46,8 +46,8 @@ def test_formats_have_the_keys_that_differ_and_no_secret(kraal: Kraal, worker: C
     worker.create("old", {"connector.class": FAKE_SOURCE})
     result = kraal("diff", "-f", folder, "--prune", "-o", "json")
     assert (result.exit_code, result.stderr, "hunter2" in result.stdout) == (1, "", False)
-    found = {each["name"]: each for each in json.loads(result.stdout)}
-    assert found["a"] == {
+    by_name = {each["name"]: each for each in json.loads(result.stdout)}
+    assert by_name["a"] == {
         "name": "a",
         "action": "configured",
         "file": f"{folder}/a.yaml",
@@ -56,13 +56,13 @@ def test_formats_have_the_keys_that_differ_and_no_secret(kraal: Kraal, worker: C
             "tasks.max": {"before": "1", "after": "2"},
         },
     }
-    assert {name: each["action"] for name, each in found.items()} == {
+    assert {name: each["action"] for name, each in by_name.items()} == {
         "a": "configured",
         "b": "created",
         "c": "created",
         "old": "deleted",
     }
-    assert found["b"]["keys"]["name"] == {"before": None, "after": "b"}
+    assert by_name["b"]["keys"]["name"] == {"before": None, "after": "b"}
     kraal.out("apply", "-f", folder, "--prune")
     assert kraal.out("diff", "-f", folder, "-o", "yaml") == "[]\n"
 

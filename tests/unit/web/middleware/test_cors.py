@@ -79,8 +79,8 @@ def test_preflight_answer_lists_what_is_allowed_and_continues() -> None:
         "/connectors", headers={"Origin": "http://a.com", "Access-Control-Request-Method": "PUT"}
     )
     assert (answer.status_code, answer.headers["allow"]) == (200, "HEAD,POST,GET,OPTIONS")
-    found = {name: value for name, value in answer.headers.items() if name.startswith(CORS)}
-    assert found == {
+    cors_headers = {name: value for name, value in answer.headers.items() if name.startswith(CORS)}
+    assert cors_headers == {
         "access-control-allow-origin": "http://a.com",
         "access-control-allow-methods": "GET,PUT,POST",
         "access-control-allow-headers": "Content-Type",

@@ -64,12 +64,12 @@ def test_dates_are_so_far_from_now(rules: str) -> None:
     try:
         client = http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
         client.request("GET", "/connectors")
-        found = client.getresponse().headers
+        headers = client.getresponse().headers
         client.close()
     finally:
         server.stop()
-    dates = [parsedate_to_datetime(value) for value in found.get_all("Date", [])]
-    later = [*dates[1:], *map(parsedate_to_datetime, found.get_all("Expires", []))]
+    dates = [parsedate_to_datetime(value) for value in headers.get_all("Date", [])]
+    later = [*dates[1:], *map(parsedate_to_datetime, headers.get_all("Expires", []))]
     if rules.startswith("setDate Date"):
         assert (len(dates), later) == (1, [])
     else:

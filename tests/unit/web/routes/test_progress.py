@@ -47,10 +47,10 @@ def asked(api: Api, path: str, schema: str) -> Any:
     """Return an answer that no other request has had; with the fields of its schema."""
     code, text = api.request("GET", path, Authorization=str(next(callers)))
     assert code == 200, text
-    found = json.loads(text)
-    each = list(found.values()) if schema == "ExpandedConnector" else [found]
+    body = json.loads(text)
+    each = list(body.values()) if schema == "ExpandedConnector" else [body]
     assert all(matches(SCHEMAS["components"]["schemas"][schema], one, SCHEMAS) for one in each)
-    return found
+    return body
 
 
 def of_status(api: Api, query: str = "?expand=progress") -> Any:
@@ -132,9 +132,9 @@ def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
     for parts in (["progress", "info", "status"], ["info", "progress", "status"]):
         query = "&".join(f"expand={part}" for part in parts)
         code, text = api.request("GET", f"{LIST}?{query}")
-        found = json.loads(text)
-        assert (code, [list(each) for each in found.values()]) == (200, [parts, parts])
-        assert {name: {key: each[key] for key in ("info", "status")} for name, each in found.items()} == plain
+        body = json.loads(text)
+        assert (code, [list(each) for each in body.values()]) == (200, [parts, parts])
+        assert {name: {key: each[key] for key in ("info", "status")} for name, each in body.items()} == plain
 
 
 @pytest.mark.parametrize("query", ["", "?expand=Progress", "?progress", "?expand="])
@@ -149,10 +149,10 @@ def test_without_it_the_answers_are_connects(api: Api, query: str) -> None:
 def test_a_status_has_it_next_to_supervision(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter_of(api, T0)
-    found = asked(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
+    body = asked(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
     plain = json.loads(api.request("GET", STATUS)[1])
-    assert list(found) == [*plain, "supervision", "progress"]
-    assert {name: found[name] for name in plain} == plain
+    assert list(body) == [*plain, "supervision", "progress"]
+    assert {name: body[name] for name in plain} == plain
 
 
 def test_answers_are_not_kept(api: Api) -> None:

@@ -77,10 +77,10 @@ def test_failed_instances_show_their_restarts_and_the_next_one(api: Api) -> None
         restarted_ms=1_700_000_050_000, due_s=101.0, due_ms=1_700_000_101_000,
     )  # fmt: skip
     api.herder.publish(watched={T0: watched, T1: watched})
-    found = told(api)
-    assert found["silent"] == []
-    assert found["connector"]["supervised"] is False, "only tasks are"
-    [task] = found["tasks"]
+    body = told(api)
+    assert body["silent"] == []
+    assert body["connector"]["supervised"] is False, "only tasks are"
+    [task] = body["tasks"]
     assert task == {
         "id": 0, "worker_id": "worker:8083", "supervised": True, "restarts": 7, "restarts_in_window": 1,
         "last_restart_ms": 1_700_000_050_000,

@@ -219,8 +219,8 @@ def test_a_connector_that_matches_only_since_the_question_is_left_alone(many: Br
     ],
 )
 def test_odd_filters_are_refused(many: Browser, query: str, said: str, when_posted: int) -> None:
-    found = all_question(many, "stop", query)
-    assert (found.status, said in found.plain) == (400, True)
+    question = all_question(many, "stop", query)
+    assert (question.status, said in question.plain) == (400, True)
     posted = many.send("/ui/actions", [("action", "stop"), ("name", "copy-00"), ("matching", query)])
     assert posted.status == when_posted
     assert many.worker.asked == []
@@ -232,8 +232,11 @@ def test_more_than_a_thousand_are_refused(browser: Browser) -> None:
     assert "All 1002 that match are too many for one action" in page
     assert "Select all" in page
     assert "connectors that match" not in page
-    found = all_question(browser, "pause", "state=")
-    assert (found.status, "at most 1,000 connectors at once; these are 1,002" in found.plain) == (400, True)
+    question = all_question(browser, "pause", "state=")
+    assert (question.status, "at most 1,000 connectors at once; these are 1,002" in question.plain) == (
+        400,
+        True,
+    )
 
 
 def test_a_rebalance_is_waited_for(browser: Browser) -> None:
@@ -275,8 +278,8 @@ def test_a_result_is_shown_only_to_who_has_its_address(browser: Browser) -> None
 def test_odd_forms_are_refused_and_nothing_is_sent(
     browser: Browser, fields: Any, status: int, said: str
 ) -> None:
-    found = browser.post("/ui/actions", *fields)
-    assert (found.status, said in found.plain) == (status, True)
+    answer = browser.post("/ui/actions", *fields)
+    assert (answer.status, said in answer.plain) == (status, True)
     assert browser.worker.asked == []
 
 

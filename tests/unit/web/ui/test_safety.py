@@ -30,8 +30,8 @@ EVERYTHING = (
 
 
 def status(method: str, headers: Mapping[str, str], options: DashboardOptions = OPTIONS) -> int:
-    found = refusal(method, headers, options)
-    return 200 if found is None else int(found[0])
+    reason = refusal(method, headers, options)
+    return 200 if reason is None else int(reason[0])
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])

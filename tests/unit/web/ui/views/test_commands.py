@@ -31,8 +31,8 @@ def status(state: str, *tasks: str, type_: str = "sink") -> Any:
 
 
 def asked(action: Action, *subjects: Subject) -> str:
-    found = confirmation(action, subjects)
-    return " ".join([found.question, *found.effects])
+    dialog = confirmation(action, subjects)
+    return " ".join([dialog.question, *dialog.effects])
 
 
 def test_each_action_is_one_request() -> None:

@@ -88,8 +88,8 @@ def test_masked_secrets_become_variables_of_the_shell() -> None:
         "db_password": HIDDEN,
     }
     copied = curl(put("c", config), "http://h")
-    found = run(copied.text, {"DB_PASSWORD": "p'w", "URL": "u", "DB_PASSWORD_2": "q"})
-    assert json.loads(found[found.index("--data-binary") + 1]) == {
+    printed = run(copied.text, {"DB_PASSWORD": "p'w", "URL": "u", "DB_PASSWORD_2": "q"})
+    assert json.loads(printed[printed.index("--data-binary") + 1]) == {
         "db.password": "p'w",
         "url": "x://me:u@h",
         f"key-{HIDDEN}": "kept",

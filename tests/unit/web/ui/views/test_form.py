@@ -26,8 +26,8 @@ JAVA = {name: each for name, each in JAVA.items() if isinstance(each["body"], di
 
 def field(form: Form, key: str) -> Field:
     fields = [*form.extras, *(each for group in form.groups for each in group.fields)]
-    (found,) = [each for each in fields if each.key == key]
-    return found
+    (field,) = [each for each in fields if each.key == key]
+    return field
 
 
 def info(name: str, value: str | None = None, **more: Any) -> dict[str, Any]:

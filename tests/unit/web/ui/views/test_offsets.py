@@ -76,7 +76,7 @@ def test_offsets_change_only_when_stopped_without_tasks(*, status: Any, allowed:
 def test_a_preview_shows_old_and_new_with_the_distance() -> None:
     answer = sink(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
     rows = table_of(answer, sink=True).rows
-    found = preview(
+    outcome = preview(
         [
             typed(rows[0], "90"),
             typed(rows[1], "1100"),
@@ -87,29 +87,29 @@ def test_a_preview_shows_old_and_new_with_the_distance() -> None:
         answer,
         sink=True,
     )
-    assert [(each.kind, each.records) for each in found.changes] == [
+    assert [(each.kind, each.records) for each in outcome.changes] == [
         (Kind.BACK, 10),
         (Kind.FORWARD, 1000),
         (Kind.ADDED, None),
         (Kind.DELETED, None),
     ]
-    assert [each.effect for each in found.changes] == [
+    assert [each.effect for each in outcome.changes] == [
         "10 records read again at most",
         "1,000 records skipped at most",
         "starts there",
         "no offset: the connector decides where it starts",
     ]
-    assert (found.errors, found.moved) == ({}, ())
-    assert found.body == sink(("t", 0, 90), ("t", 1, 1100), ("t", 2, 5), ("t", 3, None))
+    assert (outcome.errors, outcome.moved) == ({}, ())
+    assert outcome.body == sink(("t", 0, 90), ("t", 1, 1100), ("t", 2, 5), ("t", 3, None))
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 19, "+1"])
 def test_an_offset_of_a_sink_is_a_number(text: str) -> None:
     answer = sink(("t", 0, 1))
     (row,) = table_of(answer, sink=True).rows
-    found = preview([typed(row, text)], answer, sink=True)
-    assert found.changes == ()
-    assert "whole number" in found.errors[row.partition]
+    outcome = preview([typed(row, text)], answer, sink=True)
+    assert outcome.changes == ()
+    assert "whole number" in outcome.errors[row.partition]
 
 
 def test_a_row_without_an_offset_may_stay_empty_only_if_it_is_deleted() -> None:
@@ -121,12 +121,13 @@ def test_a_row_without_an_offset_may_stay_empty_only_if_it_is_deleted() -> None:
 def test_offsets_of_sources_are_json() -> None:
     answer = source(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
     one, two = table_of(answer, sink=False).rows
-    found = preview([typed(one, '{"position":0}'), typed(two, '{ "position" : 6 }')], answer, sink=False)
-    assert [(each.before, each.after, each.kind) for each in found.changes] == [
+    outcome = preview([typed(one, '{"position":0}'), typed(two, '{ "position" : 6 }')], answer, sink=False)
+    assert [(each.before, each.after, each.kind) for each in outcome.changes] == [
         ('{"position": 5}', '{"position": 0}', Kind.CHANGED)
     ]
     assert (
-        json.dumps(found.body) == '{"offsets": [{"partition": {"b": 1, "a": 2}, "offset": {"position": 0}}]}'
+        json.dumps(outcome.body)
+        == '{"offsets": [{"partition": {"b": 1, "a": 2}, "offset": {"position": 0}}]}'
     )
 
 
@@ -142,17 +143,17 @@ def test_an_offset_of_a_source_is_an_object_or_null(text: str) -> None:
 
 def test_an_offset_that_moved_meanwhile_is_told() -> None:
     (row,) = table_of(sink(("t", 0, 5)), sink=True).rows
-    found = preview([typed(row, "0")], sink(("t", 0, 8)), sink=True)
-    assert found.moved == (row.partition,)
-    assert found.changes[0].before == '{"kafka_offset": 8}'
+    outcome = preview([typed(row, "0")], sink(("t", 0, 8)), sink=True)
+    assert outcome.moved == (row.partition,)
+    assert outcome.changes[0].before == '{"kafka_offset": 8}'
     assert preview([typed(row, "5")], sink(("t", 0, 8)), sink=True).changes == ()
 
 
 def test_partitions_can_be_added() -> None:
     new = Typed(partition='{"kafka_topic":"n","kafka_partition":1}', after='{"kafka_offset": 3}')
-    found = preview([new, new], sink(), sink=True)
-    assert found.body == sink(("n", 1, 3))
-    assert "Duplicate" in found.errors[new.partition]
+    outcome = preview([new, new], sink(), sink=True)
+    assert outcome.body == sink(("n", 1, 3))
+    assert "Duplicate" in outcome.errors[new.partition]
 
 
 @pytest.mark.parametrize(
@@ -165,9 +166,9 @@ def test_partitions_can_be_added() -> None:
     ],
 )
 def test_a_new_partition_of_a_sink_has_kafkas_form(partition: str, offset: str) -> None:
-    found = preview([Typed(partition=partition, after=offset)], sink(), sink=True)
-    assert found.changes == ()
-    assert partition in found.errors
+    outcome = preview([Typed(partition=partition, after=offset)], sink(), sink=True)
+    assert outcome.changes == ()
+    assert partition in outcome.errors
 
 
 def test_posted_rows_are_read_in_order() -> None:
@@ -183,8 +184,10 @@ def test_posted_rows_are_read_in_order() -> None:
 def test_questions_name_what_happens() -> None:
     answer = sink(("t", 0, 5))
     (row,) = table_of(answer, sink=True).rows
-    found = preview([typed(row, "0")], answer, sink=True)
-    assert change_question("s", found.changes, sink=True).startswith("Change 1 offset of s? Records between")
+    outcome = preview([typed(row, "0")], answer, sink=True)
+    assert change_question("s", outcome.changes, sink=True).startswith(
+        "Change 1 offset of s? Records between"
+    )
     assert "consumer group is deleted" in reset_question("s", 12, sink=True)
     assert reset_question("s", 12, sink=False).startswith(
         "Delete all 12 offsets of s? Once resumed, it starts as if"

@@ -47,10 +47,10 @@ def test_plugins_are_found_by_a_part_of_their_class() -> None:
         "FileStreamSinkConnector",
         "FileStreamSourceConnector",
     }
-    found = plugin_named(plugins_of(ALL), "FileStreamSinkConnector")
-    assert found is not None
-    assert (found.type, found.connector, found.version) == ("sink", True, "4.3.0")
-    assert plugin_named(plugins_of(ALL), "FileStreamSink") == found
+    plugin = plugin_named(plugins_of(ALL), "FileStreamSinkConnector")
+    assert plugin is not None
+    assert (plugin.type, plugin.connector, plugin.version) == ("sink", True, "4.3.0")
+    assert plugin_named(plugins_of(ALL), "FileStreamSink") == plugin
     assert plugin_named(plugins_of(ALL), "Nope") is None
 
 
@@ -84,8 +84,8 @@ def test_an_example_masks_secrets_and_uses_defaults() -> None:
         {"name": "low", "type": "INT", "required": False, "default_value": "1", "importance": "LOW"},
         {"name": "empty", "type": "LIST", "required": False, "default_value": "", "importance": "HIGH"},
     ]
-    found = example(Plugin(name="x.MySQLConnector", type="source", version=""), given)
-    assert found == {
+    config = example(Plugin(name="x.MySQLConnector", type="source", version=""), given)
+    assert config == {
         "name": "my-my-sql",
         "connector.class": "x.MySQLConnector",
         "tasks.max": "1",

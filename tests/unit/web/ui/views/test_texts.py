@@ -7,11 +7,11 @@ from web.ui.views.texts import cut, listed, plain_text
 
 
 def test_html_of_documentation_becomes_lines_of_text() -> None:
-    found = plain_text(
+    text = plain_text(
         "Formats:<ul><li><code>a</code> is\n  one</li><li>b</li></ul>"
         "<p class=\"x\">See <a href='u'>this</a> &amp; that."
     )
-    assert found == "Formats:\n- a is\none\n- b\nSee this & that."
+    assert text == "Formats:\n- a is\none\n- b\nSee this & that."
 
 
 @pytest.mark.parametrize(
