@@ -163,7 +163,7 @@ def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
 def offset_reset(worker: Mapping[str, str], connector: Mapping[str, str]) -> OffsetReset:
     """Return where a connector's consumers start; Connect's default is `earliest`. Raises ConfigInvalid."""
     text = layered(worker, connector, "consumer").get("auto.offset.reset", "earliest")
-    return read_offset_reset(_key_names(worker, connector, "consumer")("auto.offset.reset"), text)
+    return read_offset_reset(_keys(worker, connector, "consumer")("auto.offset.reset"), text)
 
 
 def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
@@ -181,7 +181,7 @@ def admin_options(
     """
     configs = {"client.id": client_id} | layered(worker, connector, "admin")
     return {
-        **librdkafka_options(configs, _key_names(worker, connector, "admin")),
+        **librdkafka_options(configs, _keys(worker, connector, "admin")),
         "bootstrap.servers": bootstrap(worker, connector, "admin"),
         "log_level": 2,  # callers get an error if a broker is unavailable
     }
@@ -199,7 +199,7 @@ def member_config(
     allowed = {key: value for key, value in settings.items() if key not in _MEMBER_DECIDES}
     for key in unknown_to_librdkafka(allowed):
         log.warning("%s: Ignoring the consumer setting %s, which the group member does not know", task, key)
-    options = librdkafka_options(allowed, _key_names(worker, connector, "consumer"))
+    options = librdkafka_options(allowed, _keys(worker, connector, "consumer"))
     session_ms = int(options.get("session.timeout.ms", _SESSION_MS))
     return {
         "group.id": f"connect-{task.connector}",
@@ -212,9 +212,7 @@ def member_config(
     }
 
 
-def _key_names(
-    worker: Mapping[str, str], connector: Mapping[str, str], client: Client
-) -> Callable[[str], str]:
+def _keys(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> Callable[[str], str]:
     """Return a function that maps a client setting to the key that set it, for errors."""
 
     def named(key: str) -> str:

@@ -129,14 +129,14 @@ class InsertField(PartTransformation):
             return self.with_part(record, None, {**whole, **new})
         old = require_struct(value, _PURPOSE, schema)
         longer = self._schemas(old.schema)
-        old_values = {
+        values = {
             field.name: read(old, field, replace_null=self._replace_null) for field in old.schema.fields
         }
         new = {
             each.name: Instant(item) if each.of == "timestamp.field" else item
             for each, item in self._present(record)
         }
-        return self.with_part(record, longer, struct(longer, {**old_values, **new}))
+        return self.with_part(record, longer, struct(longer, {**values, **new}))
 
     def _present(self, record: Record) -> Iterator[tuple[_Insertion, Any]]:
         """Yield the insertions for this record. Raises DataException for the offset of a source record."""

@@ -30,11 +30,11 @@ _NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.")
 
 def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Convert one client's settings for Spark's Java clients. Raises ConfigInvalid."""
-    java_settings = {key: value for key, value in settings.items() if value or not key.startswith(_STORES)}
-    if java_settings.get("ssl.key.password") and java_settings.get("ssl.keystore.type", "").upper() == "PEM":
-        java_settings = _with_open_key(java_settings)
+    result = {key: value for key, value in settings.items() if value or not key.startswith(_STORES)}
+    if result.get("ssl.key.password") and result.get("ssl.keystore.type", "").upper() == "PEM":
+        result = _with_open_key(result)
     if not is_client_credentials(settings):
-        return java_settings
+        return result
     try:
         module = jaas_of(settings)
     except ValueError as exc:
@@ -43,11 +43,7 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     options = dict(module.options) if module else {}
     options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
     return {
-        **{
-            key: java_settings[key]
-            for key in java_settings
-            if key not in _CREDENTIALS and not key.startswith(_NEWER)
-        },
+        **{key: result[key] for key in result if key not in _CREDENTIALS and not key.startswith(_NEWER)},
         "sasl.jaas.config": jaas_line(f"{_PACKAGE}.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
     }
@@ -61,7 +57,7 @@ def _with_open_key(settings: dict[str, str]) -> dict[str, str]:
         return settings
     if identity is None:
         return settings
-    unencrypted = {
+    plain = {
         key: settings[key] for key in settings if key not in {"ssl.key.password", "ssl.keystore.location"}
     }
-    return unencrypted | {"ssl.keystore.key": identity.key, "ssl.keystore.certificate.chain": identity.chain}
+    return plain | {"ssl.keystore.key": identity.key, "ssl.keystore.certificate.chain": identity.chain}

@@ -82,13 +82,11 @@ def read_identity(settings: Mapping[str, str]) -> Identity | None:
     key_password = settings.get("ssl.key.password") or None
     key, chain = settings.get(f"{at}key") or None, settings.get(f"{at}certificate.chain") or None
     if key is not None or chain is not None:
-        key_name = f"{at}key" if key is not None else f"{at}certificate.chain"
-        _pem_only(key_name, kind, at, location=location, password=password)
+        entry = f"{at}key" if key is not None else f"{at}certificate.chain"
+        _pem_only(entry, kind, at, location=location, password=password)
         if key is None or chain is None:
-            raise Unusable(
-                key_name, "ssl.keystore.key and ssl.keystore.certificate.chain are needed together"
-            )
-        return _from_pem(chain, key, key_password, key_name, f"{at}certificate.chain")
+            raise Unusable(entry, "ssl.keystore.key and ssl.keystore.certificate.chain are needed together")
+        return _from_pem(chain, key, key_password, entry, f"{at}certificate.chain")
     if location is None:
         if password is not None:
             raise Unusable(f"{at}password", "there is no ssl.keystore.location that it could open")
@@ -114,12 +112,12 @@ def _common(settings: Mapping[str, str], at: str) -> tuple[str | None, str | Non
     return location, settings.get(f"{at}password") or None, kind.upper()
 
 
-def _pem_only(key_name: str, kind: str, at: str, *, location: str | None, password: str | None) -> None:
+def _pem_only(entry: str, kind: str, at: str, *, location: str | None, password: str | None) -> None:
     """Raise Unusable for settings that Java does not accept together with PEM."""
     if kind != "PEM":
-        raise Unusable(key_name, f"it is allowed only with {at}type=PEM, but that is {kind}")
+        raise Unusable(entry, f"it is allowed only with {at}type=PEM, but that is {kind}")
     if location is not None:
-        raise Unusable(key_name, f"either it or {at}location is allowed, not both")
+        raise Unusable(entry, f"either it or {at}location is allowed, not both")
     if password is not None:
         raise Unusable(f"{at}password", "PEM has no store password; ssl.key.password opens an encrypted key")
 

@@ -97,7 +97,7 @@ _SECURITY: Final = frozenset(
 )  # fmt: skip
 """Keys that `security.py` reads."""
 
-_SAFELY_DROPPED: Final = frozenset(
+_DROPPED: Final = frozenset(
     {
         "auto.include.jmx.reporter", "default.api.timeout.ms", "exclude.internal.topics", "key.deserializer",
         "key.serializer", "max.block.ms", "max.poll.records", "metadata.max.idle.ms", "metric.reporters",
@@ -109,7 +109,7 @@ _SAFELY_DROPPED: Final = frozenset(
 )  # fmt: skip
 """Settings of the Java clients whose loss needs no warning."""
 
-_SAFELY_DROPPED_PREFIXES: Final = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "compression.")
+_DROPPED_PREFIXES: Final = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "compression.")
 
 
 def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[str, str]:
@@ -142,10 +142,8 @@ def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[
 
 def unknown_to_librdkafka(settings: Mapping[str, str]) -> list[str]:
     """Return the dropped keys that are worth a warning, sorted."""
-    supported = _NUMBERS.keys() | _SAME | _SECURITY | _SAFELY_DROPPED
-    return sorted(
-        key for key in settings if key not in supported and not key.startswith(_SAFELY_DROPPED_PREFIXES)
-    )
+    supported = _NUMBERS.keys() | _SAME | _SECURITY | _DROPPED
+    return sorted(key for key in settings if key not in supported and not key.startswith(_DROPPED_PREFIXES))
 
 
 def _compression(settings: Mapping[str, str]) -> dict[str, str]:

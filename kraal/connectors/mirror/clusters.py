@@ -52,9 +52,7 @@ class Clusters:
         lacks = missing(source, target, naming)
         if lacks.create:
             configs = self._source.settings([t for t in source if naming.remote(t) in lacks.create])
-            settings = {
-                naming.remote(topic): self._copy_settings(config) for topic, config in configs.items()
-            }
+            settings = {naming.remote(topic): self._copy(config) for topic, config in configs.items()}
             errors = self._target.create(lacks.create, self._factor, settings)
             _log_changes("created", lacks.create, errors)
             target |= {name: count for name, count in lacks.create.items() if name not in errors}
@@ -80,7 +78,7 @@ class Clusters:
         if not errors:
             self._syncs = None
 
-    def _copy_settings(self, settings: Mapping[str, str]) -> dict[str, str]:
+    def _copy(self, settings: Mapping[str, str]) -> dict[str, str]:
         return {k: v for k, v in settings.items() if not is_match(self._kept_out, k)}
 
 
