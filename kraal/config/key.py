@@ -81,11 +81,13 @@ class Key:
     default: object = REQUIRED
     validator: Check | None = None
     importance: Importance = Importance.MEDIUM
-    doc: str = ""
+    doc: str | None = ""
+    """None only in plugins in Java, whose keys may have no description; likewise `display_name`."""
     group: str | None = None
     order: int = -1
     width: Width = Width.NONE
-    display_name: str = ""
+    display_name: str | None = ""
+    """Empty: the key's name."""
     dependents: tuple[str, ...] = ()
     recommender: Recommender | None = None
     source: str = ""
@@ -93,8 +95,8 @@ class Key:
     """Why the key is accepted without effect, as the end of a sentence; empty if it has an effect."""
 
     @property
-    def documentation(self) -> str:
-        """The key's description for users, with a note if it has no effect."""
+    def documentation(self) -> str | None:
+        """The key's description for users, with a note if it has no effect; None without one."""
         return f"{self.doc} Has no effect: {self.no_effect}." if self.no_effect else self.doc
 
     @property
@@ -115,9 +117,9 @@ class Key:
         return None if self.required else render(self.default)
 
     @property
-    def title(self) -> str:
-        """The display name, or the key's name if there is none."""
-        return self.display_name or self.name
+    def title(self) -> str | None:
+        """The display name in REST responses; None if a plugin in Java declares null."""
+        return self.name if self.display_name == "" else self.display_name
 
 
 def in_group(group: str, *keys: Key) -> tuple[Key, ...]:

@@ -209,11 +209,11 @@ def _key(info: Mapping[str, Any]) -> Key:
         type=kind,
         default=REQUIRED if info["required"] else _default(info["name"], info["default_value"], kind),
         importance=Importance(info["importance"]),
-        doc=info["documentation"] or "",
+        doc=info["documentation"],
         group=info["group"],
         order=info["order_in_group"],
         width=Width(info["width"]),
-        display_name=info["display_name"] or "",
+        display_name=info["display_name"],
         dependents=tuple(info["dependents"]),
         source="plugin",
     )

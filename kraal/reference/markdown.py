@@ -56,7 +56,7 @@ def _page(page: Page) -> str:
             lines += _table(section)
             continue
         for each in section.entries:
-            lines += ["", f'### <a id="{_anchor(section, each)}"></a>{each.name}', each.documentation]
+            lines += ["", f'### <a id="{_anchor(section, each)}"></a>{each.name}', each.documentation or ""]
             if isinstance(each, Key):
                 lines += ["", *(f"- {name}: {text}" for name, text in _facts(each))]
     return "\n".join(lines) + "\n"
@@ -72,7 +72,7 @@ def _table(section: Section) -> list[str]:
         facts = dict(_facts(key))
         cells = [f'<a id="{_anchor(section, key)}"></a>`{key.name}`']
         cells += [facts.get(name, "") for name in ("Type", "Default", "Valid values", "Importance")]
-        lines.append(f"| {' | '.join([*cells, key.documentation])} |")
+        lines.append(f"| {' | '.join([*cells, key.documentation or ''])} |")
     return lines
 
 

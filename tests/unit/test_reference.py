@@ -125,7 +125,7 @@ def test_every_key_has_a_text_that_is_a_sentence() -> None:
     wrong = [
         (page.file, entry.name)
         for page, entry in ENTRIES
-        if not re.fullmatch(r"[A-Z0-9].{8,}\.", entry.doc) or entry.doc.endswith("..")
+        if not re.fullmatch(r"[A-Z0-9].{8,}\.", entry.doc or "") or (entry.doc or "").endswith("..")
     ]
     assert wrong == []
 
@@ -134,7 +134,7 @@ def test_a_text_does_not_just_repeat_the_name() -> None:
     def letters(text: str) -> str:
         return re.sub(r"[^a-z]", "", text.lower())
 
-    assert [key.name for _, key in KEYS if letters(key.doc) == letters(key.name)] == []
+    assert [key.name for _, key in KEYS if letters(key.doc or "") == letters(key.name)] == []
 
 
 def test_every_client_setting_has_a_text_and_every_text_has_a_setting() -> None:

@@ -171,11 +171,11 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "required": {"type": "boolean"},
             "default_value": MAYBE_TEXT,
             "importance": {"type": "string", "enum": ["HIGH", "MEDIUM", "LOW"]},
-            "documentation": TEXT,
+            "documentation": MAYBE_TEXT,
             "group": MAYBE_TEXT,
             "order_in_group": NUMBER,
             "width": {"type": "string", "enum": ["NONE", "SHORT", "MEDIUM", "LONG"]},
-            "display_name": TEXT,
+            "display_name": MAYBE_TEXT,
             "dependents": list_of(TEXT),
         }
     ),

@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from kraal.config.key import ConfigType
+from kraal.config.key import ConfigDef, ConfigType
 from kraal.core.errors import BadRequest, PluginFailed
 from kraal.core.offsets import SourcePartition
-from kraal.java_plugins.catalog import UNUSED_S, digest_of, read_cached, store
+from kraal.java_plugins.catalog import UNUSED_S, digest_of, parse_catalog, read_cached, store
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.jvm import PluginsAway
 from kraal.plugins.entries import PluginKind
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import make_chain
-from tests.unit.java_plugins.catalogs import CATALOG
+from kraal.plugins.validation.infos import ConfigKeyInfo
+from tests.unit.java_plugins.catalogs import CATALOG, key, plugin
 from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
 
@@ -69,6 +70,17 @@ def test_plugins_are_listed_with_all_their_versions(registry: Registry) -> None:
 def test_keys_have_java_s_declarations(registry: Registry) -> None:
     (size,) = registry.connector("com.example.OldSource").config_def
     assert (size.type, size.default, size.documentation) == (ConfigType.INT, 5, "How many.")
+
+
+def test_null_attributes_of_keys_stay_null_in_responses() -> None:
+    """ConfigDef.ConfigKey may have a null documentation and a null displayName; AbstractHerder.convertConfigKey."""
+    declared = key("size", documentation=None, display_name=None)
+    (converter,) = parse_catalog(json.dumps([plugin("com.example.Null", "converter", keys=[declared])]))
+    (size,) = converter.config_def
+    embedded = ConfigDef().embed("value.converter.", "Converter", 0, converter.config_def)
+    for each in (size, embedded["value.converter.size"]):
+        info = ConfigKeyInfo(each).to_json()
+        assert (info["documentation"], info["display_name"]) == (None, None)
 
 
 def test_before_the_process_is_up_configs_are_checked_by_declared_keys(registry: Registry) -> None:
