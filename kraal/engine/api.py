@@ -45,6 +45,16 @@ class Working(Protocol):
         """
 
 
+class ReportBacklog(Protocol):
+    """Receives how many records (offsets) are between a sink's position and the end of its partitions.
+
+    Any thread, returns at once.
+    """
+
+    def __call__(self, records: int, *, exact: bool = False, paused: int = 0) -> None:
+        """Receive a backlog. `exact`: markers of transactions do not count; `paused`: partitions the plugin paused."""
+
+
 class Transactions(Protocol):
     """The transactional writer of an exactly-once source task (KIP-618). One thread at a time; calls block.
 
@@ -99,6 +109,10 @@ def _ignore_step(*, busy: bool, step: str = "", failure: str = "", progress: boo
     del busy, step, failure, progress
 
 
+def _ignore_backlog(records: int, *, exact: bool = False, paused: int = 0) -> None:
+    del records, exact, paused
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
     """The description of a task for a run; its configs are resolved (no `${…}` left)."""
@@ -113,9 +127,8 @@ class TaskSpec:
     poll. Records already read are still written and committed. Any thread, returns at once."""
     assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
     """Called with the number of partitions of a sink task whenever it changes; any thread, returns at once."""
-    backlog: Callable[[int], None] = field(default=lambda _: None, compare=False)
-    """Called with the number of records (offsets) between a sink task's position and the end of its partitions, after
-    each batch; any thread, returns at once."""
+    backlog: ReportBacklog = field(default=_ignore_backlog, compare=False)
+    """Receives the backlog of a sink task."""
     working: Working = field(default=_ignore_step, compare=False)
     """Receives the start and end of each step."""
     transactions: Transactions | None = field(default=None, compare=False, repr=False)

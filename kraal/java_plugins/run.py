@@ -177,6 +177,8 @@ class JavaRun:
                     self._has_come(detail)
                 case "times":
                     self._report(self._times.since_last(detail))
+                case "backlog" if detail["partitions"]:
+                    self.spec.backlog(detail["records"], exact=True, paused=detail["paused"])
                 case "busy":
                     self._step.tell(busy=detail)
                 case "measured":
@@ -213,8 +215,7 @@ class JavaRun:
                 if not self._is_starting():
                     self._end_before_start()
                     return
-                refusal = self._refusal()
-                if refusal is not None:
+                if (refusal := self._refusal()) is not None:
                     self._finish_once(Failed(trace=refusal, engine_lost=True))
                     return
                 claim = self._taken_claim()
@@ -312,8 +313,7 @@ class JavaRun:
     def _finish(self, event: Failed | Stopped) -> None:
         """Report the last event, and release a claim that the Java task has not taken. Holds the lock."""
         self._phase = _Phase.OVER
-        claim = self._taken_claim()
-        if claim is not None:
+        if (claim := self._taken_claim()) is not None:
             self._host.submit(claim.close)
         self._host.forget(self.number)
         self._step.tell(busy=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kraal.core.ids import ConnectorName, Instance, State, TaskId
 from kraal.metrics.group import GroupMetrics, no_rebalance
-from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog
+from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog, next_exact_backlog
 from kraal.metrics.task import TaskMetrics, Time
 from kraal.metrics.windows import Sampled, Windows
 
@@ -129,12 +129,17 @@ class MetricsRegistry:
             self._backlogs.pop(task, None)
             self._no_partitions_s.setdefault(task, self.time.now())
 
-    def has_backlog(self, task: TaskId, records: int) -> None:
-        """Publish how many records a sink task is behind. Called by one thread of the engine at a time."""
+    def has_backlog(self, task: TaskId, records: int, *, exact: bool = False, paused: int = 0) -> None:
+        """Publish how many records a sink task is behind, see `Backlog`. Called by one thread at a time."""
         task_metrics = self._tasks.get(task)
         read_total = 0 if task_metrics is None else task_metrics.read_total
         before = self._backlogs.get(task)
-        self._backlogs[task] = next_backlog(before, records, read_total, self.time.now())
+        now_s = self.time.now()
+        self._backlogs[task] = (
+            next_exact_backlog(before, records, read_total, now_s, paused)
+            if exact
+            else next_backlog(before, records, read_total, now_s)
+        )
 
     def follow(self, task: TaskId) -> Work:
         """Track a new run of a task; reports of earlier runs are ignored. Called by the task's actor."""

@@ -2,8 +2,8 @@
 
 An instance is *stalled* if it should work and has made no progress for longer than `task.stall.timeout.ms`:
 
-    RUNNING      it has been at one step for that time, or its backlog grows while it reads no records, or its
-                 subscription matches no topic, or no task of its connector has a partition
+    RUNNING      it has been at one step for that time, or its backlog grows while it reads no records (in Java: or
+                 stays), or its subscription matches no topic, or no task of its connector has a partition
     UNASSIGNED   it has waited for that time, for example for the JVM that runs it
     no state     its start has not returned for that time
     a connector  likewise, or it has no stored task configs
@@ -134,21 +134,30 @@ def _running(facts: TaskFacts) -> Stall | None:
         return Stall(StallKind.STEP, step.since_s, _with(text, step.failure or facts.commit_failure))
     if facts.unassigned_s is not None and facts.unassigned:
         return Stall(StallKind.NO_TOPIC, facts.unassigned_s, facts.unassigned)
+    return _unread(facts)
+
+
+def _unread(facts: TaskFacts) -> Stall | None:
+    """Return the potential stall of a sink that reads nothing of its backlog."""
     backlog = facts.backlog
     if (
-        backlog is not None
-        and backlog.grows_since_s is not None
-        and backlog.read_total == facts.read_total
-        and facts.reported_s is not None
-        and backlog.growth
-        > facts.partitions  # a marker of a transaction counts as a record, in each partition
+        backlog is None
+        or backlog.grows_since_s is None
+        or backlog.read_total != facts.read_total
+        or facts.reported_s is None
     ):
-        text = (
-            f"It reads no record, although its backlog has grown to {backlog.records:,} records; "
-            "a producer's open transaction may hold them back"
-        )
-        return Stall(StallKind.BACKLOG, max(backlog.grows_since_s, facts.reported_s), text)
-    return None
+        return None
+    markers = 0 if backlog.exact else facts.partitions  # each partition may end with a transaction's marker
+    if backlog.growth <= markers:
+        return None
+    text = "It reads no record, although its backlog has grown to {:,} records; {}"
+    if backlog.exact:
+        text = "It reads no record, although its backlog is {:,} records; {}"
+    reason = "a producer's open transaction may hold them back"
+    if backlog.paused:
+        reason = f"its plugin has paused {backlog.paused} of {facts.partitions} partitions"
+    since_s = max(backlog.grows_since_s, facts.reported_s)
+    return Stall(StallKind.BACKLOG, since_s, text.format(backlog.records, reason))
 
 
 def _not_started(facts: TaskFacts | ConnectorFacts) -> Stall | None:

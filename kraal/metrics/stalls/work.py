@@ -60,11 +60,25 @@ class Backlog:
     """The smallest backlog since then."""
     grows_since_s: float | None = None
     """When it was first larger than `least`, in monotonic seconds; None if it has not grown."""
+    exact: bool = False
+    """Whether each of its records is due: positions are past markers of transactions. Then `least` is 0."""
+    paused: int = 0
+    """Number of partitions that the plugin has paused."""
 
     @property
     def growth(self) -> int:
         """Number of records by which the backlog has grown."""
         return self.records - self.least
+
+
+def next_exact_backlog(
+    before: Backlog | None, records: int, read_total: int, now_s: float, paused: int
+) -> Backlog:
+    """Return an exact backlog after another report of it: to stand is to grow. Pure."""
+    since_s = now_s if records else None
+    if before is not None and before.read_total == read_total and 0 < before.records <= records:
+        since_s = before.grows_since_s
+    return Backlog(records, read_total, 0, since_s, exact=True, paused=paused)
 
 
 def next_backlog(before: Backlog | None, records: int, read_total: int, now_s: float) -> Backlog:

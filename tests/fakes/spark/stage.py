@@ -76,7 +76,7 @@ class Stage:
             connector_config={"name": name, "connector.class": connector, **(config or {})},
             lease=lease,
             assigned=assigned,
-            backlog=backlog,
+            backlog=lambda records, **_: backlog(records),
         )
         opening.run = self.engine.open(spec, offsets or {}, opening.events.put)
         return opening

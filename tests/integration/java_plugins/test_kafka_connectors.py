@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, stored_offsets
+from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, scrape, stored_offsets
 from tests.integration.java_plugins.kafka_tests import (
     BLOCKING,
     EMPTY_CONFIGS,
@@ -98,6 +99,25 @@ def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluste
     wait_for_more(cluster, names["healthy"])
     for where in ("sink-put", "healthy"):
         cluster.delete(names[where])
+
+
+def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(blocked_cluster: ProcessCluster) -> None:
+    topic, worker = a_name("open"), blocked_cluster.alive[0]
+    producer = Producer({"bootstrap.servers": blocked_cluster.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for value in ("a", "b", "c"):
+        producer.produce(topic, value)
+    producer.flush(30)
+    sink = {"connector.class": MONITORABLE_SINK, "topics": topic}
+    blocked_cluster.create(topic, sink | {"consumer.override.isolation.level": "read_committed"})
+    worker.wait_until("it was stalled", lambda: topic in stalled(blocked_cluster))
+    [cause] = [each["cause"] for each in worker.get("/health").body["stalled"] if each["connector"] == topic]
+    assert "its backlog is 3 records" in cause
+    assert scrape(worker).value("kraal_task_backlog_records", connector=topic, task="0") == 3
+    producer.commit_transaction(30)
+    worker.wait_until("it had read", lambda: topic not in stalled(blocked_cluster))
+    blocked_cluster.delete(topic)
 
 
 def stalled(side: ProcessCluster, of: str = "stalled") -> set[str]:

@@ -170,6 +170,23 @@ def test_sink_whose_backlog_grows_while_it_reads_nothing_is_stalled() -> None:
     assert stalled(worker) == []
 
 
+def test_java_sink_whose_backlog_stands_while_it_reads_nothing_is_stalled() -> None:
+    worker = sink()
+    worker.fake.feed(T0, 5)
+    worker.run()
+    report = worker.assembly.metrics.has_backlog
+    for _ in range(4):
+        report(T0, 3, exact=True)
+        worker.advance(30)
+    kind, cause = cause_of_kind(worker)
+    assert (kind, cause.partition(";")[0]) == (
+        "backlog",
+        "It reads no record, although its backlog is 3 records",
+    )
+    report(T0, 0, exact=True)
+    assert stalled(worker) == []
+
+
 def test_sink_whose_topics_do_not_exist_is_stalled_until_it_has_a_partition() -> None:
     worker = sink()
     metrics = worker.assembly.metrics

@@ -41,6 +41,8 @@ class Played:
     leased: bool = True
     partitions: list[int] = field(default_factory=list)
     measured: list[object] = field(default_factory=list)
+    backlogs: list[tuple[int, bool, int]] = field(default_factory=list)
+    """Each reported backlog: its records, whether it is exact, and the number of paused partitions."""
     steps: list[bool] = field(default_factory=list)
     """Each start (True) and end of a step."""
 
@@ -60,6 +62,7 @@ class Played:
             connector_config={"name": "c"},
             lease=lambda: self.leased,
             assigned=self.partitions.append,
+            backlog=self.is_behind,
             working=self.works,
             transactions=cast("Any", transactions),
         )
@@ -81,6 +84,10 @@ class Played:
         """Note the start or end of a step."""
         del step, failure, progress
         self.steps.append(busy)
+
+    def is_behind(self, records: int, *, exact: bool = False, paused: int = 0) -> None:
+        """Note a backlog."""
+        self.backlogs.append((records, exact, paused))
 
     def running(self, **more: Any) -> JavaRun:
         """Open a run whose task runs, and clear the reports."""
@@ -107,6 +114,13 @@ def test_a_run_starts_when_the_process_is_up(played: Played) -> None:
     assert played.host.requests == [("startTask", "c", 0, 1, '{"name": "c"}', '{"a": "b"}', True)]
     played.host.tell(1, "started")
     assert played.events[1:] == [Opened(version="1")]
+
+
+def test_backlog_of_a_sink_is_reported_while_it_has_partitions(played: Played) -> None:
+    played.running(is_source=False)
+    played.host.tell(1, "backlog", {"records": 0, "partitions": 0, "paused": 0})
+    played.host.tell(1, "backlog", {"records": 7, "partitions": 2, "paused": 1})
+    assert played.backlogs == [(7, True, 1)]
 
 
 def test_progress_is_reported_once_for_each_request(played: Played) -> None:

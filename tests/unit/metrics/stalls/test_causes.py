@@ -19,6 +19,7 @@ from kraal.metrics.stalls.work import Backlog, Step
 
 RUNS = TaskFacts(state=State.RUNNING, started_s=0.0, reported=State.RUNNING, reported_s=1.0)
 GROWS = Backlog(records=1_500, read_total=7, least=100, grows_since_s=10.0)
+STANDS = Backlog(records=2, read_total=7, least=0, grows_since_s=10.0, exact=True)
 SINK = replace(RUNS, partitions=3, read_total=7)
 NO_TOPIC = "None of its topics exists: orders"
 
@@ -68,6 +69,25 @@ NO_TOPIC = "None of its topics exists: orders"
         ),
         pytest.param(
             replace(SINK, backlog=replace(GROWS, grows_since_s=None)), None, id="backlog that does not grow"
+        ),
+        pytest.param(
+            replace(SINK, backlog=STANDS),
+            Stall(
+                StallKind.BACKLOG,
+                10.0,
+                "It reads no record, although its backlog is 2 records; "
+                "a producer's open transaction may hold them back",
+            ),
+            id="backlog of a Java sink that stands",
+        ),
+        pytest.param(
+            replace(SINK, backlog=replace(STANDS, paused=3)),
+            Stall(
+                StallKind.BACKLOG,
+                10.0,
+                "It reads no record, although its backlog is 2 records; its plugin has paused 3 of 3 partitions",
+            ),
+            id="backlog of a Java sink that has paused",
         ),
         pytest.param(replace(SINK, backlog=GROWS, reported_s=50.0), None, id="backlog, but just resumed"),
         pytest.param(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog
+from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog, next_exact_backlog
 
 
 class Time:
@@ -58,3 +58,17 @@ def test_backlog_grows_only_while_nothing_is_read() -> None:
     assert next_backlog(grown, 15, 3, 9.0) == Backlog(15, 3, 10, 2.0)
     assert next_backlog(grown, 15, 4, 9.0) == Backlog(15, 4, 15), "it has read"
     assert next_backlog(grown, 4, 3, 9.0) == Backlog(4, 3, 4), "its offsets were moved"
+
+
+def test_exact_backlog_that_stands_counts_as_growth_until_it_shrinks_or_is_read() -> None:
+    first = next_exact_backlog(None, 2, 3, 1.0, 0)
+    assert (first, first.growth) == (Backlog(2, 3, 0, 1.0, exact=True), 2)
+    assert next_exact_backlog(first, 2, 3, 5.0, 1) == Backlog(2, 3, 0, 1.0, exact=True, paused=1)
+    assert next_exact_backlog(first, 9, 3, 5.0, 0).grows_since_s == 1.0
+    assert next_exact_backlog(first, 1, 3, 5.0, 0).grows_since_s == 5.0, (
+        "it has skipped an aborted transaction"
+    )
+    assert next_exact_backlog(first, 2, 4, 5.0, 0).grows_since_s == 5.0, "it has read"
+    done = next_exact_backlog(first, 0, 3, 5.0, 0)
+    assert done.grows_since_s is None
+    assert next_exact_backlog(done, 2, 3, 9.0, 0).grows_since_s == 9.0

@@ -27,6 +27,7 @@ final class RunningTask implements TaskStatus.Listener {
     private static final String COMMITS = "commit-time";
     private static final String POLLS = "poll-batch-time";
     private static final String PUTS = "put-batch-time";
+    private static final long BACKLOG_NS = 5_000_000_000L;
     final ConnectorTaskId id;
     final long run;
     private final Events events;
@@ -39,6 +40,9 @@ final class RunningTask implements TaskStatus.Listener {
     private String reported = "";
     private Map<String, Object> reportedTimes;
     private boolean busy;
+    private Backlog reportedBacklog = new Backlog(0, 0, 0);
+    /** When the next backlog may be reported, by {@link System#nanoTime}; null: at once. */
+    private Long backlogDue;
     /** The thread that runs the task, once it has started. */
     private volatile Thread thread;
 
@@ -113,6 +117,19 @@ final class RunningTask implements TaskStatus.Listener {
 
     private Map<String, Object> timesSoFar() {
         return Map.of(source ? "poll" : "put", work.soFar(), "commit", commits.soFar());
+    }
+
+    /**
+     * Reports a sink's backlog, at most every five seconds: if it has changed, and as long as there is one, because Python
+     * counts the time in which no record is read.
+     */
+    synchronized void behind(Backlog now, long nanoTime) {
+        if ((backlogDue != null && nanoTime - backlogDue < 0) || (now.records() == 0 && now.equals(reportedBacklog))) {
+            return;
+        }
+        backlogDue = nanoTime + BACKLOG_NS;
+        reportedBacklog = now;
+        events.ofTask(id, run, "backlog", now.detail());
     }
 
     /** Whether the task's thread is inside one of these methods of its class. */

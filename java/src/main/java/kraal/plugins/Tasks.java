@@ -11,6 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
+import org.apache.kafka.clients.consumer.internals.SubscriptionState;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.TopicStatus;
@@ -74,13 +75,19 @@ final class Tasks {
         return (ConcurrentMap<ConnectorTaskId, Object>) field.get(worker);
     }
 
-    /** Has every task report how far it has come, how long its steps took, and whether it is at a step. */
+    /** Has every task report how far it has come, how long its steps took, whether it is at a step, and its backlog. */
     void progress() {
         running.values().forEach(task -> {
             try {
                 task.progress();
                 task.times();
-                task.works(isBusy(task));
+                Object found = known.get(task.id);
+                task.works(found != null && isBusy(task, found));
+                if (found != null && !task.source) {
+                    Object consumer = value(value(found, "consumer"), "delegate"); // of Kafka's KafkaConsumer
+                    SubscriptionState state = (SubscriptionState) value(consumer, "subscriptions");
+                    task.behind(Backlog.of(state), System.nanoTime());
+                }
             } catch (ReflectiveOperationException | RuntimeException e) {
                 LOG.warn("The progress of task {} is unknown", task.id, e);
             }
@@ -91,11 +98,7 @@ final class Tasks {
      * Whether a task has records that it has not sent or put yet, or commits, or is inside a method of its sink; a source
      * that polls may wait for data. A sink may be stuck without records, for Kafka puts empty batches too.
      */
-    private boolean isBusy(RunningTask task) throws ReflectiveOperationException {
-        Object found = known.get(task.id);
-        if (found == null) {
-            return false;
-        }
+    private boolean isBusy(RunningTask task, Object found) throws ReflectiveOperationException {
         return task.source
             ? value(found, "toSend") != null
             : (Boolean) value(found, "committing") || !((List<?>) value(found, "messageBatch")).isEmpty()
