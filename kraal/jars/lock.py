@@ -89,6 +89,22 @@ ALONE = {
         "com.github.ben-manes.caffeine:caffeine:2.9.3",
         "org.roaringbitmap:RoaringBitmap:1.3.0",
     ),
+    "mongodb": (
+        "org.mongodb.kafka:mongo-kafka-connect:2.0.1",
+        *(
+            f"org.mongodb:{n}:4.7.2"
+            for n in ("bson", "bson-record-codec", "mongodb-driver-core", "mongodb-driver-sync")
+        ),
+        "org.apache.avro:avro:1.12.0",
+    ),
+    "rabbitmq": (
+        "com.github.jcustenborder.kafka.connect:kafka-connect-rabbitmq:0.0.2.16",
+        "com.github.jcustenborder.kafka.connect:connect-utils:0.3.148",
+        "com.rabbitmq:amqp-client:4.2.0",
+        "com.google.guava:guava:18.0",
+    ),
+    "snowflake": ("com.snowflake:snowflake-kafka-connector:2.5.0",),
+    "pubsub": ("com.google.cloud:pubsub-group-kafka-connector:1.3.3",),
     "debezium-mariadb": ("io.debezium:debezium-connector-mariadb:tar.gz:plugin:3.5.0.Final",),
     # For tests of JDBC with a real server; Kraal itself includes no driver.
     "postgresql": ("org.postgresql:postgresql:42.7.8",),

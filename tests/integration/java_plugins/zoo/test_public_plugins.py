@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -29,6 +30,35 @@ from tests.integration.java_plugins.flows import (
 pytestmark = pytest.mark.slow
 
 ICEBERG = "org.apache.iceberg.connect.IcebergSinkConnector"
+SOURCE, SINK = "source.SourceConnector", "sink.SinkConnector"
+WITHOUT_MANIFESTS: dict[str, dict[str, str]] = {
+    "mongodb": {
+        "com.mongodb.kafka.connect.MongoSourceConnector": SOURCE,
+        "com.mongodb.kafka.connect.MongoSinkConnector": SINK,
+    },
+    "rabbitmq": {
+        "com.github.jcustenborder.kafka.connect.rabbitmq.RabbitMQSourceConnector": SOURCE,
+        "com.github.jcustenborder.kafka.connect.rabbitmq.RabbitMQSinkConnector": SINK,
+    },
+    "snowflake": {"com.snowflake.kafka.connector.SnowflakeSinkConnector": SINK},
+    "pubsub": {
+        "com.google.pubsub.kafka.source.CloudPubSubSourceConnector": SOURCE,
+        "com.google.pubsub.kafka.sink.CloudPubSubSinkConnector": SINK,
+    },
+}
+"""The connectors of each group of jars, with the interfaces of Connect that they implement."""
+CONNECTORS = [name for group in WITHOUT_MANIFESTS.values() for name in group]
+INVALID = {
+    "topics": "t",
+    "tasks.max": "many",
+    "connection.uri": "[hidden]",  # a password: Kraal hides it in the error, Java shows it
+    "rabbitmq.port": "high",
+    "snowflake.url.name": "",
+    "buffer.count.records": "-1",
+    "cps.subscription": "",
+    "maxBufferSize": "big",
+}
+"""Values that some of the connectors refuse; without a valid address none of them connects."""
 RECORDS = [json.dumps({"id": number, "name": f"é{number}"}) for number in range(5)]
 FIELDS = {"id": "long", "name": "string"}
 
@@ -40,6 +70,14 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     (place / "iceberg").mkdir()
     for jar in (*ensure("iceberg"), *pyspark_jars("hadoop-client-*.jar")):
         shutil.copy(jar, place / "iceberg")
+    for group, connectors in WITHOUT_MANIFESTS.items():
+        (place / group).mkdir()
+        for jar in ensure(group):
+            shutil.copy(jar, place / group)
+        with zipfile.ZipFile(place / group / "manifests.jar", "w") as manifests:
+            for kind in (SOURCE, SINK):
+                names = [name for name, each in connectors.items() if each == kind]
+                manifests.writestr(f"META-INF/services/org.apache.kafka.connect.{kind}", "\n".join(names))
     return {"plugin.path": str(place), "plugin.discovery": "service_load", "offset.flush.interval.ms": "500"}
 
 
@@ -127,3 +165,16 @@ def test_iceberg_is_listed_described_and_validated_as_by_a_java_worker(
     assert described(mine, ICEBERG) == described(expected, ICEBERG)
     config = {"connector.class": ICEBERG, "topics": "t"}
     assert validated(mine, config) == validated(expected, config)
+
+
+@pytest.mark.parametrize("connector", CONNECTORS)
+def test_connector_is_listed_described_and_validated_as_by_a_java_worker(
+    kraal: ProcessCluster, java: MixedCluster, connector: str
+) -> None:
+    """Of these only the configs are compared: there is no server to connect to."""
+    mine, expected = kraal.alive[0], java.alive[0]
+    assert listed(mine, [connector]) == listed(expected, [connector]) != []
+    assert described(mine, connector) == described(expected, connector)
+    for config in ({"topics": "t"}, INVALID):
+        named = {"connector.class": connector, **config}
+        assert validated(mine, named) == validated(expected, named)
