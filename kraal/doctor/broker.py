@@ -46,12 +46,13 @@ def check_storage(admin: TopicAdmin, config: DistributedConfig) -> Iterator[Find
     topics = (config.config_topic, config.offset_topic, config.status_topic)
     storages = [look_up(admin, each) for each in topics]
     for each in storages:
-        yield from check_topic(each, single=each.topic is config.config_topic)
+        single = each.topic is config.config_topic
+        yield from check_topic(each, single=single, creates_topics=config.creates_topics)
     reader = PermissionsReader(admin, config.group_client)
     missing = [each.topic for each in storages if each.is_missing]
     yield check_times(admin, storages)
     yield from check_permissions(reader, config, storages)
-    if missing:
+    if missing and config.creates_topics:
         yield from check_missing(reader, missing)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kraal.config.worker.distributed import InternalTopic
+from kraal.config.worker.distributed_keys import CREATE_TOPICS
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import UNKNOWN_TOPIC
 from kraal.doctor.clock import now_s, of_records
@@ -51,11 +52,11 @@ def look_up(admin: TopicAdmin, topic: InternalTopic) -> Storage:
     return Storage(topic, description, settings, admin.brokers)
 
 
-def check_topic(storage: Storage, *, single: bool) -> Iterator[Finding]:
-    """Check one topic; `single`: it must have one partition."""
+def check_topic(storage: Storage, *, single: bool, creates_topics: bool = True) -> Iterator[Finding]:
+    """Check one topic; `single`: it must have one partition; `creates_topics`: a worker creates it if missing."""
     topic, description = storage.topic, storage.found
     if isinstance(description, StoreError):
-        yield _unknown(storage, str(description))
+        yield _unknown(storage, str(description), creates_topics=creates_topics)
         return
     yield ok("topics.exist", f"The topic {topic.name} exists with {_partitions(description.partitions)}")
     if single and description.partitions != 1:
@@ -133,11 +134,15 @@ def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
     return of_records(latest, times[latest] / 1000, now_s())
 
 
-def _unknown(storage: Storage, reason: str) -> Finding:
+def _unknown(storage: Storage, reason: str, *, creates_topics: bool) -> Finding:
     topic = storage.topic
     if not storage.is_missing:
         fix = f"Let the worker's user describe this topic, or correct {topic.key}."
         return Finding("topics.exist", Level.ERROR, reason, fix)
+    if not creates_topics:
+        what = f"The topic {topic.name} does not exist, and {CREATE_TOPICS}=false: the worker will not start"
+        fix = "Create it with `kraal topics create WORKER.properties`, as a user who may create topics."
+        return Finding("topics.exist", Level.ERROR, what, fix)
     what = f"The topic {topic.name} does not exist; the first worker tries to create it"
     fix = f"Nothing, if the worker may create topics; otherwise create it, compacted ({topic.key})."
     return Finding("topics.exist", Level.HINT, what, fix)

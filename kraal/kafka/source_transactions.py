@@ -69,13 +69,18 @@ class SourceTransactions:
         topic: InternalTopic,
         own: KafkaOffsets,
         client_id_base: str,
+        creates_topics: bool = True,
     ) -> None:
-        """Create it; `worker`: its resolved config; `topic`, `own`: its offsets, read committed; not closed here."""
+        """Create it; `worker`: its resolved config; `topic`, `own`: its offsets, read committed; not closed here.
+
+        `creates_topics`: whether missing offset topics of connectors are created (KIP-1209).
+        """
         self._worker = worker
         self._group_id = group_id
         self._topic = topic
         self._own = own
         self._base = client_id_base
+        self._creates_topics = creates_topics
         self._lock = threading.Lock()
         self._offset_topics: dict[tuple[object, ...], _OffsetTopic] = {}
 
@@ -184,9 +189,9 @@ class SourceTransactions:
             raise StoreAway(str(exc)) from exc
 
     def _offset_topic(self, config: Mapping[str, str]) -> _OffsetTopic | None:
-        """Return a connector's offset topic, creating it if missing; None: the worker's topic.
+        """Return a connector's offset topic, which may be created; None: the worker's topic.
 
-        Raises StoreAway, StoreError.
+        Raises StoreAway, StoreError; TopicUnfit if it is missing and is not created.
         """
         name = config.get(OFFSETS_TOPIC) or self._topic.name
         brokers = bootstrap(self._worker, config, "producer")
@@ -201,7 +206,8 @@ class SourceTransactions:
             return offset_topic
         admin = TopicAdmin(self._options(config, "admin"), client_id=f"{self._base}source-offsets-admin")
         try:
-            ensure_topics(admin, [replace(self._topic, name=name, property=OFFSETS_TOPIC)])
+            topic = replace(self._topic, name=name, property=OFFSETS_TOPIC)
+            ensure_topics(admin, [topic], create=self._creates_topics)
         except TopicUnfit:
             raise
         except StoreError as exc:

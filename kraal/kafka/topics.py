@@ -26,7 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
 
 from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
 from kraal.core.kafka_errors import NOT_AUTHORIZED, TOO_LATE, UNKNOWN_TOPIC, UNREACHABLE
-from kraal.kafka.settings import LastClientError, client, code
+from kraal.kafka.settings import LastClientError, client, code, code_of_cause
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,7 @@ _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _MAX_TIMESTAMP: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 BROKER_DEFAULT = -1
 """For partitions and replication factor: use the broker's default."""
-_POLICY = "cleanup.policy"
-_COMPACT = "compact"
+_POLICY, _COMPACT = "cleanup.policy", "compact"
 _FIRST_RETRY_DELAY_S = 0.05
 _NOT_ALLOWED_CODES = NOT_AUTHORIZED | {KafkaError.UNSUPPORTED_VERSION}
 _TRANSIENT_CODES: Mapping[int | None, float] = {
@@ -56,6 +55,11 @@ _STALE_LEADER_CODES = frozenset(
     }
 )
 """Errors of a client with stale metadata: librdkafka's admin client keeps an old leader for minutes."""
+_MISSING = (  # Source: KafkaTopicBasedBackingStore.topicInitializer (Kafka 4.4.0)
+    "Topic '{}' specified via the '{}' property is missing. The config 'internal.topics.automatic.creation.enable' is "
+    "set to 'false', so automatic creation of internal topics is disabled. "
+    "Either enable automatic creation or create the topics manually."
+)
 _FEWER_REPLICAS = "Start more brokers, or set {}replication.factor to at most the number of brokers."
 _PERMANENT_CODES = frozenset(
     {
@@ -300,14 +304,20 @@ class TopicAdmin:
         ) from exc
 
 
-def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> None:
-    """Create missing topics, compacted, and check existing ones.
+def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic], *, create: bool = True) -> list[str]:
+    """Create missing topics, compacted, and check existing ones; return the names of the new topics.
 
     Blocks for a few times the admin's timeout at most. Raises StoreError for transient failures and TopicMisconfigured
-    until an administrator has changed the topic (call again); TopicUnfit for permanent ones: the worker cannot start.
+    until an administrator has changed the topic (call again); TopicUnfit for permanent ones, such as a missing topic
+    without `create`: the worker cannot start.
     """
+    created: list[str] = []
     for topic in topics:
-        if not admin.create(topic):
+        if not create and is_missing(admin, topic.name):
+            raise TopicUnfit(_MISSING.format(topic.name, topic.property))
+        if create and admin.create(topic):
+            created.append(topic.name)
+        else:
             _check_policy(admin, topic)
     for topic in topics:
         description = _await(admin, topic.name)
@@ -319,6 +329,18 @@ def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> None:
                 hint=f"If it holds nothing that you need, delete it, and the worker creates it again: kafka-topics.sh "
                 f"--bootstrap-server {admin.brokers} --delete --topic {topic.name}",
             )
+    return created
+
+
+def is_missing(admin: TopicAdmin, topic: str) -> bool:
+    """Return whether the brokers do not have `topic`. Raises StoreError."""
+    try:
+        admin.describe(topic)
+    except StoreError as exc:
+        if code_of_cause(exc) not in UNKNOWN_TOPIC:
+            raise
+        return True
+    return False
 
 
 def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:

@@ -24,13 +24,12 @@ from actors.parts import ClusterParts, Parts
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.config.clients.librdkafka import librdkafka_options
-from kraal.config.worker.distributed import DistributedConfig, InternalTopic, MissingPlugins, load_distributed
+from kraal.config.worker.distributed import DistributedConfig, MissingPlugins, load_distributed
 from kraal.core.errors import KraalError, TopicUnfit
 from kraal.core.private_files import changeable
 from kraal.core.scratch import Scratch
 from kraal.java_plugins.parts import with_plugin_path
 from kraal.java_plugins.services import resolved_worker
-from kraal.kafka import topics as kafka_topics
 from kraal.kafka.fencing import fence_producers
 from kraal.kafka.group import KafkaGroup
 from kraal.kafka.log import KafkaLog
@@ -42,7 +41,7 @@ from kraal.kafka.write_failures import config_failure
 from kraal.plugin_lock.start import jars_of_worker
 from kraal.plugins.registry import Registry
 from kraal.stores.group_api import GroupOptions
-from kraal.worker.internal_topics import InternalTopicsCheck
+from kraal.worker.internal_topics import InternalTopicsCheck, internal_topics, offset_topic
 from kraal.worker.process import START_FAILED, Process
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ log = logging.getLogger(__name__)
 
 LEAVE_S = 5.0
 FENCE_S = 15.0
-_OFFSETS = "source connector offsets"
 
 
 class DistributedProcess(Process[DistributedConfig]):
@@ -133,9 +131,10 @@ class DistributedProcess(Process[DistributedConfig]):
         return SourceTransactions(
             self._worker_settings(),
             group_id=config.group_id,
-            topic=_topic(config.offset_topic, _OFFSETS),
+            topic=offset_topic(config),
             own=self._offsets,
             client_id_base=config.client_id_base,
+            creates_topics=config.creates_topics,
         )
 
     @override
@@ -222,14 +221,7 @@ class DistributedProcess(Process[DistributedConfig]):
 
     def _ensure_topics(self) -> None:
         config = self.config
-        ensure_topics(
-            self._admin,
-            [
-                _topic(config.config_topic, "connector configurations", single=True),
-                _topic(config.offset_topic, _OFFSETS),
-                _topic(config.status_topic, "connector and task statuses"),
-            ],
-        )
+        ensure_topics(self._admin, internal_topics(config), create=config.creates_topics)
 
     def _unfit(self, error: TopicUnfit) -> None:
         log.critical("%s", error)
@@ -260,18 +252,6 @@ def _own_scratch(config: DistributedConfig) -> Scratch:
     for warning in changeable([parent]):
         log.warning("%s", warning)
     return scratch
-
-
-def _topic(topic: InternalTopic, purpose: str, *, single: bool = False) -> kafka_topics.InternalTopic:
-    return kafka_topics.InternalTopic(
-        name=topic.name,
-        property=topic.key,
-        purpose=purpose,
-        partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
-        single=single,
-        settings=topic.settings,
-    )
 
 
 def run_distributed(worker_file: Path) -> int:

@@ -3,8 +3,9 @@
 A topic with another cleanup policy, or a config topic of several partitions, would lose data later. Java ends then.
 This worker waits: the topic is mended on the brokers, and a process that starts again and again hides the reason. It
 does not read and so does not join its group, logs what to do, answers requests with it, and continues once the topic is
-mended. Settings that brokers refuse are in the worker's file, so they end the process.
-Source: KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start, TopicAdmin (Kafka 4.3.0).
+mended. Settings that brokers refuse are in the worker's file, so they end the process, as does a missing topic if the
+worker may not create it (KIP-1209).
+Source: KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start, TopicAdmin (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from kraal.config.worker.distributed import DistributedConfig
+from kraal.config.worker.distributed import InternalTopic as ConfiguredTopic
 from kraal.core.errors import KraalError, StoreError, TopicMisconfigured, TopicUnfit
+from kraal.kafka.topics import InternalTopic
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +27,32 @@ RETRY_S: Final = 1.0
 LOG_INTERVAL_S: Final = 60.0
 """Seconds between two log lines with the same reason."""
 _WAIT_S: Final = 0.25
+
+
+def internal_topics(config: DistributedConfig) -> list[InternalTopic]:
+    """Return the config, offset and status topic of a worker, as brokers are asked for them."""
+    return [
+        _internal_topic(config.config_topic, "connector configurations", single=True),
+        offset_topic(config),
+        _internal_topic(config.status_topic, "connector and task statuses"),
+    ]
+
+
+def offset_topic(config: DistributedConfig) -> InternalTopic:
+    """Return the topic of sources' offsets, as brokers are asked for it."""
+    return _internal_topic(config.offset_topic, "source connector offsets")
+
+
+def _internal_topic(topic: ConfiguredTopic, purpose: str, *, single: bool = False) -> InternalTopic:
+    return InternalTopic(
+        name=topic.name,
+        property=topic.key,
+        purpose=purpose,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        single=single,
+        settings=topic.settings,
+    )
 
 
 class InternalTopicsCheck:

@@ -6,17 +6,12 @@ from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
-from typing_extensions import override
 
-from kraal.client.command import (
-    ClientCommand,
-    complete,
-    output_option,
-    with_rest,
-)
+from kraal.client.command import complete, output_option, with_rest
 from kraal.client.lazy import Lazy
 from kraal.client.output import emit, emit_table
 from kraal.client.rest import Rest
+from kraal.client.subcommands import CommandWithSubcommands
 
 _LOCK_COMMANDS = {
     "add": Lazy("kraal.cli.plugin_lock", "add", "Add jars, wheels and Java plugins to the plugin lock."),
@@ -27,17 +22,10 @@ _LOCK_COMMANDS = {
 """Subcommands that need more than a worker's REST API; imported on first use."""
 
 
-class PluginsCommand(ClientCommand):
+class PluginsCommand(CommandWithSubcommands):
     """Command that lists a worker's plugins and dispatches to the subcommands for the plugin lock."""
 
-    @override
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        lazy = _LOCK_COMMANDS.get(args[0]) if args else None
-        if lazy is None:
-            return super().make_context(info_name, args, parent, **extra)
-        return lazy.load().make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+    subcommands = _LOCK_COMMANDS
 
 
 def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:

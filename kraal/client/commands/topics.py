@@ -1,4 +1,4 @@
-"""`kraal topics`: show or reset the topics that connectors use."""
+"""`kraal topics`: show or reset the topics that connectors use; create the internal topics."""
 
 from __future__ import annotations
 
@@ -7,24 +7,36 @@ from typing import Any
 import click
 
 from kraal.client.command import (
-    ClientCommand,
     end,
     for_each,
     names_argument,
     output_option,
     with_rest,
 )
+from kraal.client.lazy import Lazy
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Rest
+from kraal.client.subcommands import CommandWithSubcommands
+
+_SUBCOMMANDS = {
+    "create": Lazy("kraal.cli.topics", "create", "Create the missing internal topics of a worker."),
+}
+
+
+class TopicsCommand(CommandWithSubcommands):
+    """Command that shows connectors' topics and dispatches to the subcommand that creates the internal ones."""
+
+    subcommands = _SUBCOMMANDS
 
 
 @click.command(
     "topics",
-    cls=ClientCommand,
+    cls=TopicsCommand,
     short_help="Show or reset the topics that connectors use.",
     examples=(
         "kraal topics",
         "kraal topics orders-source --reset",
+        "kraal topics create worker.properties --dry-run",
     ),
 )
 @names_argument
@@ -35,6 +47,8 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
     """Show the topics that connectors have used since they were created or their topics were reset (KIP-558).
 
     Without NAME, all connectors are shown.
+
+    `kraal topics create` creates the missing internal topics of a worker; see its --help.
     """
     if resets:
         if not names:

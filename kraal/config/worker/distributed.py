@@ -25,6 +25,7 @@ from kraal.config.worker.config import (
     worker_warnings,
 )
 from kraal.config.worker.distributed_keys import (
+    CREATE_TOPICS,
     DISTRIBUTED,
     EXACTLY_ONCE,
     KEY_ALGORITHM,
@@ -101,6 +102,8 @@ class DistributedConfig(WorkerConfig):
     config_topic: InternalTopic
     offset_topic: InternalTopic
     status_topic: InternalTopic
+    creates_topics: bool
+    """Whether the worker creates missing internal topics (KIP-1209)."""
     session_timeout_s: float
     heartbeat_interval_s: float
     rebalance_timeout_s: float
@@ -187,6 +190,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
         config_topic=_topic(checked, "config.storage."),
         offset_topic=_topic(checked, "offset.storage."),
         status_topic=_topic(checked, "status.storage."),
+        creates_topics=checked.values[CREATE_TOPICS] is True,
         session_timeout_s=seconds("session.timeout.ms"),
         heartbeat_interval_s=seconds("heartbeat.interval.ms"),
         rebalance_timeout_s=seconds("rebalance.timeout.ms"),

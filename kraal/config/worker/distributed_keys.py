@@ -14,7 +14,7 @@ from kraal.config.worker.keys import WORKER, worker_key
 from kraal.protocol.group import ConnectProtocol
 from kraal.protocol.signature import DEFAULT_ALGORITHM, DIGESTS, KEY_BYTES
 
-_INT, _LIST, _LONG = ConfigType.INT, ConfigType.LIST, ConfigType.LONG
+_BOOLEAN, _INT, _LIST, _LONG = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LIST, ConfigType.LONG
 _SHORT, _STRING = ConfigType.SHORT, ConfigType.STRING
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _MAX_INT: Final = 2**31 - 1
@@ -29,6 +29,7 @@ SIGNATURE: Final = "inter.worker.signature.algorithm"
 VERIFICATION: Final = "inter.worker.verification.algorithms"
 MISSING_PLUGINS: Final = "mixed.group.missing.plugins"
 UNSIGNED: Final = "internal.requests.unsigned"
+CREATE_TOPICS: Final = "internal.topics.automatic.creation.enable"
 STATIC_CONNECTORS: Final = "static.connectors"
 STATIC_TASKS: Final = "static.tasks"
 
@@ -164,6 +165,11 @@ _GROUP = [
          "With preparing, only the leader writes to the config topic, in transactions. To enable it, set "
          "preparing on all workers of a group, one after the other, and then enabled.",
          default="disabled", check=one_of_ignoring_case("DISABLED", "PREPARING", "ENABLED"), source=_OURS),
+    worker_key(CREATE_TOPICS, _BOOLEAN, _MEDIUM,
+         "Whether the worker creates missing internal topics: its config, offset and status topic, and the "
+         "offsets.storage.topic of connectors. If false, a worker whose topics are missing does not start; "
+         "`kraal topics create` creates them.",
+         default=True, source=f"{_OURS}, KIP-1209"),
     worker_key(MISSING_PLUGINS, _STRING, _LOW,
          "What to do if the group has connectors whose classes this worker lacks: refuse to join "
          "(refuse), or join and fail their tasks that are assigned to this worker (fail-task).",

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from kraal.cli import kafka, migrate
 from kraal.cli.main import CLIENT, WORKER_COMMANDS, main
 from kraal.client.commands.plugins import _LOCK_COMMANDS
+from kraal.client.commands.topics import _SUBCOMMANDS
 from kraal.client.migrate import Cluster, Plan
 from kraal.config.yaml_text import read_yaml, typed
 from kraal.core.errors import KraalError
@@ -53,7 +54,9 @@ def leaves(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[tup
 
 
 COMMANDS = dict(leaves(each.load() for each in (CLIENT | WORKER_COMMANDS).values())) | {
-    ("plugins", name): lazy.load() for name, lazy in _LOCK_COMMANDS.items()
+    (parent, name): lazy.load()
+    for parent, subcommands in (("plugins", _LOCK_COMMANDS), ("topics", _SUBCOMMANDS))
+    for name, lazy in subcommands.items()
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 from kraal.cli.main import CLIENT, WORKER_COMMANDS
 from kraal.client import commands
 from kraal.client.commands.plugins import _LOCK_COMMANDS
+from kraal.client.commands.topics import _SUBCOMMANDS
 from kraal.client.lazy import Lazy
 
 ROOT = Path(__file__).parents[3]
@@ -22,7 +23,8 @@ def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: s
 
 
 @pytest.mark.parametrize(
-    ("name", "lazy"), [*CLIENT.items(), *WORKER_COMMANDS.items(), *_LOCK_COMMANDS.items()]
+    ("name", "lazy"),
+    [*CLIENT.items(), *WORKER_COMMANDS.items(), *_LOCK_COMMANDS.items(), *_SUBCOMMANDS.items()],
 )
 def test_the_summary_in_the_list_is_the_commands_short_help(name: str, lazy: Lazy) -> None:
     assert lazy.summary == lazy.load().get_short_help_str(limit=80)

@@ -57,6 +57,14 @@ def test_an_internal_topic(described: Described | StoreError, policy: str, expec
     assert levels(check_topic(storage(described, cleanup_policy=policy), single=True)) == expected
 
 
+def test_missing_topic_without_automatic_creation_is_an_error_with_the_command() -> None:
+    missing = storage(caused_by(ErrorCode.UNKNOWN_TOPIC_OR_PART))
+    [finding] = check_topic(missing, single=True, creates_topics=False)
+    assert finding.level is Level.ERROR
+    assert "internal.topics.automatic.creation.enable=false" in finding.what
+    assert "kraal topics create" in finding.fix
+
+
 def test_only_the_config_topic_must_have_one_partition() -> None:
     topic = storage(Described("id", 25, 3, 3), cleanup_policy="compact")
     assert levels(check_topic(topic, single=False)) == {"topics.exist": "ok"}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 
-from kraal.core.errors import StoreError
+from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnfit
 from kraal.kafka import topics as kafka_topics
-from kraal.kafka.topics import InternalTopic, TopicAdmin
+from kraal.kafka.topics import InternalTopic, TopicAdmin, ensure_topics
+from tests.fakes.kafka.topic_client import TopicClient
 
 
 class Client:
@@ -154,3 +156,56 @@ def test_a_client_that_knows_an_old_leader_for_too_long_is_replaced(
     with pytest.raises(StoreError, match="cannot look up the offsets of the topic 't'"):
         admin.end_offsets("t", 2)
     assert admin.end_offsets("t", 2) == [7, 7]
+
+
+COMPACT = {"cleanup.policy": "compact"}
+STATUSES = InternalTopic(
+    name="s",
+    property="status.storage.topic",
+    purpose="connector and task statuses",
+    partitions=5,
+    replication_factor=1,
+)
+
+
+def admin_with(monkeypatch: pytest.MonkeyPatch, client: TopicClient) -> TopicAdmin:
+    monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: client)
+    return TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.2)
+
+
+def test_missing_topic_without_automatic_creation_is_an_error_with_javas_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = TopicClient({})
+    with pytest.raises(TopicUnfit) as raised:
+        ensure_topics(admin_with(monkeypatch, client), [STATUSES], create=False)
+    assert str(raised.value) == (
+        "Topic 's' specified via the 'status.storage.topic' property is missing. The config "
+        "'internal.topics.automatic.creation.enable' is set to 'false', so automatic creation of internal topics is "
+        "disabled. Either enable automatic creation or create the topics manually."
+    )
+    assert not isinstance(raised.value, TopicMisconfigured)
+    assert client.created == []
+
+
+def test_existing_topic_without_automatic_creation_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure_topics(admin_with(monkeypatch, TopicClient({"s": COMPACT})), [STATUSES], create=False)
+    admin = admin_with(monkeypatch, TopicClient({"s": {"cleanup.policy": "delete"}}))
+    with pytest.raises(TopicMisconfigured, match=r"required to have 'cleanup\.policy=compact'"):
+        ensure_topics(admin, [STATUSES], create=False)
+
+
+def test_missing_topics_are_created_and_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = TopicClient({"s": COMPACT})
+    other = replace(STATUSES, name="t")
+    assert ensure_topics(admin_with(monkeypatch, client), [STATUSES, other]) == ["t"]
+    assert [each.topic for each in client.created] == ["t"]
+    assert client.topics["t"] == COMPACT
+
+
+def test_brokers_that_do_not_describe_a_topic_do_not_make_it_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Client(KafkaError._TRANSPORT))
+    admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.1)
+    with pytest.raises(StoreError) as raised:
+        ensure_topics(admin, [replace(STATUSES, name="t")], create=False)
+    assert not isinstance(raised.value, TopicUnfit)

@@ -14,11 +14,14 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kraal.core.errors import Fenced, StoreAway, StoreError, TopicUnfit
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
+from kraal.kafka import topics
 from kraal.kafka import transactions as module
 from kraal.kafka.settings import LastClientError
 from kraal.kafka.source_transactions import SourceTransactions, producer_settings
 from kraal.kafka.transactions import FENCED, OWN_OFFSETS, OffsetTarget, TaskProducer
 from kraal.protocol.offsets import encode_key, encode_value
+from tests.fakes.kafka.internal_topics import internal_topic
+from tests.fakes.kafka.topic_client import TopicClient
 
 X = ConnectorName("x")
 TASK = TaskId(X, 0)
@@ -421,3 +424,24 @@ def test_a_transaction_may_last_longer_than_librdkafka_waits_for_an_answer() -> 
 def written(one: TaskProducer) -> None:
     one.write("lines", ROWS)
     one.commit({PART: {"position": 2}})
+
+
+def test_missing_offset_topic_of_a_connector_is_not_created_without_automatic_creation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = TopicClient({})
+    monkeypatch.setattr(topics, "AdminClient", lambda _: client)
+    own: Any = None
+    transactions = SourceTransactions(
+        {"bootstrap.servers": "b:1"},
+        group_id="g",
+        topic=internal_topic("offsets"),
+        own=own,
+        client_id_base="",
+        creates_topics=False,
+    )
+    with pytest.raises(
+        TopicUnfit, match=r"^Topic 'own' specified via the 'offsets.storage.topic' property is missing"
+    ):
+        transactions.load(X, {"offsets.storage.topic": "own"})
+    assert client.created == []

@@ -56,6 +56,8 @@ def test_defaults_are_those_of_connect() -> None:
     assert (config.signature_algorithm, config.verification_algorithms) == ("HmacSHA256", ("HmacSHA256",))
     assert config.exactly_once is ExactlyOnce.DISABLED
     assert config.missing_plugins is MissingPlugins.REFUSE
+    assert config.creates_topics
+    assert not parse(internal__topics__automatic__creation__enable="false").creates_topics
     assert config.data_dir is None
     assert config.warnings == ()
 

@@ -1,0 +1,80 @@
+"""`kraal topics create`: the topics of a worker's file, on brokers in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kraal.cli.main import main
+from kraal.kafka import topics
+from tests.fakes.kafka.topic_client import TopicClient
+from tests.fakes.workers.worker_config import MINIMAL_CONFIG
+
+COMPACT = {"cleanup.policy": "compact"}
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> TopicClient:
+    """Brokers that have the config topic."""
+    brokers = TopicClient({"configs": COMPACT})
+    monkeypatch.setattr(topics, "AdminClient", lambda _: brokers)
+    return brokers
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Path:
+    """A worker's file, with automatic creation off and settings of one topic."""
+    file = tmp_path / "worker.properties"
+    config = {
+        **MINIMAL_CONFIG,
+        "internal.topics.automatic.creation.enable": "false",
+        "offset.storage.partitions": "7",
+        "offset.storage.replication.factor": "2",
+        "offset.storage.segment.bytes": "1048576",
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in config.items()), encoding="utf-8")
+    return file
+
+
+def run(*arguments: str | Path, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["topics", "create", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_create_makes_missing_topics_with_the_worker_s_settings(client: TopicClient, worker: Path) -> None:
+    assert [line.split() for line in run(worker).stdout.splitlines()] == [
+        ["TOPIC", "PROPERTY", "RESULT"],
+        ["configs", "config.storage.topic", "exists"],
+        ["offsets", "offset.storage.topic", "created"],
+        ["statuses", "status.storage.topic", "created"],
+    ]
+    offsets, statuses = client.created
+    assert (offsets.num_partitions, offsets.replication_factor) == (7, 2)
+    assert offsets.config == {**COMPACT, "segment.bytes": "1048576"}
+    assert (statuses.num_partitions, statuses.replication_factor) == (5, 3)
+    assert "created" not in run(worker).stdout
+
+
+def test_dry_run_creates_nothing(client: TopicClient, worker: Path) -> None:
+    shown = json.loads(run(worker, "--dry-run", "-o", "json").stdout)
+    assert [(each["topic"], each["result"]) for each in shown] == [
+        ("configs", "exists"),
+        ("offsets", "to be created"),
+        ("statuses", "to be created"),
+    ]
+    assert shown[1]["settings"] == {**COMPACT, "segment.bytes": "1048576"}
+    assert client.created == []
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_topic_that_is_not_compacted_is_an_error_with_the_command_that_mends_it(
+    client: TopicClient, worker: Path, options: list[str]
+) -> None:
+    client.topics["configs"] = {"cleanup.policy": "delete"}
+    shown = run(worker, *options, code=1).stderr
+    assert "required to have 'cleanup.policy=compact'" in shown
+    assert "kafka-configs.sh" in shown
