@@ -33,10 +33,9 @@ from kraal.config.connector.sink import SINK, check_topics, has_dead_letter_topi
 from kraal.config.connector.source import SOURCE, TOPIC_CREATION
 from kraal.config.converter import CONVERTER_TYPE
 from kraal.config.key import ConfigDef, ConfigValue, Key
-from kraal.config.values import java_text, parse_value, trim
+from kraal.config.values import parse_value, trim
 from kraal.core.errors import BadRequest, NotFound, PluginFailed
 from kraal.core.ids import Config
-from kraal.core.secrets import HIDDEN, names_secret
 from kraal.plugins.config_providers import ProviderClasses
 from kraal.plugins.entries import CLASSPATH, Plugin, PluginKind
 from kraal.plugins.java_chain import chain_errors
@@ -70,7 +69,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     """
     class_name = config.get(CONNECTOR_CLASS)
     if class_name is None:
-        raise BadRequest(f"Connector config {_config_text(config)} contains no connector type")
+        raise BadRequest("Connector config contains no connector type")
     plugin, wanted = registry.connector(class_name), config.get(CONNECTOR_VERSION)
     if wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name)):
         return _wrong_version(registry, class_name, plugin, config, wrong)
@@ -295,9 +294,3 @@ def _below(config: Config, prefix: str) -> dict[str, str | None]:
 
 def _short(name: str) -> str:
     return name.removesuffix("Connector") or name
-
-
-def _config_text(config: Config) -> str:
-    """Return a config as Java prints a map, with apparent secrets hidden."""
-    pairs = (f"{name}={HIDDEN if names_secret(name) else java_text(value)}" for name, value in config.items())
-    return f"{{{', '.join(pairs)}}}"

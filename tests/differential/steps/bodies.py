@@ -65,7 +65,6 @@ def _of_kind(endpoint: str, kind: str) -> list[Allowance]:
     return {
         "create": [_UNREADABLE],
         "offsets": [_UNREADABLE],
-        "put": [error("config-order", 400, 400)],
         "validate": [error("validate-refused", 500, 400)],
     }.get(endpoint, [])
 

@@ -9,6 +9,7 @@ from typing import Final
 from kraal import __version__
 from tests.differential.allowances import OWN, Allowance, Pair, config_in_any_order, header, of_text
 from tests.differential.exchange import Answer
+from tests.differential.older_connect import as_current
 
 _VERSION: Final = re.compile(
     r"""(,"version":"|version='|encodedVersion=|"(?:default_value|value)":"|"recommended_values":\[")"""
@@ -17,6 +18,11 @@ _VERSION: Final = re.compile(
 """Of plugins; that of `GET /` is its first field."""
 _OWN: Final = re.compile(rf"""("recommended_values":\[)((?:"(?:{"|".join(map(re.escape, OWN))})[^"]*",)+)""")
 """Names that are recommended, which come before Kafka's own: lists are sorted."""
+
+
+def _as_current(one: Answer, other: Answer) -> Pair:
+    """Replace Java's texts of Connect 4.3 by the current ones, and nothing of Kraal's."""
+    return replace(one, body=as_current(one.body)), other
 
 
 def _named_alike(one: Answer, other: Answer) -> Pair:
@@ -31,6 +37,7 @@ EVERYWHERE: Final[tuple[Allowance, ...]] = (
     header("server", "Server"),
     config_in_any_order("config-order"),
     Allowance(row="reason", forgive=_named_alike),
+    Allowance(row="connect-4-3", forgive=_as_current),
     of_text("own-plugins", lambda body: _OWN.sub(r"\1", body)),
     of_text("plugin-versions", lambda body: _VERSION.sub(r"\1VERSION", body)),
 )

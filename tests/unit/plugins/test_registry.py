@@ -148,12 +148,10 @@ def test_errors_have_connects_texts() -> None:
     assert len(raised.value.errors) == 3
 
 
-def test_a_config_without_a_class_is_shown_without_secrets() -> None:
+def test_config_without_a_class_is_refused_without_its_values() -> None:
     with pytest.raises(BadRequest) as raised:
         validate_connector(registry(), Worker(), {"name": "q", "db.password": "hunter2", "n": None})
-    assert str(raised.value) == (
-        "Connector config {name=q, db.password=[hidden], n=null} contains no connector type"
-    )
+    assert str(raised.value) == "Connector config contains no connector type"
 
 
 def test_the_workers_converters_are_the_defaults() -> None:

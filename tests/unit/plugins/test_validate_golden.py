@@ -12,6 +12,7 @@ import pytest
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.core.errors import KraalError
 from kraal.plugins.validation.validate import validate_for_rest
+from tests.differential.older_connect import as_current
 from tests.fakes.workers.worker_config import Defaults
 from tests.unit.golden_rest import recorded
 from tests.unit.plugins.shipped import registry
@@ -124,7 +125,7 @@ def test_validate_refuses_with_javas_text(golden: Any) -> None:
         validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
     assert (golden["status"], raised.value.status) in {(400, 400), (500, 400)}
     text = golden["body"]["message"].removeprefix(JAVA_BAD_REQUEST if golden["status"] == 500 else "")
-    assert str(raised.value) == MIRROR.sub("", text)
+    assert str(raised.value) == MIRROR.sub("", as_current(text))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_validate_refuses_with_javas_text(golden: Any) -> None:
         pytest.param(
             {},
             400,
-            "Connector config {} contains no connector type",
+            "Connector config contains no connector type",
             id="no class",
         ),
         pytest.param(
