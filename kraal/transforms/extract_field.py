@@ -7,14 +7,13 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from kraal.config.checks import one_of_ignoring_case
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
 from kraal.transforms.common.base import REPLACE_NULL, PartTransformation, replace_null_key, settings
 from kraal.transforms.common.column_parts import with_default
 from kraal.transforms.common.errors import IllegalArgument
-from kraal.transforms.common.paths import Path
+from kraal.transforms.common.paths import SYNTAX, Path
 from kraal.transforms.common.structs import field_of, require_map, require_struct
 
 _PURPOSE = "field extraction"
@@ -33,16 +32,7 @@ class ExtractField(PartTransformation):
                 source="ExtractField.FIELD_CONFIG",
             ),
             replace_null_key("ExtractField"),
-            Key(
-                name="field.syntax.version",
-                type=ConfigType.STRING,
-                default="V1",
-                validator=one_of_ignoring_case("V1", "V2"),
-                importance=Importance.HIGH,
-                doc="Syntax of field names. V1: the name of a top-level field. V2: a path of names separated by dots; "
-                "a name that contains dots is enclosed in backticks: `a.b`.c.",
-                source="FieldSyntaxVersion.FIELD_SYNTAX_VERSION_CONFIG (KIP-821)",
-            ),
+            SYNTAX,
         ]
     )
 
@@ -55,8 +45,7 @@ class ExtractField(PartTransformation):
     def configure(self, config: Mapping[str, str]) -> None:
         values = settings(self.config_def, config)
         self._written = values["field"]
-        is_v2 = values["field.syntax.version"].upper() == "V2"
-        self._path = Path.parse(self._written) if is_v2 else Path((self._written,))
+        self._path = Path.of(self._written, values[SYNTAX.name])
         self._replace_null = values[REPLACE_NULL]
 
     @override

@@ -9,10 +9,11 @@ from typing import ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.engine.columns.parts import is_null
 from kraal.plugins.api import Transformation
-from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.columns import ByRecords, Columns, Part
 from kraal.plugins.model.records import DataException, Record
-from kraal.plugins.model.schema import Schema
+from kraal.plugins.model.schema import Field, Schema
 from kraal.transforms.common.base import (
     REPLACE_NULL,
     VERSION,
@@ -21,8 +22,9 @@ from kraal.transforms.common.base import (
     settings,
     some_distinct_entries,
 )
-from kraal.transforms.common.column_parts import built, fields_read
-from kraal.transforms.common.structs import field_of, read, require_map, require_struct, struct, struct_schema
+from kraal.transforms.common.column_parts import built, with_default
+from kraal.transforms.common.paths import SYNTAX, Path
+from kraal.transforms.common.structs import field_of, require_map, require_struct, struct, struct_schema
 
 _PURPOSE = "copying fields from value to key"
 
@@ -38,32 +40,37 @@ class ValueToKey(Transformation):
                 type=ConfigType.LIST,
                 validator=some_distinct_entries,
                 importance=Importance.HIGH,
-                doc="Fields of the value that become the key.",
+                doc="Fields of the value that become the key; with syntax V2, their paths, which stay their names.",
                 source="ValueToKey.FIELDS_CONFIG",
             ),
             replace_null_key("ValueToKey"),
+            SYNTAX,
         ]
     )
 
     def __init__(self) -> None:
-        self._fields: tuple[str, ...] = ()
+        self._paths: dict[str, Path] = {}
+        """The path of each field of the key, by its name: the path as written."""
         self._replace_null = True
         self._schemas = PerSchema(self._key_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
         values = settings(self.config_def, config)
-        self._fields = values["fields"]
+        self._paths = {text: Path.of(text, values[SYNTAX.name]) for text in values["fields"]}
         self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:
         if record.value_schema is None:
             whole = require_map(record.value, _PURPOSE)
-            return replace(record, key_schema=None, key={name: whole.get(name) for name in self._fields})
+            parts = {name: path.in_map(whole) for name, path in self._paths.items()}
+            return replace(record, key_schema=None, key=parts)
         value = require_struct(record.value, _PURPOSE, record.value_schema)
         schema = self._schemas(value.schema)
-        key = {field.name: read(value, field, replace_null=self._replace_null) for field in schema.fields}
+        key = {
+            name: path.in_struct(value, replace_null=self._replace_null) for name, path in self._paths.items()
+        }
         return replace(record, key_schema=schema, key=struct(schema, key), value_schema=value.schema)
 
     @override
@@ -71,18 +78,27 @@ class ValueToKey(Transformation):
         value = given.value
         if value.schema is None:
             return None
-        fields, doubts = fields_read(value, replace_null=self._replace_null)
         schema = self._schemas(value.schema)
-        key, more = built(schema, {name: fields[name] for name in self._fields})
+        doubts = () if value.sure else (is_null(value),)
+        key, more = built(schema, {name: self._column(value, path) for name, path in self._paths.items()})
         return given.with_part(replace(value, sure=True), doubts, is_key=False).with_part(
             key, more, is_key=True
         )
 
+    def _column(self, part: Part, path: Path) -> Part:
+        """Return a field that exists, as `Path.in_struct` reads it. Raises ByRecords."""
+        last = len(path.steps) - 1
+        for at, step in enumerate(path.steps):
+            if part.schema is None or (field := field_of(part.schema, step)) is None:
+                raise ByRecords
+            part = with_default(part.field(field), replace_null=at < last or self._replace_null)
+        return part
+
     def _key_schema(self, schema: Schema) -> Schema:
         fields = []
-        for name in self._fields:
-            field = field_of(schema, name)
+        for name, path in self._paths.items():
+            field = path.field(schema)
             if field is None:
                 raise DataException(f"Field does not exist: {name}")
-            fields.append(field)
+            fields.append(Field(name=name, schema=field.schema))
         return struct_schema(None, fields)

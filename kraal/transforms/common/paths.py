@@ -1,14 +1,16 @@
 """Paths to nested fields.
 
-Source: SingleFieldPath (KIP-821, Kafka 4.3.0).
+Source: SingleFieldPath, FieldSyntaxVersion (KIP-821, Kafka 4.4.0).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from kraal.config.checks import one_of_ignoring_case
+from kraal.config.key import ConfigType, Importance, Key
 from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import Field, Schema
 from kraal.transforms.common.errors import ConfigException
@@ -16,12 +18,28 @@ from kraal.transforms.common.structs import field_of, read, require_map, require
 
 _PURPOSE = "nested field access"
 
+SYNTAX: Final = Key(
+    name="field.syntax.version",
+    type=ConfigType.STRING,
+    default="V1",
+    validator=one_of_ignoring_case("V1", "V2"),
+    importance=Importance.HIGH,
+    doc="Syntax of field names. V1: the name of a top-level field. V2: a path of names separated by dots; "
+    "a name that contains dots is enclosed in backticks: `a.b`.c.",
+    source="FieldSyntaxVersion.FIELD_SYNTAX_VERSION_CONFIG (KIP-821)",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Path:
     """Field names from the top level down; at least one."""
 
     steps: tuple[str, ...]
+
+    @staticmethod
+    def of(text: str, syntax: str) -> Path:
+        """Read a path in the syntax V1, which has one step, or V2, in any letter case. Raises ConfigException."""
+        return Path.parse(text) if syntax.upper() == "V2" else Path((text,))
 
     @staticmethod
     def parse(text: str) -> Path:

@@ -118,7 +118,7 @@ ROW_CHAINS = (
         {"type": "Cast$Value", "spec": "id:float32,yes:boolean,half:float64"},
     ),
     chained(
-        {"type": "ValueToKey", "fields": "id,name,big"},
+        {"type": "ValueToKey", "fields": "id,name,big,in.x", "field.syntax.version": "V2"},
         {"type": "ExtractField$Key", "field": "big"},
         {"type": "ExtractField$Value", "field": "in.x", "field.syntax.version": "V2"},
     ),
