@@ -1,7 +1,7 @@
 """The config keys of Kafka's clients, by which a connector's overrides are validated and listed.
 
 Kraal's clients are other libraries, which support most of these keys; creating a client logs a warning for the
-others. Source: ProducerConfig, ConsumerConfig, AdminClientConfig (Kafka 4.3.0).
+others. Source: ProducerConfig, ConsumerConfig, AdminClientConfig (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, Literal
 
+from kraal.config.checks import at_least, one_of_ignoring_case
 from kraal.config.clients.offset_reset import offset_reset
 from kraal.config.clients.texts import client_texts, why_nothing
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
@@ -26,14 +27,16 @@ auto.commit.interval.ms INT LOW C =5000
 auto.offset.reset STRING MEDIUM C =latest
 batch.size INT MEDIUM P =16384
 bootstrap.controllers LIST HIGH A =
+bootstrap.resolve.timeout.ms LONG HIGH PCA =0
 bootstrap.servers LIST HIGH A =
 bootstrap.servers LIST HIGH PC REQUIRED
 buffer.memory LONG HIGH P =33554432
+buffer.memory.allocation.strategy STRING MEDIUM P =full
 check.crcs BOOLEAN LOW C =true
 client.dns.lookup STRING MEDIUM PCA =use_all_dns_ips
 client.id STRING LOW C =
 client.id STRING MEDIUM PA =
-client.rack STRING LOW C =
+client.rack STRING LOW PC =
 compression.gzip.level INT MEDIUM P =-1
 compression.lz4.level INT MEDIUM P =9
 compression.type STRING HIGH P =none
@@ -67,6 +70,7 @@ max.partition.fetch.bytes INT HIGH C =1048576
 max.poll.interval.ms INT MEDIUM C =300000
 max.poll.records INT MEDIUM C =500
 max.request.size INT MEDIUM P =1048576
+metadata.cluster.check.enable BOOLEAN LOW PCA =true
 metadata.max.age.ms LONG LOW PCA =300000
 metadata.max.idle.ms LONG LOW P =300000
 metadata.recovery.rebootstrap.trigger.ms LONG LOW PCA =300000
@@ -80,6 +84,7 @@ partitioner.adaptive.partitioning.enable BOOLEAN LOW P =true
 partitioner.availability.timeout.ms LONG LOW P =0
 partitioner.class CLASS MEDIUM P null
 partitioner.ignore.keys BOOLEAN MEDIUM P =false
+partitioner.rack.aware BOOLEAN LOW P =false
 receive.buffer.bytes INT MEDIUM P =32768
 receive.buffer.bytes INT MEDIUM CA =65536
 reconnect.backoff.max.ms LONG LOW PCA =1000
@@ -107,6 +112,8 @@ sasl.login.refresh.window.jitter DOUBLE LOW PCA =0.05
 sasl.login.retry.backoff.max.ms LONG LOW PCA =10000
 sasl.login.retry.backoff.ms LONG LOW PCA =100
 sasl.mechanism STRING MEDIUM PCA =GSSAPI
+sasl.oauthbearer.allow.unverified.audience BOOLEAN MEDIUM PCA =false
+sasl.oauthbearer.allow.unverified.issuer BOOLEAN MEDIUM PCA =false
 sasl.oauthbearer.assertion.algorithm STRING MEDIUM PCA =RS256
 sasl.oauthbearer.assertion.claim.aud STRING MEDIUM PCA null
 sasl.oauthbearer.assertion.claim.exp.seconds INT LOW PCA =300
@@ -121,8 +128,8 @@ sasl.oauthbearer.assertion.template.file STRING MEDIUM PCA null
 sasl.oauthbearer.client.credentials.client.id STRING MEDIUM PCA null
 sasl.oauthbearer.client.credentials.client.secret PASSWORD MEDIUM PCA null
 sasl.oauthbearer.clock.skew.seconds INT LOW PCA =30
-sasl.oauthbearer.expected.audience LIST LOW PCA =
-sasl.oauthbearer.expected.issuer STRING LOW PCA null
+sasl.oauthbearer.expected.audience LIST HIGH PCA =
+sasl.oauthbearer.expected.issuer STRING HIGH PCA null
 sasl.oauthbearer.header.urlencode BOOLEAN LOW PCA =false
 sasl.oauthbearer.jwks.endpoint.refresh.ms LONG LOW PCA =3600000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG LOW PCA =10000
@@ -168,7 +175,11 @@ value.deserializer CLASS HIGH C REQUIRED
 value.serializer CLASS HIGH P REQUIRED
 """
 
-_VALIDATORS: Final = {"auto.offset.reset": offset_reset}
+_VALIDATORS: Final = {
+    "auto.offset.reset": offset_reset,
+    "bootstrap.resolve.timeout.ms": at_least(0),
+    "buffer.memory.allocation.strategy": one_of_ignoring_case("full", "incremental"),
+}
 
 
 @cache

@@ -99,7 +99,8 @@ _SECURITY: Final = frozenset(
 
 _DROPPED: Final = frozenset(
     {
-        "auto.include.jmx.reporter", "default.api.timeout.ms", "exclude.internal.topics", "key.deserializer",
+        "auto.include.jmx.reporter", "bootstrap.resolve.timeout.ms",
+        "default.api.timeout.ms", "exclude.internal.topics", "key.deserializer",
         "key.serializer", "max.block.ms", "max.poll.records", "metadata.max.idle.ms", "metric.reporters",
         "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
         "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms",

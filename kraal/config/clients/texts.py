@@ -19,8 +19,12 @@ auto.offset.reset Where to start if a partition has no committed offset, or its 
 latest, by_duration:PT1H (the records of the last hour; any ISO-8601 duration), or none, which fails.
 batch.size Maximum size of a batch of records for one partition, in bytes.
 bootstrap.controllers Addresses HOST:PORT of controllers to connect to instead of brokers.
+bootstrap.resolve.timeout.ms Maximum time for resolving bootstrap.servers in the background, in milliseconds; \
+0: when the client is created (KIP-909).
 bootstrap.servers Addresses HOST:PORT of brokers for the initial connection; default: the worker's.
 buffer.memory Memory for records that wait to be sent, in bytes.
+buffer.memory.allocation.strategy How the producer allocates memory for a batch: batch.size at once (full), or \
+as records are added (incremental).
 check.crcs Verify the checksum of every batch that is read.
 client.dns.lookup How to resolve a broker's host name: try all its addresses, or resolve its canonical names first.
 client.id Name of the client in the brokers' logs, metrics and quotas.
@@ -58,6 +62,8 @@ max.partition.fetch.bytes Maximum size of one partition's data in a fetch respon
 max.poll.interval.ms Maximum time between two polls before the group removes the member, in milliseconds.
 max.poll.records Maximum number of records that a poll returns.
 max.request.size Maximum size of a request, and so of a record, in bytes.
+metadata.cluster.check.enable Whether brokers check that a connection is meant for them; needs brokers of 4.4 \
+and metadata.recovery.strategy=rebootstrap (KIP-1242).
 metadata.max.age.ms Milliseconds after which the client refreshes its metadata of topics and brokers.
 metadata.max.idle.ms Milliseconds after which the metadata of a topic without writes is discarded.
 metadata.recovery.rebootstrap.trigger.ms Milliseconds without a response from any known broker after which the \
@@ -75,6 +81,7 @@ partitioner.availability.timeout.ms Milliseconds after which a partition that ac
 records without a key; 0: never.
 partitioner.class Java class that chooses the partition of each record; default: by the hash of the key.
 partitioner.ignore.keys Whether to ignore keys when choosing a partition.
+partitioner.rack.aware Whether the default partitioner prefers partitions whose leader is in client.rack.
 receive.buffer.bytes Size of the TCP receive buffer in bytes; -1: the system's default.
 reconnect.backoff.max.ms Maximum time between two attempts to connect to a broker, in milliseconds.
 reconnect.backoff.ms Milliseconds before connecting to a broker again; doubled after each failure.
@@ -102,6 +109,8 @@ sasl.login.retry.backoff.max.ms Maximum time between two login attempts, in mill
 sasl.login.retry.backoff.ms Milliseconds before a login is retried; doubled after each failure.
 sasl.mechanism Login mechanism if security.protocol requires a login: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or \
 OAUTHBEARER.
+sasl.oauthbearer.allow.unverified.audience Whether tokens are accepted without a check of their audience.
+sasl.oauthbearer.allow.unverified.issuer Whether tokens are accepted without a check of their issuer.
 sasl.oauthbearer.assertion.algorithm Algorithm that signs a JWT created by the client: RS256 or ES256.
 sasl.oauthbearer.assertion.claim.aud Claim aud (audience) of that JWT.
 sasl.oauthbearer.assertion.claim.exp.seconds Lifetime of that JWT, in seconds.
@@ -178,6 +187,14 @@ _RESOLVED: Final = "only a worker has config providers"
 # Each rule: clients (Producer, Consumer, Admin), a key or a prefix of keys, and the reason.
 _WITHOUT_EFFECT: Final = (
     ("PCA", "config.providers", _RESOLVED),
+    ("P", "bootstrap.resolve.timeout.ms", _SPARK_OLDER),
+    ("CA", "bootstrap.resolve.timeout.ms", _NOT_JAVA),
+    ("P", "buffer.memory.allocation.strategy", _SPARK_OLDER),
+    ("P", "client.rack", _SPARK_OLDER),
+    ("P", "metadata.cluster.check.enable", _SPARK_OLDER),
+    ("CA", "metadata.cluster.check.enable", _NOT_JAVA),
+    ("P", "partitioner.rack.aware", _SPARK_OLDER),
+    ("PCA", "sasl.oauthbearer.allow.unverified.", _CHECKED_ELSEWHERE),
     ("A", "bootstrap.controllers", "the client connects to brokers"),
     ("A", "default.api.timeout.ms", _NOT_JAVA),
     ("A", "metric.reporters", _NOT_JAVA),

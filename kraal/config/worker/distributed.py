@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -30,8 +30,10 @@ from kraal.config.worker.distributed_keys import (
     EXACTLY_ONCE,
     KEY_ALGORITHM,
     KEY_SIZE,
+    MAX_IDLE,
     MISSING_PLUGINS,
     PROTOCOL,
+    RESOLVE_TIMEOUT,
     SIGNATURE,
     STATIC_CONNECTORS,
     STATIC_TASKS,
@@ -174,7 +176,11 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
     checked = check_worker(DISTRIBUTED, raw, resolve=resolve)
     checked.errors.extend(_cross_errors(checked.values))
     checked.refuse_errors()
-    warnings = [*_warnings(raw), *_unsigned_warnings(checked), *_static_warnings(checked)]
+    warnings = [*_warnings(raw), *_client_warnings(checked), *_unsigned_warnings(checked)]
+    warnings += _static_warnings(checked)
+    if RESOLVE_TIMEOUT in raw:
+        raw = {**raw, RESOLVE_TIMEOUT: "0"}
+        checked = replace(checked, raw=raw)
     fields = worker_fields(checked, warnings)
     fields["client"] = MappingProxyType(
         {name: value for name, value in fields["client"].items() if name != "client.id"}
@@ -260,6 +266,24 @@ def _group_client(bootstrap_servers: str, raw: Mapping[str, str]) -> Mapping[str
     }
     settings |= {name: value for name, value in raw.items() if name in wanted}
     return MappingProxyType({**settings, "bootstrap.servers": bootstrap_servers})
+
+
+def _client_warnings(checked: Checked) -> list[str]:
+    """Return Connect's warnings about the worker's own clients. Source: DistributedConfig.postProcessParsedConfig."""
+    warnings = []
+    idle_ms, rebalance_ms = checked.number(MAX_IDLE), checked.number("rebalance.timeout.ms")
+    if 0 <= idle_ms < rebalance_ms:
+        warnings.append(
+            f"Configuration '{MAX_IDLE}' with value '{idle_ms}' is lower than configuration 'rebalance.timeout.ms' "
+            f"with value '{rebalance_ms}'. This may cause the connection to the group coordinator to be closed "
+            "during an ongoing rebalance, which can prolong or disrupt group rejoin."
+        )
+    if timeout_ms := checked.number(RESOLVE_TIMEOUT):
+        warnings.append(
+            f"The value {timeout_ms} for the {RESOLVE_TIMEOUT} property will be ignored as Kafka Connect does not "
+            "support asynchronous bootstrap resolution. The value 0 will be used instead."
+        )
+    return warnings
 
 
 def _unsigned_warnings(checked: Checked) -> list[str]:

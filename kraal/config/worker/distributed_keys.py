@@ -1,4 +1,4 @@
-"""The keys of a distributed worker, in addition to those of all workers. Source: DistributedConfig (Kafka 4.3.0)."""
+"""The keys of a distributed worker, in addition to those of all workers. Source: DistributedConfig (Kafka 4.4.0)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ SIGNATURE: Final = "inter.worker.signature.algorithm"
 VERIFICATION: Final = "inter.worker.verification.algorithms"
 MISSING_PLUGINS: Final = "mixed.group.missing.plugins"
 UNSIGNED: Final = "internal.requests.unsigned"
+MAX_IDLE: Final = "connections.max.idle.ms"
+RESOLVE_TIMEOUT: Final = "bootstrap.resolve.timeout.ms"
 CREATE_TOPICS: Final = "internal.topics.automatic.creation.enable"
 STATIC_CONNECTORS: Final = "static.connectors"
 STATIC_TASKS: Final = "static.tasks"
@@ -220,7 +222,8 @@ _CLIENT = [
          default=300_000, check=at_least(0), source=_OURS),
     worker_key("request.timeout.ms", _INT, _MEDIUM, "Maximum time to wait for a broker's response, in milliseconds.",
          default=40_000, check=at_least(0), source=_OURS),
-    worker_key("connections.max.idle.ms", _LONG, _MEDIUM, "Milliseconds after which an idle connection is closed.",
+    worker_key(MAX_IDLE, _LONG, _MEDIUM,
+         "Milliseconds after which an idle connection is closed; at least rebalance.timeout.ms.",
          default=540_000, source=_OURS),
     worker_key("send.buffer.bytes", _INT, _MEDIUM, "Size of the TCP send buffer in bytes; -1: the system's default.",
          default=131_072, check=at_least(-1), source=_OURS),
@@ -241,6 +244,14 @@ _CLIENT = [
     worker_key("socket.connection.setup.timeout.max.ms", _LONG, _LOW,
          "Maximum timeout for connecting after failures, in milliseconds.",
          default=30_000, check=at_least(0), source=_OURS),
+    worker_key("metadata.cluster.check.enable", _BOOLEAN, _LOW,
+         "Whether brokers of Kafka 4.4 check that a connection is meant for them; without effect, as this "
+         "worker's clients do not send what they check.",
+         default=True, source=f"{_OURS}, KIP-1242"),
+    worker_key(RESOLVE_TIMEOUT, _LONG, _LOW,
+         "Time for resolving bootstrap.servers in the background, in milliseconds. Not supported by Connect: "
+         "another value than 0 is ignored with a warning.",
+         default=0, check=at_least(0), source=f"{_OURS}, KIP-909"),
     worker_key("metadata.recovery.strategy", _STRING, _LOW,
          "What to do if no known broker can be reached: connect to bootstrap.servers again "
          "(rebootstrap), or nothing (none).",

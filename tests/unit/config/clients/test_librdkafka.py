@@ -180,13 +180,16 @@ def test_every_key_of_kafkas_clients_is_handled() -> None:
     keys = {key.name: "1" for client in ("producer", "consumer", "admin") for key in client_def(client)}
     assert unknown_to_librdkafka(keys) == [
         "bootstrap.controllers",
+        "buffer.memory.allocation.strategy",
         "config.providers",
         "group.protocol",
         "group.remote.assignor",
         "interceptor.classes",
+        "metadata.cluster.check.enable",
         "partition.assignment.strategy",
         "partitioner.class",
         "partitioner.ignore.keys",
+        "partitioner.rack.aware",
         "security.providers",
         "share.acknowledgement.mode",
         "share.acquire.mode",

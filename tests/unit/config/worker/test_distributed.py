@@ -281,6 +281,8 @@ def test_the_groups_client_has_the_workers_defaults_and_others_what_is_written()
         "socket.connection.setup.timeout.max.ms": "30000",
         "metadata.recovery.rebootstrap.trigger.ms": "300000",
         "metadata.recovery.strategy": "rebootstrap",
+        "metadata.cluster.check.enable": "true",
+        "bootstrap.resolve.timeout.ms": "0",
     }
 
 
@@ -360,3 +362,30 @@ def test_values_are_trimmed_except_those_that_plugins_receive() -> None:
     assert parse_distributed(written) == parse_distributed(wanted)
     file = {"offset.storage.file.filename": "/o"}
     assert parse_standalone({**written, **file}).raw == {**wanted, **file}
+
+
+def test_bootstrap_resolution_in_the_background_is_ignored_with_connects_warning() -> None:
+    config = parse(bootstrap__resolve__timeout__ms="5000")
+    [warning] = config.warnings
+    assert warning == (
+        "The value 5000 for the bootstrap.resolve.timeout.ms property will be ignored as Kafka Connect does not "
+        "support asynchronous bootstrap resolution. The value 0 will be used instead."
+    )
+    assert config.group_client["bootstrap.resolve.timeout.ms"] == "0"
+    assert config.raw["bootstrap.resolve.timeout.ms"] == "0"
+    assert parse(bootstrap__resolve__timeout__ms="0").warnings == ()
+    assert "bootstrap.resolve.timeout.ms" in error_of("bootstrap.resolve.timeout.ms", "-1")
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "warned"), [("-1", False), ("0", True), ("59999", True), ("60000", False)]
+)
+def test_idle_connections_closed_within_a_rebalance_are_warned_of(idle_ms: str, *, warned: bool) -> None:
+    warnings = parse(connections__max__idle__ms=idle_ms).warnings
+    assert bool(warnings) is warned
+    assert all(
+        each == f"Configuration 'connections.max.idle.ms' with value '{idle_ms}' is lower than configuration "
+        "'rebalance.timeout.ms' with value '60000'. This may cause the connection to the group coordinator to be "
+        "closed during an ongoing rebalance, which can prolong or disrupt group rejoin."
+        for each in warnings
+    )
