@@ -12,6 +12,7 @@ from kraal import __version__
 from kraal.cluster.views.snapshot import Published
 from kraal.config.worker.basic_auth import BasicAuth
 from kraal.config.worker.response_headers import HeaderRule
+from kraal.core.connect_version import CONNECT_VERSION
 from kraal.core.ids import Config
 from kraal.core.log_levels import Loggers
 from kraal.journal.journal import Journal, off
@@ -43,7 +44,7 @@ class Settings:
     """URL under which other workers reach this one; ends with `/`. Source: RestServer.advertisedUrl."""
     version: str = __version__
     """Kraal's version, for the `Server` header."""
-    connect_version: str = "4.3.0"
+    connect_version: str = CONNECT_VERSION
     """Kafka Connect version whose contract applies; clients parse it."""
     commit: str = __version__
     distributed: bool = False

@@ -21,6 +21,7 @@ from typing import Final
 
 from kraal import __version__
 from kraal.config.key import ConfigDef
+from kraal.core.connect_version import CONNECT_VERSION
 from kraal.core.errors import PluginFailed
 from kraal.plugins.api import Connector, Converter, Predicate, Transformation
 from kraal.plugins.importing import ONE_AT_A_TIME, import_spark
@@ -34,7 +35,7 @@ GROUPS: Final = (CONNECTORS_GROUP, CONVERTERS_GROUP, TRANSFORMS_GROUP, PREDICATE
 
 CLASSPATH = "classpath"
 """The location of Kraal's own plugins in texts, as of those that come with Kafka."""
-KAFKA_VERSION = "4.3.0"
+KAFKA_VERSION = CONNECT_VERSION
 """The version of the plugins that come with Kafka."""
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef
+from kraal.core.connect_version import CONNECT_VERSION
 from kraal.plugins.api import HeaderConverter
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Schema, Type
@@ -24,7 +25,7 @@ _BYTES: Final = Schema(type=Type.BYTES)
 class SimpleHeaderConverter(HeaderConverter):
     """Converts header values to text and back, like Java's `Values`. It has no config keys."""
 
-    version: ClassVar[str] = "4.3.0"
+    version: ClassVar[str] = CONNECT_VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef()
     reads_any_header: ClassVar[bool] = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kraal.core.connect_version import CONNECT_VERSION
 from kraal.metrics.connect_families import Identity
 from kraal.metrics.scrape import Scrape
 
@@ -22,5 +23,5 @@ def scrape(assembly: Assembly, worker: WorkerId) -> str:
 
 def scrape_of(assembly: Assembly, name: str, load: Callable[[], LoadMetrics] | None = None) -> Scrape:
     """Return the function that renders `GET /metrics`, for `web.app.create_apps`; `name` is the worker id."""
-    identity = Identity(client_id=name, version="4.3.0", commit="test", started_ms=0)
+    identity = Identity(client_id=name, version=CONNECT_VERSION, commit="test", started_ms=0)
     return Scrape(assembly.published, assembly.metrics, identity, str, load)
