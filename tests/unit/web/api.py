@@ -7,8 +7,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from starlette.testclient import TestClient
-
 from actors.messages import herder as messages
 from actors.messages.offsets import AlterOffsets, LaggedOffsets, ResetOffsets, ShowLags, ShowOffsets
 from actors.runtime.mailbox import Address, Question, Reply
@@ -42,6 +40,7 @@ from kraal.plugins.validation.infos import ConfigInfos
 from kraal.protocol.status_records import Status
 from kraal.testing._simulation.scheduler import VirtualClock
 from tests.fakes.kafka.dead_letters import MemoryKafka
+from tests.fakes.web_client import WebClient
 from web.app import create_apps
 from web.middleware.admission import Admission
 from web.settings import Settings
@@ -256,7 +255,7 @@ class Api:
             journal=self.journal,
         )
         self.app: Starlette = self.apps.main
-        self.client = TestClient(self.app, headers={"Accept": "*/*"})
+        self.client = WebClient(self.app, headers={"Accept": "*/*"})
 
     def validate(self, plugin: str, config: Config) -> ConfigInfos:
         self.validated.append((plugin, config))

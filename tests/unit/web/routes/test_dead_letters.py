@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from starlette.testclient import TestClient
 from typing_extensions import override
 
 from kraal.core.secrets import secrets
@@ -20,6 +19,7 @@ from kraal.dead_letters.records import DeadLetter, Target
 from kraal.dead_letters.selection import NoDeadLetters
 from kraal.plugins.registry import Registry
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
+from tests.fakes.web_client import WebClient
 from tests.unit.web.api import Api
 from web.app import create_apps
 from web.routes import dead_letters
@@ -218,7 +218,7 @@ def served_by(api: Api, kafka: MemoryKafka | None) -> Api:
         api.address, api.published, Registry.of({}), api.validate, Settings(advertised_url="http://worker:8083/"),
         dead_letters=kafka,
     )  # fmt: skip
-    api.client = TestClient(apps.main)
+    api.client = WebClient(apps.main)
     return api
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import httpx2
-from starlette.testclient import TestClient
 from typing_extensions import override
 
 from tests.fakes.servers.connect_rest import FakeConnect
+from tests.fakes.web_client import WebClient
 from web.ui.app import DashboardApp, standalone
 from web.ui.options import DashboardOptions
 from web.ui.sources.remote import Remote, RemoteWorker
@@ -110,7 +110,7 @@ class Browser:
         )
         app = DashboardApp(remote, DashboardOptions(worker="worker:8083", **options))
         self.worker = worker
-        self.client = TestClient(standalone(app), follow_redirects=False)
+        self.client = WebClient(standalone(app), follow_redirects=False)
 
     def get(self, path: str) -> Shown:
         """GET a page."""

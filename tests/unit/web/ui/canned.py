@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.testclient import TestClient
 from typing_extensions import override
 
 from kraal.core.ids import Json
+from tests.fakes.web_client import WebClient
 from web.ui.app import DashboardApp, standalone
 from web.ui.features import Features
 from web.ui.options import DashboardOptions
@@ -62,7 +62,7 @@ class CannedSource(Source):
         return next(query for _, asked, query, _ in reversed(self.asked) if asked == path)
 
 
-def browser(source: Source, **options: Any) -> TestClient:
+def browser(source: Source, **options: Any) -> WebClient:
     """Return a browser before the dashboard of a source."""
     app = DashboardApp(source, DashboardOptions(worker="worker:8083", **options))
-    return TestClient(standalone(app), follow_redirects=False)
+    return WebClient(standalone(app), follow_redirects=False)
