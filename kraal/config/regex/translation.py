@@ -11,10 +11,10 @@ import re
 from typing import Final
 
 from kraal.config.regex.characters import one_character
-from kraal.config.regex.cursor import COMMENTS, IGNORE_CASE, Cursor
+from kraal.config.regex.cursor import IGNORE_CASE, Cursor
 from kraal.config.regex.sets import parse_set
 
-_COUNT: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\}")
+_COUNT: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _QUOTE: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\.|[^\\]+|\\", re.DOTALL)
 _FLAGS: Final = re.compile(r"([imsdux]*)(?:-([imsdux]*))?([:)])")
 _GROUP: Final = re.compile(r"\?(?:[:=!>]|<[=!])")
@@ -80,8 +80,8 @@ class _Translation:
             self._out.append(f"(?{flag}:{letter})" if cursor.has(flag) else letter)
         elif letter == "|":
             self._out.append(letter)
-        elif letter == "{" and cursor.has(COMMENTS):
-            raise cursor.error("a brace that counts nothing is not supported with the flag x", cursor.at - 1)
+        elif letter == "{":
+            raise cursor.error("Illegal repetition; a brace itself is written as \\{", cursor.at - 1)
         else:
             self._literal(ord(letter))
 
