@@ -155,7 +155,8 @@ def _unread(facts: TaskFacts) -> Stall | None:
         text = "It reads no record, although its backlog is {:,} records; {}"
     reason = "a producer's open transaction may hold them back"
     if backlog.paused:
-        reason = f"its plugin has paused {backlog.paused} of {facts.partitions} partitions"
+        paused = f"{backlog.paused} of {facts.partitions} partitions are paused"
+        reason = f"{paused}, by its plugin or while a batch is repeated"
     since_s = max(backlog.grows_since_s, facts.reported_s)
     return Stall(StallKind.BACKLOG, since_s, text.format(backlog.records, reason))
 

@@ -63,7 +63,7 @@ class Backlog:
     exact: bool = False
     """Whether each of its records is due: positions are past markers of transactions. Then `least` is 0."""
     paused: int = 0
-    """Number of partitions that the plugin has paused."""
+    """Number of paused partitions."""
 
     @property
     def growth(self) -> int:

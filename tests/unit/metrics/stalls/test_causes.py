@@ -85,7 +85,8 @@ NO_TOPIC = "None of its topics exists: orders"
             Stall(
                 StallKind.BACKLOG,
                 10.0,
-                "It reads no record, although its backlog is 2 records; its plugin has paused 3 of 3 partitions",
+                "It reads no record, although its backlog is 2 records; 3 of 3 partitions are paused, by its plugin "
+                "or while a batch is repeated",
             ),
             id="backlog of a Java sink that has paused",
         ),
