@@ -242,6 +242,8 @@ class DeadLetters:
         defaults = {"client.id": client_id}
         if client == "producer":
             defaults |= {"acks": "all", "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS, "linger.ms": "5"}
+            # A repeated batch must not follow a later one. Source: Worker.baseProducerConfigs (Kafka 4.3.0).
+            defaults["max.in.flight.requests.per.connection"] = "1"
             defaults[MAX_REQUEST_SIZE] = DEFAULT_BYTES
         settings: dict[str, Any] = dict(librdkafka_options(defaults | overrides, key_name))
         settings["bootstrap.servers"] = bootstrap(self._worker, self._connector, client)

@@ -152,3 +152,14 @@ def test_header_name_with_nul_has_a_replacement_character_in_a_dead_letter(
     headers = [("a\0b", b"1"), ("c", None)]
     letters.write([DeadLetter(headers=headers, key=None, value=b"x", timestamp_ms=None)])
     assert producers[0].headers == [("a\ufffdb", b"1"), ("c", None)]
+
+
+def test_letters_stay_in_order_when_a_request_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters, producers = writer(monkeypatch, None)
+    letters.write([letter(1)])
+    assert producers[0].settings["max.in.flight.requests.per.connection"] == "1"
+    letters, producers = writer(
+        monkeypatch, None, **{"producer.override.max.in.flight.requests.per.connection": "5"}
+    )
+    letters.write([letter(1)])
+    assert producers[0].settings["max.in.flight.requests.per.connection"] == "5"
