@@ -30,7 +30,7 @@ _WAIT_S: Final = 0.25
 
 
 def internal_topics(config: DistributedConfig) -> list[InternalTopic]:
-    """Return the config, offset and status topic of a worker, as brokers are asked for them."""
+    """Return the config, offset and status topics of a worker, with their settings."""
     return [
         _internal_topic(config.config_topic, "connector configurations", single=True),
         offset_topic(config),
@@ -39,7 +39,7 @@ def internal_topics(config: DistributedConfig) -> list[InternalTopic]:
 
 
 def offset_topic(config: DistributedConfig) -> InternalTopic:
-    """Return the topic of sources' offsets, as brokers are asked for it."""
+    """Return the topic of source offsets, with its settings."""
     return _internal_topic(config.offset_topic, "source connector offsets")
 
 
