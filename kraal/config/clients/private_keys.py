@@ -30,7 +30,7 @@ class Pkcs12:
     """The content of a PKCS12 store in PEM; the key is PKCS8 without encryption."""
 
     certificates: str
-    """All certificates, that of the key first; empty if there are none."""
+    """All certificates, beginning with the one of the key; may be empty."""
     chain: str | None
     """The key's certificate, followed by its issuers."""
     key: str | None = field(repr=False)

@@ -13,7 +13,7 @@ from kraal.kafka.group_coordinator import LeaseHeartbeat
 SLEPT_S = 60.0
 
 
-def pulse() -> LeaseHeartbeat:
+def create_heartbeat() -> LeaseHeartbeat:
     return LeaseHeartbeat(
         group_id="g",
         interval_s=3.0,
@@ -30,37 +30,37 @@ def age_s(pulse: LeaseHeartbeat) -> float:
 
 def test_heartbeats_of_a_worker_are_due_every_half_second_whatever_the_interval_of_the_group() -> None:
     """One that comes late, because Python is busy, leaves many others in the shortest session (6 s)."""
-    made = pulse()
-    made.sent_heartbeat()
-    assert 0.0 < made.time_to_next_heartbeat() <= 0.5
-    made.fail_heartbeat()
-    assert made.time_to_next_heartbeat() <= 0.1
+    heartbeat = create_heartbeat()
+    heartbeat.sent_heartbeat()
+    assert 0.0 < heartbeat.time_to_next_heartbeat() <= 0.5
+    heartbeat.fail_heartbeat()
+    assert heartbeat.time_to_next_heartbeat() <= 0.1
 
 
 def test_a_pulse_without_an_answer_has_no_lease() -> None:
-    made = pulse()
-    made.sent_heartbeat()
-    assert age_s(made) == math.inf
+    heartbeat = create_heartbeat()
+    heartbeat.sent_heartbeat()
+    assert age_s(heartbeat) == math.inf
 
 
 def test_a_suspension_after_the_answer_ages_the_lease() -> None:
-    made = pulse()
-    made.sent_heartbeat()
-    made.received_heartbeat()
-    assert age_s(made) < SLEPT_S / 2
+    heartbeat = create_heartbeat()
+    heartbeat.sent_heartbeat()
+    heartbeat.received_heartbeat()
+    assert age_s(heartbeat) < SLEPT_S / 2
     lease_clock.advance(SLEPT_S)
-    assert age_s(made) >= SLEPT_S
-    made.sent_heartbeat()
-    made.received_heartbeat()
-    assert age_s(made) < SLEPT_S / 2, "the next answer renews it"
+    assert age_s(heartbeat) >= SLEPT_S
+    heartbeat.sent_heartbeat()
+    heartbeat.received_heartbeat()
+    assert age_s(heartbeat) < SLEPT_S / 2, "the next answer renews it"
 
 
 def test_a_suspension_between_a_heartbeat_and_its_answer_ages_the_lease() -> None:
-    made = pulse()
-    made.sent_heartbeat()
+    heartbeat = create_heartbeat()
+    heartbeat.sent_heartbeat()
     lease_clock.advance(SLEPT_S)
-    made.received_heartbeat()
-    assert age_s(made) >= SLEPT_S
+    heartbeat.received_heartbeat()
+    assert age_s(heartbeat) >= SLEPT_S
 
 
 def test_the_clock_of_leases_counts_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
