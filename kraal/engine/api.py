@@ -148,7 +148,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The plugin is open at its stored offsets and Spark is up: the task is RUNNING."""
+    """The plugin is open at its stored offsets: the task is RUNNING. A batch that needs Spark may still wait for it."""
 
     version: str | None
     """The plugin's version."""

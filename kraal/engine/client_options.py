@@ -16,6 +16,8 @@ from kraal.config.clients.keys import Client
 from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, layered
 from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
 from kraal.config.clients.offset_reset import OffsetReset, read_offset_reset
+from kraal.config.clients.record_size import DEFAULT_BYTES, MAX_REQUEST_SIZE
+from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import TaskId
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,12 @@ LANE_CLIENT = "connector-producer-lane"
 _LANE_DEFAULTS = {"linger.ms": "0"}
 _LANE_BLOCK_MS = "500"
 """How long a topic without metadata, or a full buffer, may hold up a lane; then a job writes the batch, and waits."""
+
+WORKER_CLIENT: Final = "connector-producer-worker"
+"""Client id of a producer in the worker's own process."""
+WORKER_DELIVERY_MS: Final = 10_000
+"""Maximum time for which such a producer tries to send a batch; then a job writes it, and waits."""
+_WORKER_DEFAULTS = {"linger.ms": "1", MAX_REQUEST_SIZE: DEFAULT_BYTES}
 
 _NOT_FOR_SPARK = frozenset(
     {
@@ -123,6 +131,23 @@ def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dic
     return {key.removeprefix("kafka."): value for key, value in options.items()} | {
         "max.block.ms": _LANE_BLOCK_MS
     }
+
+
+def worker_producer_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str] | None:
+    """Return librdkafka's settings for a producer in the worker's process; None: only Kafka's own can have these."""
+    overrides = layered(worker, connector, "producer")
+    if unknown_to_librdkafka(overrides) or "transactional.id" in overrides:
+        return None
+    configs = {"client.id": WORKER_CLIENT} | _PRODUCER_DEFAULTS | _WORKER_DEFAULTS | overrides
+    configs["bootstrap.servers"] = bootstrap(worker, connector, "producer")
+    try:
+        options = librdkafka_options(configs)
+    except ConfigInvalid:
+        return None
+    delivery_ms = min(int(options["delivery.timeout.ms"]) or WORKER_DELIVERY_MS, WORKER_DELIVERY_MS)
+    options["delivery.timeout.ms"] = str(delivery_ms)
+    options["linger.ms"] = str(min(int(options["linger.ms"]), delivery_ms))
+    return options | {"log_level": "2", "partitioner": "murmur2_random"}
 
 
 def producer_client_id(task: TaskId) -> str:

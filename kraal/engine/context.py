@@ -12,6 +12,7 @@ from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.lanes.lanes import Lanes
+from kraal.engine.lanes.worker_producers import WorkerProducers
 from kraal.engine.pace import Pace
 from kraal.engine.task_plugins import Chains, Plugins
 from kraal.engine.thread_pool import Share
@@ -33,6 +34,7 @@ class ExecutorContext:
     """The share of the run that receives this context."""
     coalescer: Coalescer
     lanes: Lanes
+    worker_producers: WorkerProducers
     producers: Producers
     leave: Leave
     poll_interval_s: float

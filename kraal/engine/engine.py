@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
-from kraal.config.spark_master import is_local
+from kraal.config.spark_master import is_local, warms_up
 from kraal.core.ids import Config, Instance, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
@@ -23,9 +23,11 @@ from kraal.engine.failure_trace import lost_context
 from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.lanes.lanes import Lanes
+from kraal.engine.lanes.worker_producers import WorkerProducers
 from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.pace import Pace
 from kraal.engine.read_gate import GatedExecutor
+from kraal.engine.runs import Runs
 from kraal.engine.session.job_progress import JobProgress
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Session, reason_of, scratch_directory
@@ -87,17 +89,16 @@ class SparkEngine:
             leave: removes a sink task from its group in the middle of a join; None waits for the join.
             scratch: a directory that only this worker uses; None creates a temporary one.
             archive: the class archive (`kraal prepare`) that shortens the start of the JVM.
-            at_once: whether Spark starts now; otherwise with `ready_for` or the first task.
+            at_once: whether Spark starts now. Otherwise it starts with `ready_for` or the first task if it is to be
+                warmed up, else with the first batch that needs it.
         """
         directory = scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
         self._lock = threading.Lock()
-        self._runs: dict[TaskId, set[TaskRun]] = {}
-        """The runs by task."""
-        self._behind: dict[TaskRun, set[TaskRun]] = {}
-        """Runs that start once older runs of their task are over."""
+        self._runs = Runs()
         self._listeners: list[Callable[[EngineState], None]] = []
-        self._was_up = self._closed = False
+        self._was_up = self._has_been_up = self._closed = False
+        self._starts_early = warms_up(worker)
         self.pool = Pool(CONTROL_THREADS, "kraal-control")
         self.poller = TimerThread()
         self.waiters = Waiters()
@@ -105,24 +106,11 @@ class SparkEngine:
         self._jobs = Pool(JOB_THREADS, "kraal-job")
         self._canceller = Pool(1, "kraal-cancel")
         self._slots = Slots()
-        self._session = Session(worker, jars, directory, self._notify, lambda: bool(self._runs), archive)
+        self._session = Session(worker, jars, directory, self._notify, self._is_awaited, archive)
         self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.after)
         self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=is_local(worker))
-        view = _View(worker.get("bootstrap.servers", ""), is_local(worker), str(directory))
-        self._context = ExecutorContext(
-            worker=worker,
-            plugins=plugins,
-            chains=chains,
-            view=view,
-            jobs=self._jobs.of(NOBODY),
-            coalescer=self.coalescer,
-            lanes=self.lanes,
-            producers=Producers(self._session, self._canceller, in_executors=not is_local(worker)),
-            leave=leave or _wait,
-            poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
-            pace=Pace(time.monotonic),
-            after=self.poller.after,
-        )
+        self.worker_producers = WorkerProducers(self.coalescer.put)
+        self._context = self._make_context(worker, plugins, chains, leave or _wait, str(directory))
         if at_once:
             self._session.start()
 
@@ -145,7 +133,13 @@ class SparkEngine:
             self._listeners.append(changed)
 
     def ready_for(self, connectors: Iterable[Config]) -> bool:
-        """Start Spark if there is a connector, and return whether it is up. Any thread; returns at once."""
+        """Return whether the tasks of these connectors can run. Any thread; returns at once.
+
+        If Spark is warmed up, it starts with the first connector, and tasks wait for it. Otherwise it starts with the
+        first batch that needs it, which waits.
+        """
+        if not self._starts_early:
+            return True
         if any(True for _ in connectors):
             self._session.start()
         return isinstance(self._session.state, EngineReady)
@@ -159,7 +153,8 @@ class SparkEngine:
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
         """Open one task; returns at once. Cancels an older run of the same task first, because its actor has died."""
-        self._session.start()
+        if self._starts_early:
+            self._session.start()
         owner = Owner(str(spec.task))
         run = TaskRun(
             self,
@@ -168,15 +163,7 @@ class SparkEngine:
             lambda: GatedExecutor(self._executor(owner, spec, offsets), spec.may_read),
             report,
         )
-        with self._lock:
-            older = self._runs.get(spec.task, set())
-            self._runs[spec.task] = older | {run}
-            if older:
-                self._behind[run] = set(older)
-        for each in older:
-            each.cancel()
-        if not older:
-            run.start()
+        self._runs.add(run)
         return run
 
     def abandon(self, instance: Instance) -> None:
@@ -184,21 +171,18 @@ class SparkEngine:
         if not isinstance(instance, TaskId):
             return
         self.quarantine.forget(instance)
-        with self._lock:
-            runs = list(self._runs.get(instance, ()))
-        for each in runs:
+        for each in self._runs.of(instance):
             each.cancel()
 
     def close(self, timeout_s: float) -> None:
         """Cancel all runs and end Spark and every thread; blocks for about `timeout_s` at most."""
         deadline = time.monotonic() + timeout_s
-        with self._lock:
-            self._closed = True
-            runs = self._all_runs()
-        for run in runs:
+        self._closed = True
+        for run in self._runs.all():
             run.cancel()
         self.lanes.close()
-        while self._runs and time.monotonic() < deadline - timeout_s / 2:
+        self.worker_producers.close()
+        while self._runs.all() and time.monotonic() < deadline - timeout_s / 2:
             threading.Event().wait(0.02)
         self._session.close(max(1.0, deadline - time.monotonic()))
         self.poller.close(1.0)
@@ -212,6 +196,10 @@ class SparkEngine:
         """Return why Spark cannot be used now, or None if it can."""
         state = self._session.state
         return state.reason if isinstance(state, EngineStarting) else None
+
+    def await_at_open(self) -> str | None:
+        """Return why runs must not open yet: Spark has ended and is not up again; otherwise None."""
+        return self.spark_missing() if self._has_been_up else None
 
     def failure_cause(self, error: BaseException) -> str | None:
         """Return the cause of Spark's end if it is dead or dying. Also ends a JVM without a SparkContext."""
@@ -237,18 +225,8 @@ class SparkEngine:
         self.quarantine.release_turn(executor)
 
     def over(self, task: TaskId, run: Run) -> None:
-        """Remove the task's run; start the runs that waited for its end."""
-        with self._lock:
-            remaining = self._runs.pop(task, set()) - {run}
-            if remaining:
-                self._runs[task] = remaining
-            for waiting in self._behind.values():
-                waiting.difference_update({run})
-            ready = [each for each, waiting in self._behind.items() if not waiting]
-            for each in ready:
-                del self._behind[each]
-        for each in ready:
-            each.start()
+        """Remove the task's run."""
+        self._runs.remove(task, run)
 
     def abandon_calls(self, owner: Owner) -> None:
         """Replace the threads that calls of an ended run hold.
@@ -291,9 +269,29 @@ class SparkEngine:
             return work(spec, task_type, version, offsets, context, group)
         return SinkExecutor(spec, task_type, version, context, group)
 
-    def _all_runs(self) -> list[TaskRun]:
-        """Return all runs. Holds the lock."""
-        return [run for runs in self._runs.values() for run in runs]
+    def _make_context(
+        self, worker: Mapping[str, str], plugins: Plugins, chains: Chains, leave: Leave, scratch: str
+    ) -> ExecutorContext:
+        """Return the context for executors."""
+        return ExecutorContext(
+            worker=worker,
+            plugins=plugins,
+            chains=chains,
+            view=_View(worker.get("bootstrap.servers", ""), is_local(worker), scratch),
+            jobs=self._jobs.of(NOBODY),
+            coalescer=self.coalescer,
+            lanes=self.lanes,
+            worker_producers=self.worker_producers,
+            producers=Producers(self._session, self._canceller, in_executors=not is_local(worker)),
+            leave=leave,
+            poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
+            pace=Pace(time.monotonic),
+            after=self.poller.after,
+        )
+
+    def _is_awaited(self) -> bool:
+        """Whether a run waits for Spark."""
+        return any(run.waits_for_spark for run in self._runs.all())
 
     def _pools(self) -> tuple[Pool, ...]:
         return (self._jobs, self.pool, self._canceller)
@@ -302,9 +300,10 @@ class SparkEngine:
         if isinstance(state, EngineStarting):
             self.quarantine.spark_ended(out_of_memory=state.out_of_memory)
         with self._lock:
-            runs, listeners = self._all_runs(), list(self._listeners)
+            runs, listeners = self._runs.all(), list(self._listeners)
             lost = self._was_up and isinstance(state, EngineStarting)
             self._was_up = isinstance(state, EngineReady)
+            self._has_been_up = self._has_been_up or self._was_up
         if not self._closed:
             for run in runs:
                 if isinstance(state, EngineReady):

@@ -144,7 +144,6 @@ class Phase(Enum):
     IDLE = auto()
     POLLING = auto()
     WORKING = auto()
-    RETRYING = auto()
     CLOSING = auto()
     OVER = auto()
 

@@ -38,6 +38,9 @@ class Host(Protocol):
     def spark_missing(self) -> str | None:
         """Return why Spark cannot be used now, or None if it can."""
 
+    def await_at_open(self) -> str | None:
+        """Return why runs must not open yet: Spark has ended and is not up again; otherwise None."""
+
     def failure_cause(self, error: BaseException) -> str | None:
         """Return why Spark ended if its JVM is dead or dying, else None. May block briefly."""
 
@@ -135,9 +138,9 @@ class Steps:
         """Record that a poll, a batch or a commit starts, or is repeated."""
         self._working(busy=True, step="" if self._continues and step == "poll" else step)
 
-    def fail(self, error: BaseException) -> None:
-        """Record why the step is repeated."""
-        self._working(busy=True, failure=str(error))
+    def fail(self, why: str) -> None:
+        """Record why the step is repeated or waits."""
+        self._working(busy=True, failure=why)
 
     def end_poll(self) -> None:
         """Record that a poll returned no batch."""

@@ -1,7 +1,7 @@
 """The state machine of one run, the same for sources and sinks.
 
     OPENING ──► AWAITING_SPARK ──► IDLE ──► POLLING ──► WORKING ──► IDLE …      ──► CLOSING ──► OVER
-      pool                                  poller      pool                        pool
+      pool        after its end             poller      pool                        pool
 
 A run does one thing at a time, so only one thread at a time calls a plugin object, without a lock: the phase is
 the lock. Requests that arrive meanwhile (`stop`, `commit`, the loss of Spark) are recorded and carried out when the
@@ -39,7 +39,9 @@ from kraal.engine.executor import (
     failure,
 )
 from kraal.engine.lease_watch import LeaseWatch
+from kraal.engine.relaunch import Relaunch
 from kraal.engine.run_host import Host, PollTimer, Steps, WaitingReports
+from kraal.engine.session.session import SparkAway
 from kraal.engine.thread_pool import Owner
 from kraal.plugins.api import RetriableError
 
@@ -73,6 +75,7 @@ class TaskRun:
         self._timer = PollTimer(host, owner, self._poll)
         self._steps, self._waiting = Steps(spec.working), WaitingReports(report)
         self._watch = LeaseWatch(spec.task, spec.lease, host.poller.after)
+        self._relaunch = Relaunch(self._repeat, host.spark_missing, self._has_lease, host.poller.after)
 
     def start(self) -> None:
         """Start opening the plugin. Call once."""
@@ -106,8 +109,14 @@ class TaskRun:
         """End now."""
         self._end(Stopped(clean=False))
 
+    @property
+    def waits_for_spark(self) -> bool:
+        """Whether it does nothing until Spark is up."""
+        return self._phase is Phase.AWAITING_SPARK or self._relaunch.awaits_spark
+
     def spark_ready(self) -> None:
-        """Continue an open run that waits for Spark."""
+        """Continue an open run, or its batch, that waits for Spark."""
+        self._relaunch.spark_ready()
         with self._lock:
             if self._phase is not Phase.AWAITING_SPARK:
                 return
@@ -121,7 +130,7 @@ class TaskRun:
         with self._lock:
             if self._opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
-            elif not self._opened:
+            elif self.waits_for_spark:
                 self._report_waiting(why)
 
     def _open(self) -> None:
@@ -137,7 +146,7 @@ class TaskRun:
             return
         with self._lock:
             self._back(Phase.AWAITING_SPARK)
-        missing = self._host.spark_missing()
+        missing = self._host.await_at_open()
         if missing is None:
             self.spark_ready()
         else:
@@ -209,9 +218,10 @@ class TaskRun:
     def _advance(self, retry_s: float | None = None, *, has_batch: bool = True) -> None:
         """Start the next step if none runs; `has_batch`: the last poll returned one. Holds the lock; never waits."""
         requests = self._requests
-        if self._phase is Phase.RETRYING and requests.cancels_retries:
+        if self._relaunch.is_waiting and requests.cancels_retries:
             requests.end = requests.end or Stopped(clean=False)
-            self._phase = Phase.IDLE
+            self._relaunch.give_up()
+            return
         if self._phase is not Phase.IDLE and self._phase is not Phase.AWAITING_SPARK:
             return
         if requests.may_close(self._executor):
@@ -255,7 +265,10 @@ class TaskRun:
                 executor.wait()
             launch = self._host.poll(self.spec.task, executor, asked=requested)
         except RetriableError as error:
-            self._retry(error, "poll", None)
+            with self._lock:
+                if not self._is_abandoned():
+                    self._phase = Phase.IDLE
+                    self._advance(self._report_attempt(error, "poll"))
             return False
         except BaseException as error:  # noqa: BLE001 - as in _open; the trace may need the JVM, so not here
             raised = error
@@ -284,12 +297,9 @@ class TaskRun:
         return False
 
     def _launch(self, launch: JobLauncher) -> None:
-        self._watch.over(launch, self._executor.interrupt)(lambda outcome: self._outcome(launch, outcome))
+        self._relaunch.over(self._watch.over(launch, self._executor.interrupt))(self._outcome)
 
-    def _outcome(self, launch: JobLauncher, outcome: JobResult) -> None:
-        if isinstance(outcome, RetriableError):
-            self._retry(outcome, f"batch {self._batch + 1}", launch)
-            return
+    def _outcome(self, outcome: JobResult) -> None:
         if isinstance(outcome, BaseException):
             self._fail(outcome, f"batch {self._batch + 1}")
             return
@@ -309,33 +319,24 @@ class TaskRun:
                 self._report_to(outcome)
             self._back(Phase.IDLE)
 
-    def _retry(self, error: BaseException, doing: str, launch: JobLauncher | None) -> None:
-        """Repeat a step later: poll, or `launch` again."""
+    def _repeat(self, error: RetriableError | SparkAway) -> float | None:
+        """Report why a job is repeated; return after how many seconds, None: when Spark is up."""
+        with self._lock:
+            delay_s = self._report_attempt(error, f"batch {self._batch + 1}")
+            self._advance()
+        return delay_s
+
+    def _report_attempt(self, error: RetriableError | SparkAway, doing: str) -> float | None:
+        """Report why a step failed; return the time until its next attempt, None: when Spark is up. Holds the lock."""
+        self._steps.fail(str(error))
+        if isinstance(error, SparkAway):
+            self._report_waiting(str(error))
+            return None
         delay_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
-        with self._lock:
-            log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
-            if self._is_abandoned():
-                return
-            self._steps.fail(error)
-            self._report_waiting(f"{doing} is tried again: {error}", retry=True)
-            if launch is None:
-                self._phase = Phase.IDLE
-                self._advance(delay_s)
-                return
-            self._back(Phase.RETRYING)
-
-        def again() -> None:
-            with self._lock:
-                if self._phase is not Phase.RETRYING:
-                    return
-                if not self._has_lease():  # another worker may run the task by now
-                    self._host.poller.after(_LEASE_CHECK_INTERVAL_S, again)
-                    return
-                self._phase = Phase.WORKING
-            self._launch(launch)
-
-        self._host.poller.after(delay_s, again)
+        log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
+        self._report_waiting(f"{doing} is tried again: {error}", retry=True)
+        return delay_s
 
     def _commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit as an ordinary job. Holds the lock."""

@@ -274,8 +274,8 @@ _KRAAL = [
          source="Kraal"),
     worker_key(WARMUP, _BOOLEAN, _LOW,
          "Whether Spark starts with the worker, and runs small batches before it counts as up. If false, it starts "
-         "with the first connector that needs it and takes half the CPU time, and a connector's first batches take "
-         "seconds.",
+         "with the first batch that needs it, which waits for it; a worker whose tasks have little to do then needs "
+         "no memory for Spark.",
          default=True, source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
          "For tests only: port on 127.0.0.1 through which chaos scripts kill actors of the worker; 0: "

@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
 
@@ -31,7 +31,7 @@ from kraal.engine.executor import GRACE_S, JobResult, result_of
 from kraal.engine.failure_trace import is_bridge_failure
 from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, options_for
 from kraal.engine.session.jobs import cancel_group, job_group
-from kraal.engine.session.session import Session
+from kraal.engine.session.session import Session, SparkAway
 from kraal.engine.thread_pool import Owner, Pool
 
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ class PendingBatch:
     """Size of the table in bytes; a lane limits the sum."""
     lane: Mapping[str, str] | None = None
     """The configs of a lane's producer, with Kafka's names; None: only a job may write the batch."""
+    worker_producer: Mapping[str, str] | None = None
+    """The settings of a producer in the worker's process, with librdkafka's names; None: it must not write it."""
+    carrier: Carrier | None = None
+    """What sends the batch without a job, once it was chosen."""
     given_up: bool = False
     job: _Job | None = None
     """The job that writes it, once the job runs."""
@@ -95,6 +99,19 @@ class PendingBatch:
             duration_s=time.monotonic() - self.began,
             poll_s=self.poll_s,
         )
+
+
+class Carrier(Protocol):
+    """Sends small batches without a job of their own. Any thread; no method waits for brokers or Spark."""
+
+    def put(self, batch: PendingBatch, run: object) -> None:
+        """Send a batch of a run, which is any object that identifies it; `batch.done` receives the result."""
+
+    def give_up(self, batch: PendingBatch) -> bool:
+        """Drop the unsent records of a batch; return False if it is not here any more."""
+
+    def leave(self, run: object) -> None:
+        """Close the producers that only this run has used, which has ended."""
 
 
 class _Job(Owner):
@@ -239,7 +256,7 @@ class Coalescer:
         if not isinstance(outcome, BaseException):
             for part in live:
                 part.done(result_of(part.result))
-        elif len(live) == 1 or is_bridge_failure(outcome):
+        elif len(live) == 1 or isinstance(outcome, SparkAway) or is_bridge_failure(outcome):
             for part in live:
                 part.done(outcome)
         else:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from kraal.core.message_headers import find_nul, nul_refusal
 from kraal.plugins.api import ColumnFormat, Converter, Schema
 from kraal.plugins.model.capabilities import declares
+from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Type
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ MAX_ROWS: Final = 1000
 """Maximum number of records of a batch that goes through a lane."""
 MAX_BYTES: Final = 1 << 20
 """Maximum size of such a batch, in bytes."""
+_ALWAYS: Final = ("topic", "value")
+_COLUMNS: Final = (*_ALWAYS, "key", "headers", "partition", "timestamp")
 _UNCONVERTED: Final = frozenset({"topic", "headers", "partition"})
 """Columns that need no conversion."""
 _PLAIN_TYPES: Final = {
@@ -124,3 +128,26 @@ def as_bytes(table: pa.Table) -> pa.Table:
                 column = column.cast(pa.binary())
             table = table.set_column(place, pa.field(name, pa.binary()), column)
     return table
+
+
+def python_columns(part: pa.RecordBatch | pa.Table) -> dict[str, list[Any]]:
+    """Return columns as lists for confluent-kafka; columns without values are dropped, except `value`.
+
+    Raises DataException for a header name that librdkafka would cut. If errors are tolerated, the record path has
+    skipped its record before.
+    """
+    columns: dict[str, list[Any]] = {}
+    for name in _COLUMNS:
+        at = part.schema.get_field_index(name)
+        if at >= 0 and (name in _ALWAYS or part.column(at).null_count < part.num_rows):
+            columns[name] = part.column(at).to_pylist()
+    if "headers" in columns:
+        columns["headers"] = [
+            [(each["key"], each["value"]) for each in headers] if headers else None
+            for headers in columns["headers"]
+        ]
+        for row, pairs in enumerate(columns["headers"]):
+            if pairs and (cut := find_nul(name for name, _ in pairs)) is not None:
+                topic = columns["topic"][row] if "topic" in columns else None
+                raise DataException(nul_refusal(cut, topic))
+    return columns

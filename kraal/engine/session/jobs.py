@@ -80,8 +80,11 @@ class JobGroup:
 
 def cancel_group(session: Session, group: str, *, future: bool = True) -> None:
     """Cancel a group's running jobs, and later ones if `future`. Waits for Spark."""
-    with contextlib.suppress(Exception):  # no session, no job
-        context: Any = session.spark().session.sparkContext
+    spark = session.current
+    if spark is None:  # no session, no job
+        return
+    with contextlib.suppress(Exception):  # Spark has ended since
+        context: Any = spark.session.sparkContext
         scala = context._jsc.sc()
         (scala.cancelJobGroupAndFutureJobs if future else scala.cancelJobGroup)(group)
 

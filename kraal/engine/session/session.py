@@ -108,7 +108,7 @@ class Session:
         self._changed = changed
         self._wanted = wanted
         self._archive = archive
-        self._state: EngineState = EngineStarting("Spark starts with the first task that needs it")
+        self._state: EngineState = EngineStarting("Spark starts with the first batch that needs it")
         self._down_s: float | None = None
         """Start of the present start of Spark, in monotonic seconds; None: it is up, or no task has needed it yet."""
         self._spark: Spark | None = None
@@ -147,9 +147,10 @@ class Session:
         return DownPart("spark", since_s, state.reason)
 
     def spark(self) -> Spark:
-        """Return the living session. Raises SparkAway while there is none."""
+        """Return the living session. Starts one if none was started, and raises SparkAway while there is none."""
         spark = self._spark
         if spark is None:
+            self.start()
             raise SparkAway(reason_of(self._state))
         return spark
 

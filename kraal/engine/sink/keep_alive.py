@@ -28,6 +28,7 @@ from kraal.core.ids import TaskId
 from kraal.core.logging import carried
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.session.session import SparkAway
 from kraal.engine.sink.group_member import Release
 from kraal.engine.sink.member_record import Record
 from kraal.plugins.api import PartitionsLost, RetriableError
@@ -239,7 +240,9 @@ class KeepAlive:
         if isinstance(outcome, BatchDone):
             self._set_stage(_Stage.WRITTEN)
         else:
-            self._set_stage(_Stage.RETRYING if isinstance(outcome, RetriableError) else _Stage.NONE)
+            self._set_stage(
+                _Stage.RETRYING if isinstance(outcome, RetriableError | SparkAway) else _Stage.NONE
+            )
         return outcome
 
     def _set_stage(self, stage: _Stage) -> None:

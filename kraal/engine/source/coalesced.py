@@ -1,4 +1,4 @@
-"""The ways of tables whose records are written by columns: a lane, and a job shared with other tasks' batches."""
+"""The ways of tables that are sent as they are, or written by columns in a job shared with other tasks' batches."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kraal.engine.source.ways import PolledBatch
 
 
 @dataclass(frozen=True, slots=True)
-class LaneTable:
-    """Sends a small table of plain records through the lane. Implements `SourceWay`."""
+class PlainTable:
+    """Sends a small table of plain records without a job. Implements `SourceWay`."""
 
     parts: SourceParts
 
     def launcher(self, polled: PolledBatch) -> JobLauncher:
-        """Return a launcher that queues the table for the lane."""
+        """Return a launcher that sends the table."""
         plan = self.parts.plan(polled.batch, client_options.SHARED_CLIENT)
-        return _queue_launcher(self.parts, polled, plan, polled.batch.topic, by_lane=True)
+        return _queue_launcher(self.parts, polled, plan, polled.batch.topic, self.parts.send)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,22 @@ class CoalescedTable:
             topic = polled.batch.topic
         else:
             plan, topic = polled.columns
-        return _queue_launcher(self.parts, polled, plan, topic, by_lane=False)
+        return _queue_launcher(self.parts, polled, plan, topic, self.parts.coalesce)
 
 
 def _queue_launcher(
-    parts: SourceParts, polled: PolledBatch, plan: WritePlan, topic: str | None, *, by_lane: bool
+    parts: SourceParts,
+    polled: PolledBatch,
+    plan: WritePlan,
+    topic: str | None,
+    put: Callable[[PendingBatch], None],
 ) -> JobLauncher:
-    """Return a launcher that queues a table for the lane or for a shared job, once its topics exist."""
+    """Return a launcher that has `put` write a table, once its topics exist."""
     batch = polled.batch
 
     def launch(done: Callable[[JobResult], None]) -> None:
         options = parts.options(client_options.SHARED_CLIENT)  # not before the topics' limits are known
-        (parts.send if by_lane else parts.coalesce)(
+        put(
             PendingBatch(
                 task=parts.spec.task,
                 table=batch.table,
@@ -61,7 +65,6 @@ def _queue_launcher(
                 done=done,
                 poll_s=polled.poll_s,
                 size=polled.size,
-                lane=parts.lane_configs() if by_lane else None,
             )
         )
 

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
 from kraal.config.connector.source import BOUNDARY_INTERVAL, BY_INTERVAL, TRANSACTION_BOUNDARY, boundary_of
 from kraal.core.errors import StoreAway
 from kraal.core.ids import TopicName
-from kraal.core.message_headers import find_nul, nul_refusal
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone, Transactions
@@ -30,14 +29,13 @@ from kraal.engine.columns.source import is_doubt
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.offset_pairs import report_unknown
 from kraal.engine.kafka_io.writer import kafka_frame
-from kraal.engine.lanes.rows import as_bytes, is_plain
+from kraal.engine.lanes.rows import as_bytes, is_plain, python_columns
 from kraal.engine.records.steps import summed
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.source.parts import CHANGED, SourceParts, found_by, frame_of
 from kraal.engine.source.placed_records import OFFSET, PlacedRecords
 from kraal.engine.source.ways import PolledBatch, TaskFacts, Way
 from kraal.plugins.api import RetriableError, SourceBatch
-from kraal.plugins.model.records import DataException
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,8 +47,6 @@ log = logging.getLogger(__name__)
 
 ROWS: Final = 20_000
 """Number of records converted to Python objects at a time."""
-_ALWAYS: Final = ("topic", "value")
-_COLUMNS: Final = (*_ALWAYS, "key", "headers", "partition", "timestamp")
 _FLUSH_INTERVAL: Final = "offset.flush.interval.ms"
 _FLUSH_MS: Final = "60000"
 
@@ -282,26 +278,3 @@ def slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS):
             yield batch.slice(start, ROWS)
-
-
-def python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
-    """Return columns as lists; columns without values are dropped, except `value`.
-
-    Raises DataException for a header name that librdkafka would cut. If errors are tolerated, the record path has
-    skipped its record before.
-    """
-    columns: dict[str, list[Any]] = {}
-    for name in _COLUMNS:
-        at = part.schema.get_field_index(name)
-        if at >= 0 and (name in _ALWAYS or part.column(at).null_count < part.num_rows):
-            columns[name] = part.column(at).to_pylist()
-    if "headers" in columns:
-        columns["headers"] = [
-            [(each["key"], each["value"]) for each in headers] if headers else None
-            for headers in columns["headers"]
-        ]
-        for row, pairs in enumerate(columns["headers"]):
-            if pairs and (cut := find_nul(name for name, _ in pairs)) is not None:
-                topic = columns["topic"][row] if "topic" in columns else None
-                raise DataException(nul_refusal(cut, topic))
-    return columns

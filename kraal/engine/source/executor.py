@@ -22,11 +22,11 @@ from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
 from kraal.engine.kafka_io.message_limits import MessageLimits, reader_of
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import is_plain, is_small
+from kraal.engine.lanes.rows import is_plain
 from kraal.engine.pace import Gathering, IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.source.coalesced import CoalescedTable, LaneTable
+from kraal.engine.source.coalesced import CoalescedTable, PlainTable
 from kraal.engine.source.in_worker import InWorker
 from kraal.engine.source.own_job import OwnJob
 from kraal.engine.source.parts import SourceParts
@@ -148,22 +148,11 @@ class SourceExecutor:
         self._last_batch_s = time.monotonic()
         poll_s = self._last_batch_s - began_s
         self._batches += 1
-        size = 0 if batch.table is None else batch.table.nbytes
-        rows = None if batch.table is None else batch.table.num_rows
-        small = rows is not None and is_small(rows, size)
-        self._gathering.polled(rows, small=small)
-        if small:
+        polled = self._polled(batch, parts, poll_s)
+        self._gathering.polled(polled.rows, small=polled.is_small)
+        if polled.is_small:
             self._context.pace.note(transaction=has_transaction_per_batch(self._spec))
-        launch = self._launcher(
-            PolledBatch(
-                batch=batch,
-                number=self._batches,
-                poll_s=poll_s,
-                columns=self._columns(batch, parts),
-                jobless=self._jobless(batch, size, parts) if small else None,
-                size=size,
-            )
-        )
+        launch = self._launcher(polled)
 
         def launch_renewed(done: Callable[[JobResult], None]) -> None:
             self._group.renew()
@@ -185,7 +174,7 @@ class SourceExecutor:
         if self._cancelled.is_set():
             self._end_producers()  # the job may have created another producer before it ended
         if self._parts is not None:
-            self._parts.leave_lane()
+            self._parts.close_producers()
         if task is not None:
             task.stop()
 
@@ -209,7 +198,8 @@ class SourceExecutor:
         self._parts = parts
         self._facts = TaskFacts(by_records=by_records)
         ways: dict[Way, SourceWay] = {
-            Way.LANE: LaneTable(parts),
+            Way.LANE: PlainTable(parts),
+            Way.WORKER_PRODUCER: PlainTable(parts),
             Way.COALESCED: CoalescedTable(parts),
             Way.IN_WORKER: InWorker(parts, parts.few),
             Way.OWN_JOB: OwnJob(parts),
@@ -233,18 +223,25 @@ class SourceExecutor:
             return None
         return parts.records.table_plan(batch)
 
-    def _jobless(self, batch: SourceBatch, size: int, parts: SourceParts) -> Way | None:
-        """Return the way that writes a small table of this size in bytes without a job now, or None."""
+    def _polled(self, batch: SourceBatch, parts: SourceParts, poll_s: float) -> PolledBatch:
+        """Return the facts of a batch from which its way is chosen."""
         table = batch.table
-        if table is None or self._facts.by_records is not None or self._facts.transactional:
-            return None
-        if is_plain(table, parts.plan(batch, client_options.SHARED_CLIENT)):
-            way = Way.LANE
-        elif parts.passed_here(batch) is not None:
-            way = Way.IN_WORKER
-        else:
-            return None
-        return way if self._context.lanes.takes(table.num_rows, size) else None
+        polled = PolledBatch(
+            batch=batch,
+            number=self._batches,
+            poll_s=poll_s,
+            columns=self._columns(batch, parts),
+            size=0 if table is None else table.nbytes,
+        )
+        if table is None or not polled.is_small or not self._facts.may_go_without_job:
+            return polled
+        plain = is_plain(table, parts.plan(batch, client_options.SHARED_CLIENT))
+        return replace(
+            polled,
+            is_plain=plain,
+            passes_here=not plain and parts.passed_here(batch) is not None,
+            without_job=parts.way_without_job(table.num_rows, polled.size),
+        )
 
     def _launcher(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""

@@ -1,4 +1,4 @@
-"""The way of small tables whose records pass one by one: in this process, then in the lane or a shared job."""
+"""The way of small tables whose records pass one by one: in this process, then without a job, or in a shared one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kraal.engine import client_options
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import PendingBatch
+from kraal.engine.lanes.rows import is_plain
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.ways import PolledBatch
@@ -45,8 +46,7 @@ class InWorker:
             return
         parts.limits.ensure(rows["topic"].unique().to_pylist(), exist=parts.topics is not None)
         plan = records.plan(parts.options(client_options.SHARED_CLIENT))
-        size = rows.nbytes
-        put = parts.send if parts.by_lane(rows, size, plan) else parts.coalesce
+        put = parts.send if is_plain(rows, plan) else parts.coalesce
         put(
             PendingBatch(
                 task=parts.spec.task,
@@ -54,8 +54,7 @@ class InWorker:
                 topic=None,
                 offsets=batch.offsets,
                 plan=plan,
-                size=size,
-                lane=parts.lane_configs(),
+                size=rows.nbytes,
                 done=lambda outcome: done(result_of(finish) if isinstance(outcome, BatchDone) else outcome),
             )
         )

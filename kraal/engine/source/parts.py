@@ -15,17 +15,17 @@ from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import is_plain, is_small
+from kraal.engine.lanes.rows import is_small
 from kraal.engine.records.topics import TopicsCancelled
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics
+from kraal.engine.source.ways import Way
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGED: Final = "transforms, error handling or a converter may change or drop records"
@@ -54,19 +54,32 @@ class SourceParts:
     options_by_client: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """See `options`; by client id."""
     pending: PendingBatch | None = None
-    """The batch that shares a job or a lane with those of other tasks."""
+    """The batch that shares a job or a producer with those of other tasks."""
+    _worker_producer: Mapping[str, str] | None = None
+    _has_worker_producer: bool = False
+    """Whether `_worker_producer` is known."""
 
     def coalesce(self, batch: PendingBatch) -> None:
         """Queue a small batch for a job shared with other tasks."""
         self._put(batch, self.context.coalescer.put)
 
     def send(self, batch: PendingBatch) -> None:
-        """Queue a small batch for the lane; if the lane is down, a job shared with other tasks writes it."""
-        self._put(batch, lambda pending: self.context.lanes.put(pending, self.group))
+        """Have a small plain batch sent without a job, or else by a job shared with other tasks."""
+        way = self.way_without_job(batch.table.num_rows, batch.size)
+        if way is None:
+            self.coalesce(batch)
+            return
+        batch.lane, batch.worker_producer = self.lane_configs(), self.worker_producer_configs()
+        carrier = self.context.lanes if way is Way.LANE else self.context.worker_producers
+        batch.carrier = carrier
+        self._put(batch, lambda pending: carrier.put(pending, self.group))
 
-    def by_lane(self, table: pa.Table, size: int, plan: WritePlan) -> bool:
-        """Whether the lane takes a table of this size in bytes now."""
-        return is_plain(table, plan) and self.context.lanes.takes(table.num_rows, size)
+    def way_without_job(self, rows: int, size: int) -> Way | None:
+        """Return the way that sends a plain table of `rows` records and `size` bytes now without a job, if any does."""
+        if self.context.lanes.takes(rows, size):
+            return Way.LANE
+        takes = self.context.worker_producers.takes(rows, size)
+        return Way.WORKER_PRODUCER if takes and self.worker_producer_configs() is not None else None
 
     def passed_here(self, batch: SourceBatch) -> SourceRecords | None:
         """Return the record path for a table that is small enough for this process; None: Spark converts it."""
@@ -78,22 +91,33 @@ class SourceParts:
         return self.few if passes_alike(self.converters, batch, table) else None
 
     def give_up_pending(self) -> bool:
-        """Withdraw a batch that shares a job or a lane; return whether a whole job is cancelled."""
+        """Withdraw a batch that shares a job or a producer; return whether a whole job is cancelled."""
         batch = self.pending
-        if batch is None or (batch.lane is not None and self.context.lanes.give_up(batch)):
+        if batch is None or (batch.carrier is not None and batch.carrier.give_up(batch)):
             return False
         return self.context.coalescer.give_up(batch)
 
-    def leave_lane(self) -> None:
-        """Have the lane close the producers that only this run has used."""
+    def close_producers(self) -> None:
+        """Have the producers closed that only this run has used to send batches without a job."""
         if self.lane is not None:
             self.context.lanes.leave(self.group)
+            self.context.worker_producers.leave(self.group)
 
     def lane_configs(self) -> Mapping[str, str]:
         """Return the configs of a lane's producer, with Kafka's names; its batches fit the topics seen so far."""
         if self.lane is None:
             self.lane = client_options.lane_configs(self.context.worker, self.spec.connector_config)
         return self.limits.capped(self.lane, BATCH_SIZE)
+
+    def worker_producer_configs(self) -> Mapping[str, str] | None:
+        """Return the settings of a producer in the worker's process; its batches fit the topics seen so far."""
+        if not self._has_worker_producer:
+            self._has_worker_producer = True
+            self._worker_producer = client_options.worker_producer_configs(
+                self.context.worker, self.spec.connector_config
+            )
+        configs = self._worker_producer
+        return None if configs is None else self.limits.capped(configs, BATCH_SIZE)
 
     def _put(self, batch: PendingBatch, put: Callable[[PendingBatch], None]) -> None:
         self.pending = batch

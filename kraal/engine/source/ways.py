@@ -2,9 +2,10 @@
 
 | way | class | records come from | transforms and converters run |
 |---|---|---|---|
-| `LANE` | `coalesced.LaneTable` | the plugin | not needed: the records are bytes already |
+| `LANE` | `coalesced.PlainTable` | the plugin | not needed: the records are bytes already |
+| `WORKER_PRODUCER` | `coalesced.PlainTable` | the plugin | as for `LANE`, without Spark |
 | `COALESCED` | `coalesced.CoalescedTable` | the plugin | as columns in a job shared with other tasks |
-| `IN_WORKER` | `in_worker.InWorker` | the plugin | in this process; the lane or a shared job sends the rows |
+| `IN_WORKER` | `in_worker.InWorker` | the plugin | in this process; then as the other ways |
 | `OWN_JOB` | `own_job.OwnJob` | Spark, or the plugin | as columns, else in Spark's Python processes |
 | `TRANSACTION` | `exactly_once.TransactionWay` | both | as in the others; the task's own producer sends the rows |
 """
@@ -17,7 +18,7 @@ from typing import Protocol
 
 from kraal.engine.executor import JobLauncher
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import MAX_ROWS
+from kraal.engine.lanes.rows import MAX_ROWS, is_small
 from kraal.engine.way import Choice
 from kraal.plugins.api import SourceBatch
 
@@ -29,10 +30,9 @@ class Way(Enum):
     """A way to write a batch; the value is its text in `kraal describe`."""
 
     LANE = "through the lane, without a job"
+    WORKER_PRODUCER = "by a producer in the worker, without Spark"
     COALESCED = "by columns, in a Spark job shared with other tasks"
-    IN_WORKER = (
-        "record by record in the worker, then through the lane or in a Spark job shared with other tasks"
-    )
+    IN_WORKER = "record by record in the worker, then without a job or in a Spark job shared with other tasks"
     OWN_JOB = "in a Spark job of its own"
     TRANSACTION = "in a transaction of the task's own producer"
 
@@ -44,6 +44,11 @@ class TaskFacts:
     by_records: str | None = None
     """Why records pass one by one unless a batch has a column form; None: columns do the same."""
     transactional: bool = False
+
+    @property
+    def may_go_without_job(self) -> bool:
+        """Whether small batches may be sent without a job as they are."""
+        return self.by_records is None and not self.transactional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +62,12 @@ class PolledBatch:
     """How long the plugin took to return it."""
     columns: tuple[WritePlan, str | None] | None = None
     """The column form of the transforms for this table, without its options, and the topic of all records."""
-    jobless: Way | None = None
-    """The way that needs no job for a small table without transforms, if the lane takes it now."""
+    is_plain: bool = False
+    """Whether the table's keys and values are the bytes to write."""
+    passes_here: bool = False
+    """Whether the worker converts the records of this small table as Spark would."""
+    without_job: Way | None = None
+    """The way that would send this small table now without a job if its records were bytes; None: none does."""
     size: int = 0
     """The size of the table in bytes; 0 without one."""
 
@@ -66,6 +75,11 @@ class PolledBatch:
     def rows(self) -> int | None:
         """The number of records; None: Spark reads them."""
         return None if self.batch.table is None else int(self.batch.table.num_rows)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it may be sent without a job."""
+        return self.rows is not None and is_small(self.rows, self.size)
 
 
 class SourceWay(Protocol):
@@ -83,9 +97,11 @@ def choose(task: TaskFacts, polled: PolledBatch) -> Choice[Way]:
     if rows is None:
         reads = "Spark reads the records"
         return Choice(Way.OWN_JOB, reads if task.by_records is None else f"{reads}, {task.by_records}")
-    if task.by_records is None and polled.jobless is not None:
-        needs = "no conversion" if polled.jobless is Way.LANE else "only conversion"
-        return Choice(polled.jobless, f"at most {MAX_ROWS} records, which need {needs}")
+    if task.may_go_without_job and polled.without_job is not None:
+        if polled.is_plain:
+            return Choice(polled.without_job, f"at most {MAX_ROWS} records, which need no conversion")
+        if polled.passes_here:
+            return Choice(Way.IN_WORKER, f"at most {MAX_ROWS} records, which need only conversion")
     if task.by_records is None:
         return Choice(Way.COALESCED, "the plugin returns the records")
     if polled.columns is not None:

@@ -109,10 +109,10 @@ class Stage:
         """Read `count` values of partition 0."""
         return [message.value().decode() for message in self.messages(topic, count, timeout_s)]
 
-    def messages(self, topic: str, count: int, timeout_s: float = 20.0) -> list[Any]:
-        """Read `count` messages of partition 0."""
+    def messages(self, topic: str, count: int, timeout_s: float = 20.0, partitions: int = 1) -> list[Any]:
+        """Read `count` messages of the first partitions, and those that follow within 0.3 s."""
         consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
-        consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
+        consumer.assign([ck.TopicPartition(topic, each, ck.OFFSET_BEGINNING) for each in range(partitions)])
         messages: list[Any] = []
         deadline = time.monotonic() + timeout_s
         while len(messages) < count and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Small batches through the lane: on the suite's Spark and a real broker."""
+"""Small batches through the lane and through producers in the worker: on the suite's Spark and a real broker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,13 @@ class Task:
         self.written += count
         table = pa.table({"value": [str(number) for number in numbers]} | columns)
         offsets = {PLACE: {"position": self.written}}
-        batch = SourceBatch(offsets=offsets, table=table, topic=self.topic, value_schema=STRING)
+        batch = SourceBatch(
+            offsets=offsets,
+            table=table,
+            topic=self.topic,
+            key_schema=STRING if "key" in columns else None,
+            value_schema=STRING,
+        )
         plugins.BATCHES[self.name].append(batch)
         self.opening.run.next()
 
@@ -56,11 +62,15 @@ class Task:
         return self.opening.expect(BatchDone)
 
     def reach_lane(self) -> None:
-        """Write batches until one goes through the lane: the first ones go by jobs, while it starts."""
+        """Write batches until one goes through the lane: the first ones go otherwise, while it starts."""
+        self.reach(Way.LANE)
+
+    def reach(self, way: Way) -> None:
+        """Write batches until one goes this way."""
         for _ in range(TRIES):
-            if by_lane(self.write()):
+            if self.write().way.startswith(way.value):
                 return
-        raise AssertionError("the lane takes nothing")
+        raise AssertionError(f"no batch goes {way.value}")
 
     def end(self) -> None:
         """Stop the task."""
@@ -72,25 +82,33 @@ def by_lane(done: BatchDone) -> bool:
     return done.way.startswith(Way.LANE.value)
 
 
+@pytest.fixture(params=[Way.LANE, Way.WORKER_PRODUCER], ids=lambda way: way.name)
+def way(request: pytest.FixtureRequest, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Way:
+    """Return a way without a job, which small batches take."""
+    if request.param is Way.WORKER_PRODUCER:
+        monkeypatch.setattr(stage.engine.lanes, "takes", lambda *_: False)
+    return Way(request.param)
+
+
 def texts(count: int) -> list[str]:
     return [str(number) for number in range(count)]
 
 
-def test_batches_by_jobs_and_through_the_lane_arrive_in_order(stage: Stage) -> None:
+def test_batches_by_jobs_and_without_jobs_arrive_in_order(stage: Stage, way: Way) -> None:
     topic = stage.topic()
     task = Task(stage, topic)
-    task.reach_lane()
-    assert not by_lane(task.write(MAX_ROWS + 1))
+    task.reach(way)
+    assert task.write(MAX_ROWS + 1).way.startswith(Way.COALESCED.value)
     for _ in range(20):
         done = task.write()
-        assert by_lane(done)
+        assert done.way.startswith(way.value)
         assert done.offsets == {PLACE: {"position": task.written}}
         assert (done.records, set(done.topics)) == (3, {topic})
     assert stage.values(topic, task.written) == texts(task.written)
     task.end()
 
 
-def test_keys_headers_partitions_and_topics_of_records_are_kept(stage: Stage) -> None:
+def test_keys_headers_partitions_and_topics_of_records_are_kept(stage: Stage, way: Way) -> None:
     first, second = stage.topic(), stage.topic(3)
     task = Task(stage, None)
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -100,12 +118,33 @@ def test_keys_headers_partitions_and_topics_of_records_are_kept(stage: Stage) ->
     topics = pa.array([first, second], pa.large_string())
     columns = {"topic": topics, "partition": pa.array([None, 2], pa.int64()), "headers": headers}
     for _ in range(TRIES):
-        if by_lane(task.write(2, **columns)):
+        if task.write(2, **columns).way.startswith(way.value):
             break
     messages = stage.messages(first, task.written // 2)
     assert messages[-1].headers() == [("h", b"\xff"), ("h", None)]
     assert messages[-1].key() is None
     assert messages[-1].value() == str(task.written - 2).encode()
+    task.end()
+
+
+def test_a_key_is_in_the_same_partition_in_every_way(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, keys = stage.topic(7), ["", *(f"key-{number}" for number in range(49))]
+    task = Task(stage, topic)
+    task.reach_lane()
+    ways = [task.write(50, key=keys).way]
+    monkeypatch.setattr(stage.engine.lanes, "takes", lambda *_: False)
+    ways.append(task.write(50, key=keys).way)
+    monkeypatch.setattr(stage.engine.worker_producers, "takes", lambda *_: False)
+    ways.append(task.write(50, key=keys).way)
+    assert [way.split(":")[0] for way in ways] == [
+        way.value for way in (Way.LANE, Way.WORKER_PRODUCER, Way.COALESCED)
+    ]
+    partitions: dict[bytes, set[int]] = {}
+    for message in stage.messages(topic, task.written, partitions=7):
+        if message.key() is not None:
+            partitions.setdefault(message.key(), set()).add(message.partition())
+    assert partitions.keys() == {key.encode() for key in keys}
+    assert all(len(each) == 1 for each in partitions.values())
     task.end()
 
 
@@ -133,6 +172,7 @@ def test_few_records_as_json_need_no_job_and_have_the_bytes_that_a_job_writes(
     strange = pa.array(['"\\\u2028\x01', "", "\U0001f600"])
     in_worker = task.write(3, value=strange)
     monkeypatch.setattr(stage.engine.lanes, "takes", lambda *_: False)
+    monkeypatch.setattr(stage.engine.worker_producers, "takes", lambda *_: False)
     by_job = task.write(3, value=strange)
     monkeypatch.undo()
     ways = [done.way.split(":")[0] for done in (in_worker, by_job)]
@@ -144,14 +184,16 @@ def test_few_records_as_json_need_no_job_and_have_the_bytes_that_a_job_writes(
     task.end()
 
 
-def test_a_batch_that_fails_in_the_lane_fails_as_by_a_job_and_others_do_not_notice(stage: Stage) -> None:
+def test_a_batch_that_fails_without_a_job_fails_as_by_a_job_and_others_do_not_notice(
+    stage: Stage, way: Way
+) -> None:
     topic = stage.topic()
     good, bad = Task(stage, topic), Task(stage, "not a topic!")
-    good.reach_lane()
+    good.reach(way)
     bad.ask()
     trace = bad.opening.expect(Failed).trace
     assert trace.startswith("org.apache.kafka.common.errors.InvalidTopicException: ")
-    assert by_lane(good.write())
+    assert good.write().way.startswith(way.value)
     assert stage.values(topic, good.written) == texts(good.written)
     good.end()
 
@@ -164,15 +206,15 @@ def test_a_batch_that_fails_in_the_lane_fails_as_by_a_job_and_others_do_not_noti
     ],
     ids=["topic", "partition"],
 )
-def test_a_record_that_kafka_cannot_have_fails_its_task_and_the_lane_stays(
-    stage: Stage, columns: Mapping[str, Any], error: str
+def test_a_record_that_kafka_cannot_have_fails_its_task_alone(
+    stage: Stage, way: Way, columns: Mapping[str, Any], error: str
 ) -> None:
     topic = stage.topic()
     good, bad = Task(stage, topic), Task(stage, None if "topic" in columns else topic)
-    good.reach_lane()
+    good.reach(way)
     bad.ask(1, **columns)
     assert error in bad.opening.expect(Failed).trace
-    assert by_lane(good.write())
+    assert good.write().way.startswith(way.value)
     good.end()
 
 

@@ -35,6 +35,52 @@ def test_sources_batch_alike_with_transactions_and_without() -> None:
     assert transactional["queue.buffering.max.kbytes"] == str(64 * 2**10)
 
 
+def test_a_producer_in_the_worker_has_the_settings_of_sources_and_a_limited_delivery() -> None:
+    options = client_options.worker_producer_configs(WORKER, {"producer.override.acks": "1"})
+    assert options is not None
+    assert (
+        options.items()
+        >= {
+            "acks": "1",
+            "batch.size": SOURCE_PRODUCER["batch.size"],
+            "bootstrap.servers": "a:1",
+            "client.id": "connector-producer-worker",
+            "compression.type": SOURCE_PRODUCER["compression.type"],
+            "delivery.timeout.ms": "10000",
+            "enable.idempotence": "false",
+            "linger.ms": "9",
+            "max.in.flight.requests.per.connection": "1",
+            "message.max.bytes": "1048576",
+            "partitioner": "murmur2_random",
+        }.items()
+    )
+
+
+@pytest.mark.parametrize(("configured", "expected"), [("0", "10000"), ("7000", "7000"), ("60000", "10000")])
+def test_a_producer_in_the_worker_delivers_within_the_configured_time_and_ten_seconds(
+    configured: str, expected: str
+) -> None:
+    options = client_options.worker_producer_configs(
+        WORKER, {"producer.override.delivery.timeout.ms": configured}
+    )
+    assert options is not None
+    assert options["delivery.timeout.ms"] == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("interceptor.classes", "a.B"),
+        ("partitioner.class", "org.apache.kafka.clients.producer.RoundRobinPartitioner"),
+        ("partitioner.ignore.keys", "true"),
+        ("transactional.id", "t"),
+        ("batch.size", "many"),
+    ],
+)
+def test_settings_that_only_kafkas_producer_has_need_a_job(key: str, value: str) -> None:
+    assert client_options.worker_producer_configs(WORKER, {f"producer.override.{key}": value}) is None
+
+
 def test_the_member_gets_librdkafkas_names(caplog: pytest.LogCaptureFixture) -> None:
     connector = {"consumer.override.group.id": "g", "consumer.override.some.java.thing": "1"}
     with caplog.at_level(logging.WARNING):

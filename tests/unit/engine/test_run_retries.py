@@ -102,6 +102,9 @@ class Threads:
     def spark_missing(self) -> str | None:
         return None
 
+    def await_at_open(self) -> str | None:
+        return self.spark_missing()
+
     def failure_cause(self, error: BaseException) -> str | None:
         del error
         return None

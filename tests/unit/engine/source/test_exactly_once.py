@@ -21,13 +21,13 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult, result_of
+from kraal.engine.lanes.rows import python_columns
 from kraal.engine.pace import Pace
 from kraal.engine.records.source_pass import HEADERS
 from kraal.engine.source.exactly_once import (
     TransactionalSourceExecutor,
     TransactionWay,
     interval_s,
-    python_columns,
     slices,
 )
 from kraal.engine.source.parts import SourceParts

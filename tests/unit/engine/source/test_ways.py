@@ -17,12 +17,25 @@ EXACTLY_ONCE = TaskFacts(transactional=True)
 COLUMNS = (WritePlan(converters=None, options={}, key_schema=None, value_schema=None), "t")
 
 
-def polled(rows: int | None, *, columns: bool = False, jobless: Way | None = None) -> PolledBatch:
+def polled(
+    rows: int | None,
+    *,
+    columns: bool = False,
+    without_job: Way | None = None,
+    is_plain: bool = False,
+    passes_here: bool = False,
+) -> PolledBatch:
     """Return a batch of records that the plugin returned, or, for None, that Spark reads."""
     table = None if rows is None else pa.table({"value": ["a"] * rows})
     batch = SourceBatch(offsets={}, table=table, topic="t")
     return PolledBatch(
-        batch=batch, number=1, poll_s=0.0, columns=COLUMNS if columns else None, jobless=jobless
+        batch=batch,
+        number=1,
+        poll_s=0.0,
+        columns=COLUMNS if columns else None,
+        is_plain=is_plain,
+        passes_here=passes_here,
+        without_job=without_job,
     )
 
 
@@ -30,10 +43,23 @@ def polled(rows: int | None, *, columns: bool = False, jobless: Way | None = Non
     ("task", "batch", "way", "why"),
     [
         (PLAIN, polled(3), Way.COALESCED, "the plugin returns the records"),
-        (PLAIN, polled(3, jobless=Way.LANE), Way.LANE, "at most 1000 records, which need no conversion"),
+        (PLAIN, polled(3, is_plain=True), Way.COALESCED, "the plugin returns the records"),
         (
             PLAIN,
-            polled(3, jobless=Way.IN_WORKER),
+            polled(3, is_plain=True, without_job=Way.LANE),
+            Way.LANE,
+            "at most 1000 records, which need no conversion",
+        ),
+        (
+            PLAIN,
+            polled(3, is_plain=True, without_job=Way.WORKER_PRODUCER),
+            Way.WORKER_PRODUCER,
+            "at most 1000 records, which need no conversion",
+        ),
+        (PLAIN, polled(3, without_job=Way.LANE), Way.COALESCED, "the plugin returns the records"),
+        (
+            PLAIN,
+            polled(3, passes_here=True, without_job=Way.LANE),
             Way.IN_WORKER,
             "at most 1000 records, which need only conversion",
         ),
@@ -48,6 +74,13 @@ def polled(rows: int | None, *, columns: bool = False, jobless: Way | None = Non
         (TRANSFORMED, polled(MAX_WORKER_ROWS + 1), Way.OWN_JOB, "more than 5000 records"),
         (TRANSFORMED, polled(3, columns=True), Way.COALESCED, "every transform has a column form"),
         (TRANSFORMED, polled(None), Way.OWN_JOB, "Spark reads the records, which pass one by one"),
+        (TRANSFORMED, polled(3, is_plain=True, without_job=Way.LANE), Way.IN_WORKER, "at most 5000 records"),
+        (
+            EXACTLY_ONCE,
+            polled(3, is_plain=True, without_job=Way.LANE),
+            Way.TRANSACTION,
+            "exactly-once support",
+        ),
         (EXACTLY_ONCE, polled(3), Way.TRANSACTION, "exactly-once support"),
         (EXACTLY_ONCE, polled(None), Way.TRANSACTION, "exactly-once support"),
     ],

@@ -1,0 +1,233 @@
+"""Small batches in producers of the worker, with a producer in memory instead of librdkafka's."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import BatchDone
+from kraal.engine.executor import JobResult
+from kraal.engine.kafka_io.coalescing import PendingBatch
+from kraal.engine.kafka_io.writer import WritePlan
+from kraal.engine.lanes import worker_producers as module
+from kraal.engine.lanes.worker_producers import WorkerProducers
+
+WAIT_S = 30.0
+PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
+ROWS = pa.table({"value": [b"a", b"b"]})
+PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001 - documented
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
+
+Report = Callable[[KafkaError | None, object], None]
+
+
+class FakeProducer:
+    """Keeps records until a test acknowledges them; reports results from `poll`, as librdkafka does."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        if "unknown" in settings:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "unknown"))  # noqa: SLF001 - as above
+        self.settings = settings
+        self.records: list[tuple[str, bytes | None, dict[str, Any]]] = []
+        self.refuses_after = 1_000_000
+        self._waiting: list[Report] = []
+        self._results: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+
+    def produce(self, topic: str, value: bytes | None, *, on_delivery: Report, **rest: Any) -> None:
+        """Queue a record."""
+        if len(self.records) >= self.refuses_after:
+            raise BufferError
+        self.records.append((topic, value, rest))
+        self._waiting.append(on_delivery)
+
+    def deliver(self, error: KafkaError | None = None) -> None:
+        """Give all queued records this result."""
+        waiting, self._waiting = self._waiting, []
+        for report in waiting:
+            self._results.put(lambda report=report: report(error, None))  # type: ignore[misc]
+
+    def purge(self, *, blocking: bool) -> None:
+        """Drop queued records."""
+        assert not blocking
+        self.deliver(PURGED)
+        self._results.put(None)  # wakes `poll`
+
+    def poll(self, timeout_s: float) -> int:
+        """Report one result."""
+        try:
+            result = self._results.get(timeout=timeout_s)
+        except queue.Empty:
+            return 0
+        if result is not None:
+            result()
+        return 1
+
+
+class Stage:
+    """Producers of a worker, and the batches that went to jobs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[FakeProducer] = []
+        self.jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.done: queue.SimpleQueue[tuple[str, JobResult]] = queue.SimpleQueue()
+        monkeypatch.setattr(module, "Producer", self._producer)
+        self.producers = WorkerProducers(lambda batch: self.jobs.put(batch.task.connector))
+
+    def _producer(self, settings: dict[str, str]) -> FakeProducer:
+        self.made.append(FakeProducer(settings))
+        return self.made[-1]
+
+    def batch(self, name: str = "c", table: pa.Table = ROWS, **settings: str) -> PendingBatch:
+        """Return a batch of a connector's first task."""
+        return PendingBatch(
+            task=TaskId(ConnectorName(name), 0),
+            table=table,
+            topic="t",
+            offsets={},
+            plan=PLAN,
+            done=lambda result: self.done.put((name, result)),
+            size=10,
+            worker_producer=settings,
+        )
+
+    def put(self, name: str = "c", table: pa.Table = ROWS, **settings: str) -> PendingBatch:
+        """Send a batch; its run is the connector's name."""
+        batch = self.batch(name, table, **settings)
+        self.producers.put(batch, name)
+        return batch
+
+    def result(self) -> tuple[str, JobResult]:
+        """Wait for a batch's result."""
+        return self.done.get(timeout=WAIT_S)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    stage = Stage(monkeypatch)
+    yield stage
+    stage.producers.close()
+    for thread in threading.enumerate():
+        if thread.name == "kraal-worker-producer":
+            thread.join(WAIT_S)
+
+
+def test_a_batch_is_done_when_all_its_records_are_acknowledged(stage: Stage) -> None:
+    table = pa.table(
+        {
+            "value": ["a", None],
+            "key": [None, b"k"],
+            "headers": [[{"key": "h", "value": b"1"}], None],
+            "partition": pa.array([None, 3], pa.int32()),
+        }
+    )
+    stage.put(table=table, acks="all")
+    [producer] = stage.made
+    assert producer.settings == {"acks": "all"}
+    assert producer.records == [
+        ("t", b"a", {"headers": [("h", b"1")]}),
+        ("t", None, {"key": b"k", "partition": 3}),
+    ]
+    assert stage.done.empty()
+    producer.deliver()
+    _, result = stage.result()
+    assert isinstance(result, BatchDone)
+    assert result.records == 2
+    assert set(result.topics) == {"t"}
+
+
+def test_a_batch_without_records_is_done_at_once(stage: Stage) -> None:
+    stage.put(table=ROWS.slice(0, 0))
+    assert isinstance(stage.result()[1], BatchDone)
+    assert not stage.made
+
+
+def test_runs_with_the_same_settings_share_a_producer_until_the_last_has_ended(stage: Stage) -> None:
+    for name in ("c", "d"):
+        stage.put(name, acks="all")
+    stage.put("e", acks="1")
+    assert [each.settings for each in stage.made] == [{"acks": "all"}, {"acks": "1"}]
+    for producer in stage.made:
+        producer.deliver()
+    assert {stage.result()[0] for _ in range(3)} == {"c", "d", "e"}
+    stage.producers.leave("c")
+    stage.put("d", acks="all")
+    assert len(stage.made) == 2
+    stage.made[0].deliver()
+    stage.result()
+    stage.producers.leave("d")
+    stage.put("d", acks="all")
+    assert len(stage.made) == 3
+    stage.made[2].deliver()
+    stage.result()
+
+
+def test_a_batch_with_a_failed_record_is_repeated_by_a_job(stage: Stage) -> None:
+    stage.put()
+    stage.made[0].deliver(TIMED_OUT)
+    assert stage.jobs.get(timeout=WAIT_S) == "c"
+    assert stage.done.empty()
+
+
+def test_a_batch_that_is_queued_in_part_waits_for_that_part_and_is_repeated_by_a_job(stage: Stage) -> None:
+    stage.put("first")
+    stage.made[0].refuses_after = 3
+    stage.put("second")
+    assert stage.jobs.empty()
+    stage.made[0].deliver()
+    assert stage.result()[0] == "first"
+    assert stage.jobs.get(timeout=WAIT_S) == "second"
+
+
+def test_a_header_name_that_librdkafka_would_cut_goes_by_a_job(stage: Stage) -> None:
+    stage.put(table=pa.table({"value": [b"a"], "headers": [[{"key": "a\0b", "value": b"1"}]]}))
+    assert stage.jobs.get(timeout=WAIT_S) == "c"
+    assert not stage.made[0].records
+
+
+def test_settings_that_librdkafka_refuses_go_by_a_job(stage: Stage) -> None:
+    stage.put(unknown="1")
+    assert stage.jobs.get(timeout=WAIT_S) == "c"
+
+
+def test_a_cancelled_batch_ends_without_a_result_and_others_are_sent_again(stage: Stage) -> None:
+    batch = stage.put("cancelled")
+    stage.put("other")
+    assert stage.producers.give_up(batch)
+    assert stage.result() == ("cancelled", None)
+    assert not stage.producers.give_up(batch)
+    while len(stage.made) < 2:
+        threading.Event().wait(0.001)
+    while len(stage.made[1].records) < 2:
+        threading.Event().wait(0.001)
+    stage.made[1].deliver()
+    name, result = stage.result()
+    assert (name, type(result)) == ("other", BatchDone)
+
+
+def test_a_full_queue_of_batches_takes_no_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 15)
+    assert stage.producers.takes(2, 10)
+    for _ in range(2):
+        stage.put()
+    assert not stage.producers.takes(1, 1)
+    stage.made[0].deliver()
+    stage.result()
+    stage.result()
+    assert stage.producers.takes(1, 1)
+    assert not stage.producers.takes(1001, 10)
+
+
+def test_closed_producers_take_nothing_and_jobs_repeat_their_batches(stage: Stage) -> None:
+    stage.put("under-way")
+    stage.producers.close()
+    assert stage.jobs.get(timeout=WAIT_S) == "under-way"
+    assert not stage.producers.takes(1, 1)
+    stage.put("late")
+    assert stage.jobs.get(timeout=WAIT_S) == "late"
