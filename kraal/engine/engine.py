@@ -109,7 +109,7 @@ class SparkEngine:
         self._session = Session(worker, jars, directory, self._notify, self._is_awaited, archive)
         self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.after)
         self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=is_local(worker))
-        self.worker_producers = WorkerProducers(self.coalescer.put)
+        self.worker_producers = WorkerProducers(self.coalescer.put, is_local=is_local(worker))
         self._context = self._make_context(worker, plugins, chains, leave or _wait, str(directory))
         if at_once:
             self._session.start()

@@ -34,6 +34,7 @@ PROPERTIES: Final = {
     "errors.auto.restart": "all",
     "errors.auto.restart.max": "1000",
     "errors.auto.restart.backoff.ms": "500",
+    "kraal.spark.warmup.enabled": "true",
     "kraal.test.control.port": "0",
 }
 """Next to the cluster's own, so that what is lost is noticed in seconds, and what fails for a fault that passes comes

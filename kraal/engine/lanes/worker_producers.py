@@ -65,9 +65,15 @@ class _Delivery:
 class WorkerProducers:
     """Takes small batches. Any thread; no method waits for brokers."""
 
-    def __init__(self, repeat: Callable[[PendingBatch], None]) -> None:
-        """Create it without a producer; `repeat`: has a job write a batch that failed here."""
+    def __init__(self, repeat: Callable[[PendingBatch], None], *, is_local: bool) -> None:
+        """Create it without a producer.
+
+        Args:
+            repeat: has a job write a batch that failed here.
+            is_local: whether Spark's tasks run beside the worker; if not, executors write all records.
+        """
         self._repeat = repeat
+        self._is_local = is_local
         self._lock = threading.Lock()
         self._senders: dict[Settings, _Sender] = {}
         self._waiting_bytes = 0
@@ -75,8 +81,10 @@ class WorkerProducers:
 
     def takes(self, rows: int, size: int) -> bool:
         """Return whether `rows` records and `size` bytes are accepted now."""
+        if not self._is_local or not is_small(rows, size):
+            return False
         with self._lock:
-            return is_small(rows, size) and not self._closed and self._waiting_bytes <= MAX_WAITING_BYTES
+            return not self._closed and self._waiting_bytes <= MAX_WAITING_BYTES
 
     def put(self, batch: PendingBatch, run: object) -> None:
         """Send a plain batch of a run; `batch.done` receives its result on a producer's or a pool's thread.

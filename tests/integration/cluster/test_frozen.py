@@ -39,7 +39,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="module")
 def two(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """Two workers; tests leave them running."""
-    properties = {"consumer.session.timeout.ms": "6000"}
+    properties = {"consumer.session.timeout.ms": "6000", "kraal.spark.warmup.enabled": "true"}
     cluster = ProcessCluster(
         directory=tmp_path_factory.mktemp("frozen"), bootstrap=broker.bootstrap, properties=properties
     )

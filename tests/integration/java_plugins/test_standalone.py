@@ -108,8 +108,7 @@ def start_spark(worker: WorkerProcess, folder: Path) -> None:
     name = a_name("spark")
     texts = {"connector.class": "SparkSource", "spark.format": "text", "path": str(folder)}
     worker.create(name, texts | {"topic": name})
-    worker.wait_for_states(name, RUNNING)
-    assert worker.jvm() is not None
+    worker.wait_until("Spark ran", lambda: worker.jvm() is not None)
 
 
 @pytest.mark.slow

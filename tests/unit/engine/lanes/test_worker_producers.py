@@ -78,7 +78,7 @@ class Stage:
         self.jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.done: queue.SimpleQueue[tuple[str, JobResult]] = queue.SimpleQueue()
         monkeypatch.setattr(module, "Producer", self._producer)
-        self.producers = WorkerProducers(lambda batch: self.jobs.put(batch.task.connector))
+        self.producers = WorkerProducers(lambda batch: self.jobs.put(batch.task.connector), is_local=True)
 
     def _producer(self, settings: dict[str, str]) -> FakeProducer:
         self.made.append(FakeProducer(settings))
@@ -222,6 +222,10 @@ def test_a_full_queue_of_batches_takes_no_more(stage: Stage, monkeypatch: pytest
     stage.result()
     assert stage.producers.takes(1, 1)
     assert not stage.producers.takes(1001, 10)
+
+
+def test_executors_of_a_spark_cluster_write_all_batches() -> None:
+    assert not WorkerProducers(lambda _: None, is_local=False).takes(1, 1)
 
 
 def test_closed_producers_take_nothing_and_jobs_repeat_their_batches(stage: Stage) -> None:
