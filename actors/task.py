@@ -224,6 +224,8 @@ class Task:
             case Waiting() if self._phase is _Phase.OPENING and not self._engine_lost:
                 # An open run continues by itself, and a FAILED trace is more useful than a reason to wait.
                 self._report(State.UNASSIGNED, event.reason)
+            case Waiting() if self._phase is _Phase.ASKING and event.engine_failed:
+                self._report(State.UNASSIGNED, event.reason)
             case Opened():
                 self._opened(event)
             case BatchDone():
@@ -246,6 +248,8 @@ class Task:
 
     def _opened(self, event: Opened) -> None:
         self._engine_lost, self._version = False, event.version
+        if self._phase is _Phase.ASKING and self._said and self._said.state is State.UNASSIGNED:
+            self._report(State.RUNNING)
         if self._phase is not _Phase.OPENING:
             return
         if self._target is TargetState.STARTED:

@@ -144,6 +144,8 @@ class Waiting:
     reason: str
     retry: bool = False
     """An error occurred and the step will be retried; each retry is one such event."""
+    engine_failed: bool = False
+    """An open run waits because the engine failed to start: the task is UNASSIGNED until `Opened` follows again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,7 +98,8 @@ class SparkEngine:
         self._runs = Runs()
         self._listeners: list[Callable[[EngineState], None]] = []
         self._was_up = self._has_been_up = self._closed = False
-        self._starts_early = warms_up(worker)
+        self._is_local = is_local(worker)
+        self._starts_early = warms_up(worker) or not self._is_local
         self.pool = Pool(CONTROL_THREADS, "kraal-control")
         self.poller = TimerThread()
         self.waiters = Waiters()
@@ -198,8 +199,8 @@ class SparkEngine:
         return state.reason if isinstance(state, EngineStarting) else None
 
     def await_at_open(self) -> str | None:
-        """Return why runs must not open yet: Spark has ended and is not up again; otherwise None."""
-        return self.spark_missing() if self._has_been_up else None
+        """Return why runs must not open yet: Spark has ended, or all records need it; otherwise None."""
+        return self.spark_missing() if self._has_been_up or not self._is_local else None
 
     def failure_cause(self, error: BaseException) -> str | None:
         """Return the cause of Spark's end if it is dead or dying. Also ends a JVM without a SparkContext."""

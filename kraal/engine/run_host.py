@@ -39,7 +39,7 @@ class Host(Protocol):
         """Return why Spark cannot be used now, or None if it can."""
 
     def await_at_open(self) -> str | None:
-        """Return why runs must not open yet: Spark has ended and is not up again; otherwise None."""
+        """Return why runs must not open yet: Spark has ended, or all records need it; otherwise None."""
 
     def failure_cause(self, error: BaseException) -> str | None:
         """Return why Spark ended if its JVM is dead or dying, else None. May block briefly."""
@@ -165,11 +165,11 @@ class WaitingReports:
         self._report = report
         self._last: str | None = None
 
-    def add(self, reason: str, *, retry: bool) -> None:
+    def add(self, reason: str, *, retry: bool, engine_failed: bool) -> None:
         """Report a reason, unless it equals the last one."""
         if retry or self._last != reason:
             self._last = reason
-            self._report(Waiting(reason, retry=retry))
+            self._report(Waiting(reason, retry=retry, engine_failed=engine_failed))
 
     def end_wait(self) -> None:
         """Record that the run no longer waits."""

@@ -116,14 +116,15 @@ class TaskRun:
 
     def spark_ready(self) -> None:
         """Continue an open run, or its batch, that waits for Spark."""
-        self._relaunch.spark_ready()
         with self._lock:
-            if self._phase is not Phase.AWAITING_SPARK:
-                return
-            self._phase, self._opened = Phase.IDLE, True
-            self._waiting.end_wait()
-            self._report_to(Opened(version=self._version))
-            self._advance()
+            if self.waits_for_spark:
+                self._opened = True
+                self._waiting.end_wait()
+                self._report_to(Opened(version=self._version))
+            if self._phase is Phase.AWAITING_SPARK:
+                self._phase = Phase.IDLE
+                self._advance()
+        self._relaunch.spark_ready()
 
     def spark_away(self, why: str, *, lost: bool) -> None:
         """Handle the absence of Spark. `lost`: Spark was available before, so runs that used it are over."""
@@ -131,7 +132,7 @@ class TaskRun:
             if self._opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
             elif self.waits_for_spark:
-                self._report_waiting(why)
+                self._report_waiting(why, engine_failed=self._opened)
 
     def _open(self) -> None:
         with self._lock:
@@ -351,8 +352,8 @@ class TaskRun:
             self._report_waiting("this worker must not write for the task because its lease has expired")
         return leased
 
-    def _report_waiting(self, reason: str, *, retry: bool = False) -> None:
+    def _report_waiting(self, reason: str, *, retry: bool = False, engine_failed: bool = False) -> None:
         """Report why the run waits, unless its end is already decided."""
         with self._lock:
             if self._requests.end is None and self._phase is not Phase.OVER:
-                self._waiting.add(reason, retry=retry)
+                self._waiting.add(reason, retry=retry, engine_failed=engine_failed)

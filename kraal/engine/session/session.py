@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_STARTING: Final = EngineStarting("Spark is starting")
 _BACKOFF_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 _END_FINALIZER = "__shutdown__"
 """py4j.clientserver.SHUTDOWN_FINALIZER_WORKER; that module has no types."""
@@ -136,7 +137,7 @@ class Session:
         """Start the session's thread unless it was started; returns at once."""
         with self._starting:
             if not self.started:
-                self._down_s = time.monotonic()
+                self._state, self._down_s = _STARTING, time.monotonic()
                 self._thread.start()
 
     def down(self) -> DownPart | None:
@@ -180,7 +181,7 @@ class Session:
 
     def _run(self) -> None:
         failures = 0
-        starting = EngineStarting("Spark is starting")
+        starting = _STARTING
         while not self._closing.is_set():
             if self._state != starting:
                 self._set(starting)

@@ -304,6 +304,14 @@ class FakeRun:
         """Report that the run is retrying."""
         self._report(Waiting(reason, retry=True))
 
+    def await_engine(self, reason: str) -> None:
+        """Report that a batch waits for an engine that failed to start; `end_wait` follows."""
+        self._report(Waiting(reason, engine_failed=True))
+
+    def end_wait(self) -> None:
+        """Report that the engine has started."""
+        self._report(Opened(version="1.0"))
+
     def next(self) -> None:
         """Request another batch."""
         self._asked = True

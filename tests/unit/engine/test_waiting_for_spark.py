@@ -78,9 +78,12 @@ def test_a_run_opens_without_spark_and_its_batch_waits_until_spark_is_up(stage: 
     assert events.get(timeout=TIMEOUT_S) == Opened(version="1.0")
     assert events.get(timeout=TIMEOUT_S) == Waiting(STARTING)
     run.spark_away("Failed to start Spark, retrying: no memory", lost=False)
-    assert events.get(timeout=TIMEOUT_S) == Waiting("Failed to start Spark, retrying: no memory")
+    assert events.get(timeout=TIMEOUT_S) == Waiting(
+        "Failed to start Spark, retrying: no memory", engine_failed=True
+    )
     stage.missing = None
     run.spark_ready()
+    assert events.get(timeout=TIMEOUT_S) == Opened(version="1.0")
     assert events.get(timeout=TIMEOUT_S) == DONE
     assert work.launched.qsize() == 2, "the batch was launched again, not polled again"
     run.cancel()
