@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from actors.instances.plugin_calls import plugin_code, trace_of
 from actors.instances.state_lines import log_change
+from actors.instances.story import Story
 from actors.messages.herder import InstanceChanged, TaskConfigsMade
 from actors.messages.instances import (
     CancelInstance,
@@ -116,6 +117,7 @@ class Connector:
         self._waits_for: str | None = None
         """Why the plugin has not started yet, although it was asked to; None once it has."""
         self._said: InstanceChanged | None = None
+        self._story = Story(clock)
         self._made: TaskConfigsMade | None = None
         """The task configs that apply; None while the connector does not run."""
 
@@ -126,6 +128,7 @@ class Connector:
                 self._begin()
             case SetTarget():
                 self._target = message.target
+                self._story.add(f"target state {message.target}")
                 self._transition()
             case ReportAgain():
                 for report in (self._said, self._made):
@@ -193,9 +196,10 @@ class Connector:
         target = self._target
         if self._phase is _Phase.FAILED and target is not TargetState.STOPPED:
             log.error(
-                "WorkerConnector{id=%s} Cannot transition connector to %s since it has failed",
+                "WorkerConnector{id=%s} Cannot transition connector to %s since it has failed; last events: %s",
                 self._name,
                 target,
+                self._story.as_text(),
             )
             return
         if target is TargetState.STARTED:
@@ -314,5 +318,6 @@ class Connector:
             stopped=stopped,
         )
         log_change(self._said, now)
+        self._story.add_state(now)
         self._said = now
         self._worker.tell(now)

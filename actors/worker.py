@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from actors.instances.state_lines import log_failure
+from actors.instances.story import Story
 from actors.messages.herder import InstanceChanged, TaskConfigsMade, TopicsSeen, WorkerReport
 from actors.messages.instances import CancelInstance, ReportAgain, SetTarget, StopInstance
 from actors.messages.supervisor import Release, Supervise
@@ -41,6 +42,7 @@ MakeChild = Callable[[Instance, "Wanted", Address], Behaviour]
 class Slot:
     """Wanted and actual state of one instance; outlives the worker actor."""
 
+    story: Story
     wanted: Wanted | None = None
     life: Wanted | None = None
     """Incarnation and target of the running instance; None: nothing runs."""
@@ -130,10 +132,17 @@ class Worker:
 
     def _assign(self, message: Assign) -> None:
         for instance, wanted in message.changes.items():
-            slot = self._slots.setdefault(instance, Slot())
+            slot = self._slots.get(instance)
+            if slot is None:
+                slot = self._slots[instance] = Slot(story=Story(self._clock))
             if wanted is None and slot.wanted is not None and slot.life is None:  # was waiting to start
                 self._herder.tell(_stopped(instance, slot.wanted.incarnation))
             slot.wanted = wanted
+            slot.story.add(
+                "no longer wanted"
+                if wanted is None
+                else f"wanted {wanted.target}, {_life(wanted.incarnation)}"
+            )
         for instance in sorted(message.together & self._slots.keys(), key=str):
             self._slots[instance].together = message.together
             self._together[instance] = None
@@ -203,6 +212,7 @@ class Worker:
         kind = "task" if isinstance(instance, TaskId) else "connector"
         address = Address(f"{kind} {instance}")
         slot.address, slot.life = address, wanted
+        slot.story.add(f"started, {_life(wanted.incarnation)}")
         self._metrics.started(instance)
 
         def on_give_up(error: BaseException) -> None:
@@ -224,6 +234,7 @@ class Worker:
             return
         overdue = StopOverdue(instance=instance, incarnation=life.incarnation, cancelled=False)
         slot.stopping = self._clock.after(self._graceful_s, self._address, overdue)
+        slot.story.add(f"stop requested, {_life(life.incarnation)}")
         slot.address.tell(StopInstance())
 
     def _changed(self, fact: InstanceChanged) -> None:
@@ -236,6 +247,7 @@ class Worker:
         if slot.stopping is not None and slot.address is not None:
             slot.address.tell(StopInstance())  # its actor may have been restarted since the first request
         slot.fact = fact
+        slot.story.add_state(fact)
         self._metrics.changed(fact.instance, fact.state, fact.version)
         self._herder.tell(fact)
 
@@ -246,6 +258,7 @@ class Worker:
             self._supervisor.tell(Release(slot.address))
         if not isinstance(instance, TaskId):
             self._abandon(instance)
+        slot.story.add_state(fact)
         slot.life = slot.address = slot.stopping = slot.fact = slot.configs = None
         self._metrics.remove(instance)
         self._herder.tell(fact)
@@ -259,12 +272,20 @@ class Worker:
         if slot.life.incarnation != message.incarnation:
             return
         if not message.cancelled and slot.address is not None:
-            log.warning("Cancelling %s, which did not stop within %g s", message.instance, self._graceful_s)
+            log.warning(
+                "Cancelling %s, which did not stop within %g s; last events: %s",
+                *(message.instance, self._graceful_s, slot.story.as_text()),
+            )
+            slot.story.add("cancelled")
             overdue = StopOverdue(instance=message.instance, incarnation=message.incarnation, cancelled=True)
             slot.stopping = self._clock.after(CANCEL_S, self._address, overdue)
             slot.address.tell(CancelInstance())
             return
-        log.error("Abandoning %s, which did not end after it was cancelled", message.instance)
+        log.error(
+            "Abandoning %s, which did not end after it was cancelled; last events: %s",
+            message.instance,
+            slot.story.as_text(),
+        )
         self._on_stopped(message.instance, slot, _stopped(message.instance, message.incarnation))
 
     def _gave_up(self, message: ChildGaveUp) -> None:
@@ -284,6 +305,10 @@ class Worker:
         self._metrics.changed(message.instance, State.FAILED, None)
         self._herder.tell(slot.fact)
         self._begin_again(message.instance)
+
+
+def _life(incarnation: Incarnation) -> str:
+    return f"config of offset {incarnation.version}, restart {incarnation.restarts}"
 
 
 def _unreported(instance: Instance, life: Wanted) -> InstanceChanged:

@@ -103,6 +103,8 @@ class AutoRestarts:
             why = why_given_up(now.policy, after.given_up)
             log.error("%s stays FAILED. %s (%s)", instance, why, printable(root_cause(after.trace)))
             self._state.history.gave_up(instance, why, after.trace or "")
+        elif after.due_s is not None and (published is None or published.due_s != after.due_s):
+            log.info("Scheduling an automatic restart of %s in %g s", instance, after.due_s - now.now_s)
         self._publish()
 
     def _wake(self, instance: Instance, due_s: float | None) -> None:

@@ -7,6 +7,7 @@ Source: DistributedHerder.fenceZombieSourceTasks, ZombieFencing (Kafka 4.3.0).
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from actors.herding.state import HerderState
     from actors.messages.fencer import ProducersFenced
     from kraal.core.ids import ConnectorName
+
+log = logging.getLogger(__name__)
 
 _DIED = "Failed to perform zombie fencing: the fencer died"
 
@@ -59,8 +62,10 @@ class FencingRounds:
             return
         plan = plan_fencing(state.snapshot.config, name, state.settings.group_id)
         if plan.record is None:
+            log.debug("Skipped fencing for %s: its current task configs were fenced before", name)
             reply.set(None)
             return
+        log.info("Fencing %d producers of earlier tasks of %s", len(plan.transactional_ids), name)
         begun = self._rounds[name] = _Round(plan, state.waits.token(), [reply])
         if plan.transactional_ids:
             self._ask_fencer(begun.token, plan.transactional_ids)

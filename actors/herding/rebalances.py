@@ -10,15 +10,17 @@ Source: DistributedHerder.tick, processTaskConfigUpdatesWithIncrementalCooperati
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.cluster.views.rebalances import rebalance_of, with_latest
 from kraal.core.errors import Momentary, NotLeader, NotOwner
 from kraal.core.ids import connector_of
+from kraal.core.printable import first_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from actors.herding.state import HerderState
     from actors.membership.single_node import Membership
     from actors.messages.herder import AssignmentReceived, WorkRevoked
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from kraal.core.ids import ConnectorName, Instance
 
 log = logging.getLogger(__name__)
+
+_MAX_INSTANCES = 20
+"""Maximum number of connectors and tasks that a log line names."""
 
 STALE = (
     "Cannot complete request momentarily due to stale configuration "
@@ -78,7 +83,7 @@ class Rebalances:
         """Request this worker's assignment: the herder is live."""
         self._membership.begin()
 
-    def changed(self, names: Iterable[ConnectorName]) -> None:
+    def changed(self, names: Collection[ConnectorName]) -> None:
         """Stop the tasks of connectors that were added, removed or reconfigured, then request a rebalance."""
         for name in names:
             entry = self._state.snapshot.config.connectors.get(name)
@@ -86,12 +91,18 @@ class Rebalances:
                 self._state.suspended[name] = entry.tasks_version
             self._state.apply_wanted([name])
         self._to_ask = True
+        log.debug(
+            "Requesting a rebalance once removed tasks have stopped; changed connectors: %s",
+            first_of(sorted(names), _MAX_INSTANCES),
+        )
         self.go_on()
 
     def revoked(self, message: WorkRevoked) -> None:
         """Stop revoked work; the group is notified when it has stopped."""
         self._asked = True
         self._revocations.append(message.number)
+        before = self._state.assignment
+        log.info("Stopping revoked connectors and tasks: %s", _difference(before, message.keep))
         self._state.history.revoked(self._state.assignment, message.keep)
         self._state.apply_wanted(self._state.assign(message.keep))
         self.go_on()
@@ -101,6 +112,7 @@ class Rebalances:
         state = self._state
         self._lost_for = ""
         state.history.assigned(message)
+        self._log_assignment(message)
         names = state.assign(message.assignment)
         done = [n for n, version in state.suspended.items() if version < message.config_offset]
         for name in done:
@@ -119,6 +131,19 @@ class Rebalances:
         if everything:
             names = state.told_names() | set(state.snapshot.config.connectors)
         state.apply_wanted(names)
+
+    def _log_assignment(self, message: AssignmentReceived) -> None:
+        before, after = self._state.assignment, message.assignment
+        if before == after:
+            log.debug("Assignment of generation %d repeats the current one", message.generation)
+            return
+        log.info(
+            "Starting connectors and tasks of generation %d using config offset %d: to start: %s; to stop: %s",
+            message.generation,
+            message.config_offset,
+            _difference(after, before),
+            _difference(before, after),
+        )
 
     def _latest(self, message: AssignmentReceived) -> tuple[Rebalance, ...]:
         """Return the latest rebalances; a standalone worker has none, and a repeated assignment adds none."""
@@ -187,6 +212,12 @@ class Rebalances:
         self._state.history.closing(self._state.announced)
         self._state.assignment = Assignment()
         self._state.apply_wanted({connector_of(i) for i in self._state.announced})
+
+
+def _difference(before: Assignment, after: Assignment) -> str:
+    """Format the instances that are in `before` only."""
+    instances = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
+    return first_of(sorted(map(str, instances)), _MAX_INSTANCES) or "none"
 
 
 def _is_repeated(message: AssignmentReceived, snapshot: Snapshot) -> bool:

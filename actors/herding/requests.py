@@ -7,6 +7,7 @@ first whether the connector exists.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from actors.herding.task_configs import TaskConfigs
     from actors.messages.herder import EndRead, InstanceChanged, Validated
     from kraal.core.ids import Config
+
+log = logging.getLogger(__name__)
 
 Command = (
     CreateConnector
@@ -100,6 +103,7 @@ class Requests:
         try:
             self._begin(message, reply)
         except KraalError as error:
+            log.debug("Refused %s: %s", type(message).__name__, error)
             reply.fail(error)
 
     def go_on(self) -> None:

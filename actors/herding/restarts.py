@@ -17,6 +17,7 @@ from kraal.cluster.decisions.restart import RestartPlan, RestartRequest, higher_
 from kraal.cluster.state.status_replay import newer_statuses
 from kraal.core.errors import NotFound
 from kraal.core.ids import Instance, State, connector_of
+from kraal.core.printable import first_of
 
 if TYPE_CHECKING:
     from actors.herding.state import HerderState
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+
+_MAX_INSTANCES = 20
+"""Maximum number of connectors and tasks that a log line names."""
 
 
 @dataclass(slots=True)
@@ -65,8 +69,13 @@ class Restarts:
         """
         due = self._state.restarts_due
         pending = due.get(request.name)
-        due[request.name] = request if pending is None else higher_impact(pending, request)
+        due[request.name] = pending_now = request if pending is None else higher_impact(pending, request)
         planned = self._planned(request)
+        log.info("Received %s; connectors and tasks to restart: %s", request, _text(planned))
+        if pending is not None:
+            log.debug(
+                "Of it and the pending %s, the one with the larger scope remains: %s", pending, pending_now
+            )
         instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
         self._state.history.restart_requested(request, planned, written_ms=written_ms)
         if instances:
@@ -101,6 +110,7 @@ class Restarts:
 
     def _restart(self, instances: Iterable[Instance]) -> None:
         owned = [i for i in instances if i in self._state.wanted(connector_of(i))]
+        log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
         for instance in owned:
             self._state.restart_counts[instance] = self._state.restart_counts.get(instance, 0) + 1
         self._book.restarting(owned)
@@ -146,3 +156,7 @@ class Restarts:
             if not watch.missing:
                 self._watches.remove(watch)
                 watch.done(watch.failed)
+
+
+def _text(instances: Iterable[Instance]) -> str:
+    return first_of([str(each) for each in instances], _MAX_INSTANCES) or "none"

@@ -82,14 +82,17 @@ class TaskConfigs:
         wanted = self._state.wanted(message.name).get(message.name)
         current_life = wanted is not None and wanted.incarnation == message.incarnation
         if entry is None or entry.target is not TargetState.STARTED or not current_life:
+            log.debug("Skipped the task configs of %s, which does not run", message.name)
             self._finish(message.name)  # a paused connector makes them again when it is resumed
         elif not (message.renewed or should_publish(entry, message.configs)):
+            log.debug("Skipped the task configs of %s, which are unchanged", message.name)
             self._settled(message.name)
             self._finish(message.name)
         else:
             if current is None:
                 current = _Publication(made=message, since_s=self._state.clock.now())
                 self._publications[message.name] = current
+                log.info("Publishing the configs of %d tasks of %s", len(message.configs), message.name)
             self._publish(current)
 
     def recheck(self, name: ConnectorName) -> None:

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from actors.membership.decision_log import log_plan, log_step
 from actors.messages.membership import CoordinatorLost, GroupJoined, PrepareJoin
 from kraal.cluster.assignment.leader import GroupPlan, JoinResult, latest_offset, plan_group, work_of
 from kraal.cluster.assignment.rebalance import AssignorState
@@ -134,13 +135,11 @@ class MembershipState:
 
     def step(self, event: Event) -> tuple[Decision, ...]:
         """Take one step of the flow. Called by the actor only."""
+        before, offset = self.state, self._published.latest.config.offset
         self.state, decisions = step(
-            self.state,
-            event,
-            now_s=self._clock.now(),
-            offset=self._published.latest.config.offset,
-            settings=self.settings,
+            before, event, now_s=self._clock.now(), offset=offset, settings=self.settings
         )
+        log_step(before, self.state, decisions, offset=offset)
         return decisions
 
     # -- metrics; the actor only ---------------------------------------------------------------------------
@@ -211,6 +210,7 @@ class MembershipState:
             previous=self._planned[1] if self._planned is not None else None,
         )
         self._assignor, self._planned = plan.state, (generation, plan)
+        log_plan(plan, generation)
         return {member: encode_assignment(assigned) for member, assigned in plan.assignments.items()}
 
     def joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:

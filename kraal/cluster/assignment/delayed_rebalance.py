@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kraal.cluster.assignment.fair_share import deal
-from kraal.cluster.assignment.rebalance import AssignorState, Pause
+from kraal.cluster.assignment.rebalance import AssignorState, LostHandling, Pause
 from kraal.protocol.group import CONNECTOR, Job
 
 _BACKOFF_BASE = 40
@@ -28,6 +28,7 @@ class LostAssignmentsPlan:
     """Jobs to assign like new work in this round."""
     to_candidates: Mapping[str, Sequence[Job]] = field(default_factory=dict)
     """Jobs to assign to these members, the candidates, in this round."""
+    handling: LostHandling = LostHandling.NONE
 
 
 def handle_lost_assignments(
@@ -48,19 +49,21 @@ def handle_lost_assignments(
         return LostAssignmentsPlan(state=replace(state, pause=Pause()))
     no_member_left = state.members <= current.keys()
     if (pause.until_ms is None and no_member_left) or max_delay_ms == 0:
+        handling = LostHandling.UNDELIVERED if no_member_left else LostHandling.REASSIGNED
         return LostAssignmentsPlan(
-            state=state, reassign=lost
-        )  # it never reached its member, or waiting is disabled
+            state=state, reassign=lost, handling=handling if lost else LostHandling.NONE
+        )
     if pause.until_ms is not None and now_ms >= pause.until_ms:
         after = replace(state, pause=Pause(), rebalancing=False)
         candidates = [member for member in pause.candidates if member in current]
         if not candidates:
-            return LostAssignmentsPlan(state=after, reassign=lost)
-        return LostAssignmentsPlan(state=after, to_candidates=_distribute(candidates, lost))
+            return LostAssignmentsPlan(state=after, reassign=lost, handling=LostHandling.REASSIGNED)
+        assigned = _distribute(candidates, lost)
+        return LostAssignmentsPlan(state=after, to_candidates=assigned, handling=LostHandling.CANDIDATES)
     delay_ms = max_delay_ms if pause.until_ms is None else min(pause.until_ms - now_ms, max_delay_ms)
     idle = [member for member in sorted(current) if not current[member] and member not in pause.candidates]
     new_pause = Pause(candidates=(*pause.candidates, *idle), until_ms=now_ms + delay_ms, delay_ms=delay_ms)
-    return LostAssignmentsPlan(state=replace(state, pause=new_pause))
+    return LostAssignmentsPlan(state=replace(state, pause=new_pause), handling=LostHandling.DELAYED)
 
 
 def _distribute(candidates: Sequence[str], lost: frozenset[Job]) -> dict[str, list[Job]]:

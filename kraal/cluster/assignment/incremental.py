@@ -16,7 +16,15 @@ from itertools import chain
 
 from kraal.cluster.assignment.delayed_rebalance import backoff_ms, handle_lost_assignments
 from kraal.cluster.assignment.fair_share import spread, surplus
-from kraal.cluster.assignment.rebalance import AssignorState, Jobs, Outcome, Pause, Round
+from kraal.cluster.assignment.rebalance import (
+    AssignorState,
+    DerivedSets,
+    Jobs,
+    LostHandling,
+    Outcome,
+    Pause,
+    Round,
+)
 from kraal.protocol.group import CONNECTOR, Job
 
 JobsByMember = Mapping[str, Sequence[Job]]
@@ -28,12 +36,12 @@ def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
     diff = diff_assignments(reported, round_, state)
     to_revoke = diff.deleted | diff.duplicated
     current = {member: without(jobs, to_revoke) for member, jobs in reported.items()}
-    shares = allocate(current, diff.lost, diff.created, round_, state)
+    shares = allocate(current, diff.lost, diff.new_submissions, round_, state)
     revoked = {
         member: (*within(jobs, to_revoke), *shares.revoked.get(member, ()))
         for member, jobs in reported.items()
     }
-    return build_outcome(round_, shares, revoked, waiting=diff.lost, lists={})
+    return build_outcome(round_, shares, revoked, diff, waiting=diff.lost, lists={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +53,13 @@ class Shares:
     """Revoked to balance load; members without revocations are missing."""
     owned: Mapping[str, Jobs]
     state: AssignorState
+    lost_handling: LostHandling = LostHandling.NONE
 
 
 def allocate(
-    current: JobsByMember, lost: frozenset[Job], created: frozenset[Job], round_: Round, state: AssignorState
+    current: JobsByMember, lost: frozenset[Job], new: frozenset[Job], round_: Round, state: AssignorState
 ) -> Shares:
-    """Assign lost and new work, and balance load.
+    """Assign lost work and new submissions, and balance load.
 
     `current` has the jobs that these members run and may keep; `round_.configured` all work for them. A caller that
     passes only some members and jobs (KIP-987) gets shares for those only.
@@ -64,15 +73,16 @@ def allocate(
     balanced = balance_load(allocations, round_, plan.state)
     for member, jobs in balanced.revoked.items():
         allocations[member] = without(allocations[member], frozenset(jobs))
-    new = spread_evenly(allocations, created | plan.reassign)
+    spread_jobs = spread_evenly(allocations, new | plan.reassign)
     return Shares(
         assigned={
-            member: (*within(jobs, frozenset(plan.to_candidates.get(member, ()))), *new[member])
+            member: (*within(jobs, frozenset(plan.to_candidates.get(member, ()))), *spread_jobs[member])
             for member, jobs in allocations.items()
         },
         revoked=balanced.revoked,
-        owned={member: (*jobs, *new[member]) for member, jobs in allocations.items()},
+        owned={member: (*jobs, *spread_jobs[member]) for member, jobs in allocations.items()},
         state=balanced.state,
+        lost_handling=plan.handling,
     )
 
 
@@ -80,6 +90,7 @@ def build_outcome(
     round_: Round,
     shares: Shares,
     revoked: Mapping[str, Jobs],
+    derived: DerivedSets,
     *,
     waiting: frozenset[Job],
     lists: Mapping[str, frozenset[Job]],
@@ -98,6 +109,11 @@ def build_outcome(
             members=frozenset(shares.owned),
             lists=lists,
         ),
+        derived=replace(
+            derived,
+            surplus=frozenset(chain.from_iterable(shares.revoked.values())),
+            lost_handling=shares.lost_handling,
+        ),
     )
 
 
@@ -106,19 +122,8 @@ def reported_jobs(round_: Round) -> dict[str, Jobs]:
     return {member: tuple(dict.fromkeys(round_.members[member])) for member in sorted(round_.members)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignmentDiff:
-    """Differences between running and configured work."""
-
-    deleted: frozenset[Job]
-    duplicated: frozenset[Job]
-    """Jobs on more than one member: all of them stop it, and the next round assigns it once."""
-    lost: frozenset[Job]
-    created: frozenset[Job]
-
-
-def diff_assignments(reported: JobsByMember, round_: Round, state: AssignorState) -> AssignmentDiff:
-    """Compare the reported jobs with the last round's assignment and with the configured jobs (1 to 4)."""
+def diff_assignments(reported: JobsByMember, round_: Round, state: AssignorState) -> DerivedSets:
+    """Compare the reported jobs with the last round's assignment and with the configured jobs."""
     runs = Counter(chain.from_iterable(reported.values()))
     active = frozenset(runs)
     expected = state.assigned if state.generation == round_.last_generation else frozenset[Job]()
@@ -127,13 +132,15 @@ def diff_assignments(reported: JobsByMember, round_: Round, state: AssignorState
     # Java checks only expected jobs: a job deleted during a change of leader would be kept forever.
     deleted = (expected | active) - round_.configured
     has_duplicates = len(active) < sum(map(len, reported.values()))
-    return AssignmentDiff(
+    return DerivedSets(
+        previous=expected,
+        active=active,
         deleted=deleted,
         duplicated=frozenset(job for job, count in runs.items() if count > 1)
         if has_duplicates
         else frozenset(),
         lost=expected - active - deleted,
-        created=round_.configured - expected - active,
+        new_submissions=round_.configured - expected - active,
     )
 
 

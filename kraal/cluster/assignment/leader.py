@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kraal.cluster.assignment.eager import assign_eagerly
-from kraal.cluster.assignment.rebalance import AssignorState, Jobs, Round
+from kraal.cluster.assignment.placement import PlacedBy, Placement, placements
+from kraal.cluster.assignment.rebalance import AssignorState, DerivedSets, Jobs, Round
 from kraal.cluster.assignment.static import assign_statically
 from kraal.cluster.assignment.unassigned import Wait, waiting_jobs, why_rebalanced
 from kraal.cluster.state.cluster_state import ClusterState
@@ -61,8 +62,17 @@ class GroupPlan:
     """Unassigned jobs, sorted; empty under the eager protocol, or when the assignment failed."""
     delay_ms: int = 0
     """Delay that was sent to the members."""
+    placements: Mapping[Job, Placement] = field(default_factory=dict)
+    """Decisions by which the jobs in `owners` came to their members."""
+    derived: DerivedSets = field(default_factory=DerivedSets)
+    """Empty under the eager protocol, or when the assignment failed."""
     why: str = ""
     """Reason for this rebalance, as far as the leader knows it."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether no work was assigned: all members read the config and rejoin."""
+        return any(each.failed for each in self.assignments.values())
 
     @property
     def revokes(self) -> bool:
@@ -105,8 +115,15 @@ def plan_group(
         owned = assign_eagerly(joined.members, jobs_of(cluster))
         assignments = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in owned.items()}
         why = "the eager protocol reassigns all work in each rebalance"
+        owners = _owners(owned)
+        placed = dict.fromkeys(owners, Placement(PlacedBy.EAGER, joined.generation))
         return GroupPlan(
-            assignments=assignments, state=state, owners=_owners(owned), urls=_urls(joined), why=why
+            assignments=assignments,
+            state=state,
+            owners=owners,
+            urls=_urls(joined),
+            placements=placed,
+            why=why,
         )
     return _plan_incrementally(joined, cluster, state, now_ms, max_delay_ms, previous)
 
@@ -149,6 +166,10 @@ def _plan_incrementally(
         urls=urls,
         lists=round_.lists,
         waiting=waiting_jobs(round_.configured, owners.keys(), outcome.state),
+        placements=placements(
+            round_, outcome, state, owners, {} if previous is None else previous.placements
+        ),
+        derived=outcome.derived,
         delay_ms=outcome.delay_ms,
         why=why_rebalanced(
             round_,

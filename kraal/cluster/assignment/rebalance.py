@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum, auto
 
 from kraal.protocol.group import Job
 
@@ -69,6 +70,42 @@ class Round:
     """Static assignments of members that have any (KIP-987): all jobs that each may run, configured or not."""
 
 
+class LostHandling(StrEnum):
+    """Decision about lost assignments (IncrementalCooperativeAssignor.handleLostAssignments)."""
+
+    NONE = auto()
+    """Nothing is lost."""
+    UNDELIVERED = auto()
+    """No worker has left, so a worker did not receive its assignment: reassigned like new submissions."""
+    DELAYED = auto()
+    """A worker has left and may return: its work waits."""
+    CANDIDATES = auto()
+    """The delay has expired: assigned to members that were idle meanwhile."""
+    REASSIGNED = auto()
+    """The delay has expired without such members, or is disabled: reassigned like new submissions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedSets:
+    """Sets that a round is decided from, in the terms of IncrementalCooperativeAssignor.performTaskAssignment."""
+
+    previous: frozenset[Job] = frozenset()
+    """Work that should run after the last round; `active` if a revocation was not followed."""
+    active: frozenset[Job] = frozenset()
+    """Work that the members report."""
+    deleted: frozenset[Job] = frozenset()
+    duplicated: frozenset[Job] = frozenset()
+    """Jobs on more than one member: all of them stop it, and the next round assigns it once."""
+    misplaced: frozenset[Job] = frozenset()
+    """Jobs on members that may not run them (KIP-987)."""
+    lost: frozenset[Job] = frozenset()
+    new_submissions: frozenset[Job] = frozenset()
+    """Jobs that ran on no member, including those revoked in the last round."""
+    surplus: frozenset[Job] = frozenset()
+    """Jobs revoked to balance load."""
+    lost_handling: LostHandling = LostHandling.NONE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """Assignments of all members; every mapping contains every member."""
@@ -82,3 +119,4 @@ class Outcome:
     delay_ms: int
     """Delay before the next rejoin, the same for all members; 0: none needed."""
     state: AssignorState
+    derived: DerivedSets = field(default_factory=DerivedSets)

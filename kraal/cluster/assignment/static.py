@@ -45,18 +45,19 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     # A static worker that missed a revocation does not mean that wildcard workers missed their assignments.
     diff = diff_assignments(reported, round_, replace(state, revoked=state.revoked & wildcard_runs))
     static = static_jobs(round_)  # steps 1 and 2 of the KIP
-    misplaced = diff.deleted | diff.duplicated | misplaced_jobs(reported, static, round_.lists)  # 3 to 5
+    diff = replace(diff, misplaced=misplaced_jobs(reported, static, round_.lists))  # 3 to 5
+    misplaced = diff.deleted | diff.duplicated | diff.misplaced
     revoked = {member: within(jobs, misplaced) for member, jobs in reported.items()}
     current = {member: without(jobs, misplaced) for member, jobs in reported.items()}
     listers = {member: jobs for member, jobs in current.items() if member in round_.lists}
-    listed_jobs = give_listed((diff.lost | diff.created) & static, listers, round_.lists)  # 6
+    listed_jobs = give_listed((diff.lost | diff.new_submissions) & static, listers, round_.lists)  # 6
     wildcard = {member: jobs for member, jobs in current.items() if member not in round_.lists}
     lost = diff.lost - static if wildcard else frozenset[Job]()
     if wildcard:  # 7 and 8
         shares = allocate(
             wildcard,
             lost,
-            diff.created - static,
+            diff.new_submissions - static,
             replace(round_, configured=round_.configured - static),
             replace(state, members=expected_members(lost, round_, state)),
         )
@@ -74,7 +75,7 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
         },
     )
     revoked = {member: (*jobs, *shares.revoked.get(member, ())) for member, jobs in revoked.items()}
-    return build_outcome(round_, placed, revoked, waiting=lost, lists=round_.lists)
+    return build_outcome(round_, placed, revoked, diff, waiting=lost, lists=round_.lists)
 
 
 def static_jobs(round_: Round) -> frozenset[Job]:

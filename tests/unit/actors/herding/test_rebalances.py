@@ -18,6 +18,7 @@ class State:
         self.lost: list[str] = []
         self.leaders: list[object] = []
         self.history = SimpleNamespace(group_lost=self.lost.append, assigned=lambda _: None)
+        self.assignment = None
         self.suspended: dict[str, int] = {}
         self.snapshot = SimpleNamespace(rebalances=())
         self.settings = SimpleNamespace(standalone=True)

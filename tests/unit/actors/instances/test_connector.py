@@ -105,3 +105,19 @@ def test_a_connector_that_waits_for_its_process_can_be_paused_and_stopped(
         worker.ask(SetTargetState(name=NAME, target=target))
         worker.run()
         assert worker.states(NAME) == [state]
+
+
+def test_an_invalid_transition_is_logged_with_the_last_events_of_the_connector(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, {"connector.class": FAKE_SOURCE, "fail.in": "start"})
+    worker.advance(2)
+    worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
+    worker.run()
+    [line] = [each.getMessage() for each in caplog.records if "Cannot transition" in each.getMessage()]
+    text, _, events = line.partition("; last events: ")
+    assert text == "WorkerConnector{id=numbers} Cannot transition connector to PAUSED since it has failed"
+    failure, target = events.split("; ")
+    assert failure.startswith("2 s ago: FAILED: ")
+    assert target == "0 s ago: target state PAUSED"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kraal.cluster.assignment.incremental import (
-    AssignmentDiff,
     assign_incrementally,
     balance_load,
     diff_assignments,
 )
-from kraal.cluster.assignment.rebalance import AssignorState, Pause, Round
+from kraal.cluster.assignment.rebalance import AssignorState, DerivedSets, Pause, Round
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import Job
 
@@ -30,25 +29,27 @@ def round_of(*configured: Job, last_generation: int = 6, **members: tuple[Job, .
     )
 
 
-def diff(told: Round, memory: AssignorState = MEMORY) -> AssignmentDiff:
+def diff(told: Round, memory: AssignorState = MEMORY) -> DerivedSets:
     return diff_assignments(told.members, told, memory)
 
 
 def test_lost_created_deleted_and_duplicated_work() -> None:
     memory = AssignorState(assigned=frozenset({A, B, C}), generation=6)
     difference = diff(round_of(A, B, D, w1=(A, C), w2=(A,)), memory)
-    assert difference == AssignmentDiff(
+    assert difference == DerivedSets(
+        previous=frozenset({A, B, C}),
+        active=frozenset({A, C}),
         deleted=frozenset({C}),
         duplicated=frozenset({A}),
         lost=frozenset({B}),
-        created=frozenset({D}),
+        new_submissions=frozenset({D}),
     )
 
 
 def test_ignores_the_remembered_assignment_of_another_generation() -> None:
     heard, missed = round_of(A, B, w1=(A,)), round_of(A, B, last_generation=5, w1=(A,))
-    assert (diff(heard).lost, diff(heard).created) == (frozenset({B}), NONE)
-    assert (diff(missed).lost, diff(missed).created) == (NONE, frozenset({B}))
+    assert (diff(heard).lost, diff(heard).new_submissions) == (frozenset({B}), NONE)
+    assert (diff(missed).lost, diff(missed).new_submissions) == (NONE, frozenset({B}))
     assert assign_incrementally(missed, MEMORY).assigned == {"w1": (B,)}
     assert assign_incrementally(heard, MEMORY).delay_ms == 300_000
 

@@ -1,0 +1,124 @@
+"""Log lines about the decisions of `kraal.cluster` on assignments and membership, with the sets they were derived from.
+
+The lines name the sets as IncrementalCooperativeAssignor does: lost assignments, new submissions, to revoke.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from kraal.cluster.assignment.rebalance import DerivedSets, LostHandling
+from kraal.cluster.assignment.unassigned import job_text, some_jobs
+from kraal.cluster.membership.member_state import AllowJoin, Deliver, Revoke
+
+if TYPE_CHECKING:
+    from kraal.cluster.assignment.leader import GroupPlan
+    from kraal.cluster.membership.member_state import Decision, MemberState
+    from kraal.cluster.state.wanted_work import Assignment
+    from kraal.protocol.group import Job
+
+log = logging.getLogger(__name__)
+
+_HANDLING = {
+    LostHandling.UNDELIVERED: "Reassigning lost assignments, because no worker has left the group: %s",
+    LostHandling.CANDIDATES: "Assigning lost assignments to workers without work, because the delay has expired: %s",
+    LostHandling.REASSIGNED: "Reassigning lost assignments, because their worker has not returned: %s",
+}
+
+
+def log_plan(plan: GroupPlan, generation: int) -> None:
+    """Log a plan of this worker as leader. Any thread."""
+    if plan.failed:
+        log.info("Refused to assign in generation %d: %s; all members rejoin", generation, plan.why)
+        return
+    derived = plan.derived
+    log.info(
+        "Planned generation %d with %d connectors and tasks on %d members: "
+        "%d new submissions, %d lost assignments, %d to revoke; reason: %s",
+        generation,
+        len(plan.owners),
+        len(plan.urls),
+        len(derived.new_submissions),
+        len(derived.lost),
+        sum(len(each.revoked) for each in plan.assignments.values()),
+        plan.why,
+    )
+    if derived.lost_handling is LostHandling.DELAYED:
+        log.info("Delaying the rebalance by %d ms; lost assignments: %s", plan.delay_ms, _some(derived.lost))
+    elif plan.delay_ms:
+        log.info("Postponing revocations for load balancing by %d ms", plan.delay_ms)
+    elif derived.lost and derived.lost_handling in _HANDLING:
+        log.info(_HANDLING[derived.lost_handling], _some(derived.lost))
+    if log.isEnabledFor(logging.DEBUG):
+        _log_sets(derived)
+        for member, each in plan.assignments.items():
+            log.debug(
+                "Assigned to %s: [%s], to revoke: [%s]", member, _all(each.assigned), _all(each.revoked)
+            )
+
+
+def _log_sets(derived: DerivedSets) -> None:
+    for each in fields(derived):
+        jobs = getattr(derived, each.name)
+        if isinstance(jobs, frozenset):
+            log.debug("Derived from the reports of all members: %s: [%s]", _title(each.name), _all(jobs))
+
+
+def _title(name: str) -> str:
+    return _TITLES.get(name, f"{name} assignments")
+
+
+_TITLES: Mapping[str, str] = {
+    "new_submissions": "new submissions",
+    "surplus": "to revoke for load balancing",
+}
+
+
+def log_step(before: MemberState, after: MemberState, decisions: Iterable[Decision], *, offset: int) -> None:
+    """Log one step of the membership flow, if it decides something. `offset`: of the config that was read."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    for decision in decisions:
+        match decision:
+            case Revoke():
+                _log_revoke(before.running, decision)
+            case AllowJoin():
+                log.debug("Allowed the join: all revoked work has stopped")
+            case Deliver():
+                text = _work(after.running)
+                log.debug("Applied the assignment of generation %d: %s", after.generation, text)
+            case _:
+                pass
+    if after.catch_up_by_s is not None and before.catch_up_by_s is None and not after.unreadable:
+        log.debug(
+            "Refused the assignment of generation %d for now: config read up to offset %d, but it requires offset %d",
+            after.generation,
+            offset,
+            after.needed_offset,
+        )
+    if after.rejoin_at_s is not None and after.rejoin_at_s != before.rejoin_at_s:
+        log.debug(
+            "Delayed the next request for a rebalance: delay of the assignment, or a repeated generation"
+        )
+
+
+def _log_revoke(running: Assignment, decision: Revoke) -> None:
+    connectors = ", ".join(sorted(running.connectors - decision.keep.connectors))
+    tasks = ", ".join(map(str, sorted(running.tasks - decision.keep.tasks, key=str)))
+    log.debug("Revoked in revocation %d: connectors [%s], tasks [%s]", decision.number, connectors, tasks)
+
+
+def _work(work: Assignment) -> str:
+    connectors, tasks = sorted(work.connectors), sorted(map(str, work.tasks))
+    return f"connectors [{', '.join(connectors)}], tasks [{', '.join(tasks)}]"
+
+
+def _all(jobs: Iterable[Job]) -> str:
+    return ", ".join(job_text(job) for job in sorted(jobs))
+
+
+def _some(jobs: Iterable[Job]) -> str:
+    return some_jobs(jobs) or "none"

@@ -1,0 +1,101 @@
+"""Placements: the decision by which each job came to the member that runs it. Pure.
+
+A member keeps its work from round to round, so the decision may be several generations old. The leader carries it along
+with its plans; a new leader only learns that a member reports the job. Specific to Kraal: Connect reports neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from kraal.cluster.assignment.rebalance import AssignorState, LostHandling, Outcome, Round
+from kraal.protocol.group import CONNECTOR, Job
+
+
+class PlacedBy(StrEnum):
+    """Kinds of decisions; also the values in REST answers."""
+
+    STATIC = auto()
+    """Its worker lists it (KIP-987)."""
+    NEW = auto()
+    """It was a new submission, for the member with the least work."""
+    REVOKED = auto()
+    """Another member stopped it in the round before."""
+    CANDIDATE = auto()
+    """Its worker had left, and this one was idle during the delay: probably the same one after a restart."""
+    LOST = auto()
+    """Its worker had left and did not return during the delay."""
+    UNDELIVERED = auto()
+    """Its worker did not receive it in the round before."""
+    EAGER = auto()
+    """The eager protocol assigns all work in each round."""
+    REPORTED = auto()
+    """Its worker already ran it when this leader made its first plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The decision about one job, and the generation in which it was made."""
+
+    by: PlacedBy
+    generation: int
+
+
+_LOST = {
+    LostHandling.UNDELIVERED: PlacedBy.UNDELIVERED,
+    LostHandling.CANDIDATES: PlacedBy.CANDIDATE,
+    LostHandling.REASSIGNED: PlacedBy.LOST,
+}
+
+
+def placements(
+    round_: Round,
+    outcome: Outcome,
+    before: AssignorState,
+    owners: Mapping[Job, str],
+    previous: Mapping[Job, Placement],
+) -> dict[Job, Placement]:
+    """Return the placements of all jobs in `owners`. `before`, `previous`: from the last round."""
+    by_job: dict[Job, Placement] = {}
+    if before.generation != round_.last_generation:
+        previous = {}
+    for member, jobs in outcome.assigned.items():
+        listed = round_.lists.get(member, frozenset())
+        for job in jobs:
+            if job in listed:
+                kind = PlacedBy.STATIC
+            elif job in outcome.derived.lost:
+                kind = _LOST.get(outcome.derived.lost_handling, PlacedBy.LOST)
+            else:
+                kind = PlacedBy.REVOKED if job in before.revoked else PlacedBy.NEW
+            by_job[job] = Placement(kind, round_.generation)
+    reported = Placement(PlacedBy.REPORTED, round_.generation)
+    return {job: by_job.get(job) or previous.get(job, reported) for job in owners}
+
+
+def why_placed(job: Job, placement: Placement) -> str:
+    """Return an explanation for an operator."""
+    if placement.by is PlacedBy.STATIC:
+        key = "static.connectors" if job.task == CONNECTOR else "static.tasks"
+        return f"Assigned by {key} of this worker in generation {placement.generation} (KIP-987)."
+    return _TEXTS[placement.by].format(placement.generation)
+
+
+_TEXTS = {
+    PlacedBy.NEW: "Assigned as a new submission in generation {}, to the worker with the fewest connectors or tasks.",
+    PlacedBy.REVOKED: "Assigned in generation {}, after its previous worker had stopped it for that.",
+    PlacedBy.CANDIDATE: (
+        "Assigned in generation {}: its worker had left, and this worker joined or had no work during the rebalance "
+        "delay."
+    ),
+    PlacedBy.LOST: (
+        "Assigned in generation {}: its worker had left and did not return within scheduled.rebalance.max.delay.ms."
+    ),
+    PlacedBy.UNDELIVERED: "Assigned again in generation {}: its worker did not receive the previous assignment.",
+    PlacedBy.EAGER: "Assigned in generation {}: the eager protocol assigns all work anew in each rebalance.",
+    PlacedBy.REPORTED: (
+        "Its worker already ran it in generation {}, the first one that this leader assigned: the decision is older."
+    ),
+}

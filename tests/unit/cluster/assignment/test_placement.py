@@ -1,0 +1,151 @@
+"""The decisions by which jobs came to their members, and the sets that they were derived from."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.cluster.assignment.leader import GroupPlan, JoinResult, plan_group
+from kraal.cluster.assignment.placement import PlacedBy, Placement, why_placed
+from kraal.cluster.assignment.rebalance import AssignorState, LostHandling
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import GroupAssignment, GroupProtocol, Job, WorkerMetadata
+
+C, D = ConnectorName("c"), ConnectorName("d")
+MAX_DELAY_MS = 300_000
+
+
+class Leader:
+    """A leader over several rounds; members report what the last plan assigned to them."""
+
+    def __init__(self, protocol: GroupProtocol = GroupProtocol.STATIC) -> None:
+        self.protocol = protocol
+        self.plan: GroupPlan | None = None
+        self.generation = 0
+        self.now_ms = 0
+
+    def round(
+        self, *members: str, static: dict[str, tuple[Job, ...]] | None = None, **tasks: int
+    ) -> GroupPlan:
+        self.generation += 1
+        previous = self.plan
+        owners = {} if previous is None else previous.owners
+        metadata = {
+            member: WorkerMetadata(
+                version=self.protocol.version,
+                url=f"http://{member}/",
+                config_offset=1,
+                allocation=GroupAssignment(
+                    version=self.protocol.version,
+                    leader="w1",
+                    leader_url="http://w1/",
+                    config_offset=1,
+                    assigned=tuple(job for job, owner in owners.items() if owner == member),
+                ),
+                static=(static or {}).get(member),
+            )
+            for member in members
+        }
+        connectors = {
+            ConnectorName(name): ConnectorEntry(name=ConnectorName(name), config={}, tasks=({},) * count)
+            for name, count in tasks.items()
+        }
+        self.plan = plan_group(
+            JoinResult(
+                protocol=self.protocol,
+                leader="w1",
+                members=metadata,
+                generation=self.generation,
+                last_generation=self.generation - 1,
+            ),
+            ClusterState(offset=1, connectors=connectors),
+            AssignorState(generation=0) if previous is None else previous.state,
+            now_ms=self.now_ms,
+            max_delay_ms=MAX_DELAY_MS,
+            previous=previous,
+        )
+        return self.plan
+
+
+def test_a_new_submission_is_placed_in_its_generation_and_keeps_its_placement() -> None:
+    leader = Leader()
+    assert leader.round("w1", c=1).placements[Job(C)] == Placement(PlacedBy.NEW, 1)
+    plan = leader.round("w1", c=1, d=0)
+    assert plan.placements == {
+        Job(C): Placement(PlacedBy.NEW, 1),
+        Job(C, 0): Placement(PlacedBy.NEW, 1),
+        Job(D): Placement(PlacedBy.NEW, 2),
+    }
+    assert plan.derived.new_submissions == {Job(D)}
+
+
+def test_a_job_of_a_returning_worker_waits_and_is_placed_as_a_candidates() -> None:
+    leader = Leader()
+    leader.round("w1", "w2", c=0, d=0)
+    delayed = leader.round("w1", c=0, d=0)
+    assert delayed.derived.lost_handling is LostHandling.DELAYED
+    [lost] = delayed.derived.lost
+    assert lost not in delayed.placements
+    leader.now_ms += MAX_DELAY_MS // 2
+    leader.round("w1", "w3", c=0, d=0)
+    leader.now_ms += MAX_DELAY_MS
+    plan = leader.round("w1", "w3", c=0, d=0)
+    assert plan.derived.lost_handling is LostHandling.CANDIDATES
+    assert plan.placements[lost] == Placement(PlacedBy.CANDIDATE, 4)
+
+
+def test_a_job_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
+    leader = Leader()
+    leader.round("w1", "w2", c=0, d=0)
+    [lost] = leader.round("w1", c=0, d=0).derived.lost
+    leader.now_ms += MAX_DELAY_MS
+    plan = leader.round("w1", c=0, d=0)
+    assert (plan.derived.lost_handling, plan.placements[lost]) == (
+        LostHandling.REASSIGNED,
+        Placement(PlacedBy.LOST, 3),
+    )
+
+
+def test_a_revoked_job_is_placed_as_revoked() -> None:
+    leader = Leader()
+    leader.round("w1", c=3)
+    first = leader.round("w1", "w2", c=3)
+    assert first.derived.surplus == frozenset(first.assignments["w1"].revoked)
+    assert first.derived.surplus
+    second = leader.round("w1", "w2", c=3)
+    assert {second.placements[job].by for job in first.derived.surplus} == {PlacedBy.REVOKED}
+
+
+def test_a_listed_job_is_placed_by_its_static_worker() -> None:
+    leader = Leader()
+    plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
+    assert plan.placements[Job(C, 0)] == Placement(PlacedBy.STATIC, 1)
+    assert why_placed(Job(C, 0), plan.placements[Job(C, 0)]).startswith("Assigned by static.tasks ")
+
+
+def test_a_misplaced_job_is_derived_from_the_lists() -> None:
+    leader = Leader()
+    leader.round("w1", c=1)
+    plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
+    assert plan.derived.misplaced == {Job(C, 0)}
+
+
+def test_a_new_leader_knows_only_that_work_is_reported() -> None:
+    leader = Leader()
+    owners = leader.round("w1", c=1).owners
+    successor = Leader()
+    successor.plan, successor.generation = (
+        GroupPlan(assignments={}, state=AssignorState(), owners=owners, urls={}),
+        7,
+    )
+    assert set(successor.round("w1", c=1).placements.values()) == {Placement(PlacedBy.REPORTED, 8)}
+
+
+def test_the_eager_protocol_places_all_jobs_anew() -> None:
+    leader = Leader(GroupProtocol.DEFAULT)
+    assert set(leader.round("w1", c=1).placements.values()) == {Placement(PlacedBy.EAGER, 1)}
+
+
+@pytest.mark.parametrize("by", PlacedBy)
+def test_every_placement_has_a_sentence(by: PlacedBy) -> None:
+    assert " generation 3" in why_placed(Job(C), Placement(by, 3))
