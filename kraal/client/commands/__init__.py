@@ -11,6 +11,7 @@ _SUMMARIES = {
     "delete": "Delete connectors but keep their offsets.",
     "describe": "Show all details of a connector.",
     "diff": "Show what `kraal apply` would change.",
+    "explain": "Explain where a connector or task runs, and its state.",
     "loggers": "Show and set log levels.",
     "ls": "List connectors.",
     "offsets": "Show and change the offsets of connectors.",

@@ -131,6 +131,7 @@ _CONFIGS = [
         whole("dead-letters", 404, 404),
     ),
     ask("the plugins it names", "GET /connectors/plain/plugins", None, whole("plugins-it-names", 404, 200)),
+    ask("its explanation", "GET /connectors/plain/explain", None, whole("explain", 404, 200)),
     ask("its history", "GET /connectors/plain/history", None, whole("history", 404, 200)),
     ask("its configs", "GET /connectors/plain/configs", None, whole("configs", 404, 200)),
     ask("its log lines", "GET /connectors/plain/logs", None, whole("logs", 404, 200)),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import urlsplit
+
 import pytest
 
 from kraal.testing import ProcessCluster
@@ -99,3 +102,20 @@ def test_work_is_shared_evenly(cluster: ProcessCluster, pipe: Pipe) -> None:
     assert len(cluster.work()) == 3
     for name in names:
         cluster.workers[0].delete(f"/connectors/{name}")
+
+
+def test_any_worker_explains_where_a_task_runs(cluster: ProcessCluster, pipe: Pipe) -> None:
+    def explanations() -> list[dict[str, Any]]:
+        return [worker.get(f"/connectors/{pipe.source}/explain").body for worker in cluster.workers]
+
+    def agree() -> bool:
+        tasks = [each["tasks"][0] for each in explanations()]
+        return all(task["placement"] and task["placement"] == tasks[0]["placement"] for task in tasks)
+
+    cluster.wait_until("all workers named the same placement", agree)
+    for each in explanations():
+        [task] = each["tasks"]
+        assert each["silent"] == []
+        assert (task["state"], task["reasons"]) == ("RUNNING", [])
+        assert urlsplit(task["placement"]["worker"]).netloc == task["worker_id"]
+        assert any(event["kind"] == "state" and "RUNNING" in event["text"] for event in task["events"])

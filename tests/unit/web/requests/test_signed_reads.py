@@ -29,6 +29,7 @@ READS = (
     "/connectors/c/status?expand=supervision",
     "/connectors?expand=progress",
     "/connectors/c/series",
+    "/connectors/c/explain",
 )
 TARGET = f"{LOGS}?forward=false&limit=5"
 URL = "http://worker:8083/"

@@ -1,0 +1,127 @@
+"""`kraal explain`: explain why a connector or task runs where it runs, and why it is in its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from kraal.client.command import NAME, ClientCommand, output_option, with_rest
+from kraal.client.output import emit, say
+from kraal.client.rest import Refused, Rest
+from kraal.core.errors import KraalError
+from kraal.core.ids import TaskId
+from kraal.core.printable import printable
+
+_MS = 1000
+
+
+@click.command(
+    "explain",
+    cls=ClientCommand,
+    short_help="Explain where a connector or task runs, and its state.",
+    examples=(
+        "kraal explain orders-source",
+        "kraal explain orders-source-0",
+        "kraal explain orders-source -o json",
+    ),
+)
+@click.argument("name", type=NAME, metavar="NAME")
+@output_option
+@with_rest
+def explain(rest: Rest, name: str, *, style: str) -> None:
+    """Explain why a connector and its tasks run where they run, and why they are in their states.
+
+    NAME is a connector, or a task such as orders-source-0. Shows the decision that assigned each to its worker, or why
+    it waits, and the reasons for its state with its last events: target state, failures, restarts, stalls. Any worker
+    answers: it asks the leader and the workers that run the connector.
+    """
+    answer, task = _ask(rest, name)
+    if task is not None:
+        answer = {**answer, "tasks": [each for each in answer["tasks"] if each["id"] == task.task]}
+        if not answer["tasks"]:
+            raise KraalError(f"Task {name} not found; connector {task.connector} has no task {task.task}.")
+    if style != "table":
+        emit(answer, style)
+        return
+    for line in _lines(answer, with_connector=task is None):
+        say(line)
+
+
+def _ask(rest: Rest, name: str) -> tuple[dict[str, Any], TaskId | None]:
+    """Return the explanation of a connector, and the task if only one was asked for. Raises KraalError."""
+    try:
+        return _explanation(rest, name), None
+    except Refused as error:
+        if not error.not_found:
+            raise
+        try:
+            task = TaskId.parse(name)
+        except ValueError:
+            raise error from None
+        try:
+            return _explanation(rest, task.connector), task
+        except Refused as other:
+            raise error if other.not_found else other from None
+
+
+def _explanation(rest: Rest, connector: str) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = rest.get("connectors", connector, "explain")
+    except Refused as error:
+        if error.no_such_path:
+            raise KraalError(
+                f"{error}; this worker does not explain connectors: it is not a Kraal worker, or an older one"
+            ) from error
+        raise
+    return answer
+
+
+def _lines(answer: Mapping[str, Any], *, with_connector: bool) -> Iterator[str]:
+    if with_connector:
+        yield printable(f"Connector {answer['name']} ({answer['type']}), target state {answer['target']}")
+        yield from _instance(answer["connector"])
+    for number, task in enumerate(answer["tasks"]):
+        if number or with_connector:
+            yield ""
+        yield printable(f"Task {answer['name']}-{task['id']}")
+        yield from _instance(task)
+    if answer["silent"]:
+        yield ""
+        yield printable(
+            f"No answer from {', '.join(map(str, answer['silent']))}: what only they have is missing."
+        )
+
+
+def _instance(instance: Mapping[str, Any]) -> Iterator[str]:
+    worker = f" on {instance['worker_id']}" if instance["worker_id"] else ""
+    yield printable(f"  State:   {instance['state'] or 'none yet'}{worker}")
+    first, *others = _placement_lines(instance["placement"])
+    yield printable(f"  Where:   {first}")
+    yield from (printable(f"           {each}") for each in others)
+    for number, reason in enumerate(instance["reasons"]):
+        yield printable(f"  {'Why:' if number == 0 else '    '}     {reason['text']}")
+    if instance["events"]:
+        yield "  Events:"
+    for event in instance["events"]:
+        by = f" ({event['by']})" if event["by"] else ""
+        yield printable(f"    {_format_time(event['ms'])}  {event['text']}{by}")
+
+
+def _placement_lines(placement: Mapping[str, Any] | None) -> list[str]:
+    if placement is None:
+        return ["Not known: the leader did not answer, or it is a worker of Apache Kafka."]
+    lines = [placement["why"]]
+    if placement["worker"]:
+        lines.append(f"Assigned to {placement['worker']}")
+    if placement["rebalance"]:
+        lines.append(f"Reason of the rebalance: {placement['rebalance']}")
+    if placement["until_ms"] is not None:
+        lines.append(f"Waits until {_format_time(placement['until_ms'])} at most")
+    return lines
+
+
+def _format_time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / _MS, UTC).isoformat(" ", "seconds")

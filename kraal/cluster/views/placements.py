@@ -1,0 +1,73 @@
+"""Placement of one connector or task as REST shows it: its worker, and the decision that assigned it. Pure.
+
+An extension of Connect's API. In a cluster, only the leader has the data, from its decisions in the last rebalances.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kraal.cluster.assignment.placement import why_placed
+from kraal.cluster.assignment.unassigned import Wait, why_it_waits
+from kraal.protocol.group import Job
+
+if TYPE_CHECKING:
+    from kraal.cluster.assignment.leader import GroupPlan
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.core.ids import Instance, Json
+
+STANDALONE: Final = "standalone"
+UNPLANNED: Final = "unplanned"
+_ALONE: Final = "A standalone worker runs all connectors and tasks."
+_UNPLANNED: Final = (
+    "It was created after the last rebalance; the next rebalance, which is requested, assigns it."
+)
+
+
+def placement_of(snapshot: Snapshot, instance: Instance) -> dict[str, Json] | None:
+    """Return the placement of an existing instance; None if another worker leads, or no rebalance is complete.
+
+    Shape: kind (`PlacedBy`, `Wait`, `standalone` or `unplanned`), worker (a URL, null while it has none), generation
+    (of the decision, or null), why (a sentence), rebalance (why that rebalance took place, or null if it is too long
+    ago), until_ms (until when lost work waits at most, wall-clock milliseconds, or null).
+    """
+    plan, job = snapshot.plan, Job.of(instance)
+    if plan is None:
+        alone = snapshot.is_leader and snapshot.protocol is None
+        return _placement(STANDALONE, snapshot.leader_url, None, _ALONE) if alone else None
+    if job in plan.waiting:
+        return _waiting(snapshot, plan, job, plan.waiting[job])
+    placement = plan.placements.get(job)
+    if placement is None:
+        return _placement(UNPLANNED, None, None, _UNPLANNED)
+    reasons = {int(each.generation): each.reason for each in snapshot.rebalances}
+    return {
+        **_placement(
+            placement.by,
+            plan.owner_url(instance),
+            placement.generation,
+            why_placed(job, placement),
+        ),
+        "rebalance": reasons.get(placement.generation),
+    }
+
+
+def _waiting(snapshot: Snapshot, plan: GroupPlan, job: Job, wait: Wait) -> dict[str, Json]:
+    latest = snapshot.rebalances[0] if snapshot.rebalances else None
+    placement = _placement(wait, None, snapshot.generation, why_it_waits(job, wait))
+    if latest is not None:
+        placement["rebalance"] = latest.reason
+        if wait is Wait.LOST:
+            placement["until_ms"] = latest.completed_ms + plan.delay_ms
+    return placement
+
+
+def _placement(kind: str, worker: str | None, generation: int | None, why: str) -> dict[str, Json]:
+    return {
+        "kind": kind,
+        "worker": worker,
+        "generation": generation,
+        "why": why,
+        "rebalance": None,
+        "until_ms": None,
+    }

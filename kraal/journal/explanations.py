@@ -1,0 +1,234 @@
+"""Explanations: why a connector and its tasks are where they are, and in the state they are in. Pure functions.
+
+Each worker explains a connector from what it has itself: statuses and configs of all workers, placements if it leads,
+supervision data and causes of its own instances. `merged` combines the explanations of several workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.cluster.views.placements import placement_of
+from kraal.core.ids import ConnectorName, Instance, Json, State, TargetState, TaskId
+from kraal.core.printable import printable
+from kraal.core.traces import root_cause
+from kraal.journal.events import EventKind, JournalEvent
+
+if TYPE_CHECKING:
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.journal.journal import Journal
+    from kraal.protocol.status_records import Status
+
+MAX_EVENTS: Final = 8
+"""Number of events of each instance."""
+_KINDS: Final = frozenset(
+    {
+        EventKind.STATE,
+        EventKind.CONFIG,
+        EventKind.TARGET,
+        EventKind.RESTART,
+        EventKind.AUTO_RESTART,
+        EventKind.GIVEN_UP,
+        EventKind.OFFSETS,
+    }
+)
+_EVENTS_READ: Final = 1_000_000
+"""More events than a journal has room for."""
+
+
+class ReasonKind(StrEnum):
+    """Kinds of reasons for a state, as REST shows them."""
+
+    TARGET = auto()
+    """The target state that a user requested."""
+    CONFIG = auto()
+    """The stored task configs."""
+    RESTART = auto()
+    """A restart that is under way (KIP-745)."""
+    NO_STATUS = auto()
+    FAILURE = auto()
+    """The root cause of its trace."""
+    WAITING = auto()
+    """What it waits for before it runs."""
+    STALL = auto()
+    AUTO_RESTART = auto()
+    """The automatic restart that is planned."""
+    GIVEN_UP = auto()
+    """Why there is no automatic restart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Data of one worker that explanations are made from."""
+
+    snapshot: Snapshot
+    journal: Journal
+    supervision: Mapping[str, Any] = field(default_factory=dict)
+    """As in `StallDetection.status`: of the instances on this worker; empty without supervision."""
+
+
+def explained(sources: Sources, name: ConnectorName) -> dict[str, Any]:
+    """Return this worker's explanation of an existing connector.
+
+    Shape: name, type, target (STARTED, PAUSED or STOPPED), worker_id (of this worker), leader, generation, connector,
+    tasks. Of each instance: state, worker_id and generation of its status (null without one), placement (see
+    `placement_of`), reasons [{kind, text}], events [{ms, worker_id, kind, text, by}], oldest first; of tasks also id.
+    """
+    snapshot = sources.snapshot
+    entry = snapshot.config.connectors[name]
+    statuses = snapshot.status.statuses.get(name, ConnectorStatuses())
+    supervision = {each["id"]: each for each in sources.supervision.get("tasks", ())}
+    events = _events(sources, name)
+    count = max(entry.task_count, len(entry.tasks))
+    return {
+        "name": name,
+        "type": snapshot.types.get(name, "unknown"),
+        "target": entry.target,
+        "worker_id": snapshot.worker_id,
+        "leader": snapshot.leader_url,
+        "generation": snapshot.generation,
+        "connector": _instance(
+            sources,
+            name,
+            statuses.connector,
+            sources.supervision.get("connector", {}),
+            events.get(None, ()),
+        ),
+        "tasks": [
+            {
+                "id": number,
+                **_instance(
+                    sources,
+                    TaskId(name, number),
+                    statuses.tasks.get(number),
+                    supervision.get(number, {}),
+                    events.get(number, ()),
+                ),
+            }
+            for number in range(count)
+        ],
+    }
+
+
+def _instance(
+    sources: Sources,
+    instance: Instance,
+    status: Status | None,
+    supervision: Mapping[str, Any],
+    events: Sequence[JournalEvent],
+) -> dict[str, Any]:
+    snapshot = sources.snapshot
+    reasons = _reasons(snapshot, instance, status, supervision)
+    return {
+        "state": None if status is None else str(status.state),
+        "worker_id": None if status is None else status.worker_id,
+        "generation": None if status is None else status.generation,
+        "placement": placement_of(snapshot, instance),
+        "reasons": [{"kind": kind, "text": text} for kind, text in reasons],
+        "events": [_event(each, snapshot.worker_id) for each in events[-MAX_EVENTS:]],
+    }
+
+
+def _event(event: JournalEvent, worker_id: str) -> dict[str, Json]:
+    kind = str(event.kind)
+    return {"ms": event.ms, "worker_id": worker_id, "kind": kind, "text": event.text, "by": event.by}
+
+
+def _events(sources: Sources, name: ConnectorName) -> Mapping[int | None, Sequence[JournalEvent]]:
+    """Return the events of a connector by task; None: of the connector itself."""
+    by_task: dict[int | None, list[JournalEvent]] = {}
+    for event in sources.journal.events.after(None, _EVENTS_READ):
+        if event.connector == name and event.kind in _KINDS:
+            by_task.setdefault(event.task, []).append(event)
+    return by_task
+
+
+def _reasons(
+    snapshot: Snapshot, instance: Instance, status: Status | None, supervision: Mapping[str, Any]
+) -> list[tuple[ReasonKind, str]]:
+    """Return the reasons for the state of an instance, the most general ones first."""
+    entry = snapshot.config.connectors[instance.connector if isinstance(instance, TaskId) else instance]
+    reasons: list[tuple[ReasonKind, str]] = []
+    if entry.target is not TargetState.STARTED:
+        reasons.append((ReasonKind.TARGET, f"The target state of the connector is {entry.target}."))
+    if entry.inconsistent and isinstance(instance, TaskId):
+        text = "The stored task configs are incomplete; its connector must publish them again before it runs."
+        reasons.append((ReasonKind.CONFIG, text))
+    if instance in snapshot.restarting:
+        text = "A restart was requested (KIP-745), and its next state has not been read yet."
+        reasons.append((ReasonKind.RESTART, text))
+    if status is None:
+        reasons.append((ReasonKind.NO_STATUS, "No worker has reported a state of it."))
+    elif status.trace:
+        kind = ReasonKind.FAILURE if status.state is State.FAILED else ReasonKind.WAITING
+        reasons.append((kind, printable(root_cause(status.trace))))
+    return reasons + _supervised(supervision)
+
+
+def _supervised(supervision: Mapping[str, Any]) -> list[tuple[ReasonKind, str]]:
+    reasons: list[tuple[ReasonKind, str]] = []
+    if supervision.get("stalled"):
+        cause = supervision.get("stall_cause") or "no cause is known"
+        reasons.append((ReasonKind.STALL, f"It should make progress and makes none: {cause}"))
+    if supervision.get("next_restart_ms") is not None:
+        text = f"It is restarted automatically at {moment(supervision['next_restart_ms'])}."
+        reasons.append((ReasonKind.AUTO_RESTART, text))
+    if supervision.get("why"):
+        reasons.append((ReasonKind.GIVEN_UP, str(supervision["why"])))
+    return reasons
+
+
+def moment(ms: int) -> str:
+    """Format a wall-clock time in milliseconds since the epoch."""
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+# -- explanations of several workers -----------------------------------------------------------------------
+
+
+def merged(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Add the explanations of other workers, by worker id: of the leader for placements, of owners for the rest."""
+    tasks = {worker: {each["id"]: each for each in answer["tasks"]} for worker, answer in answers.items()}
+    connectors = {worker: answer["connector"] for worker, answer in answers.items()}
+    return {
+        **own,
+        "connector": _merged_instance(own["connector"], connectors),
+        "tasks": [
+            _merged_instance(
+                task, {worker: by_id[task["id"]] for worker, by_id in tasks.items() if task["id"] in by_id}
+            )
+            for task in own["tasks"]
+        ],
+    }
+
+
+def _merged_instance(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    owner = answers.get(own["worker_id"] or "", own)
+    placements = [each["placement"] for each in (own, *answers.values()) if each["placement"] is not None]
+    return {
+        **own,
+        "placement": placements[0] if placements else None,
+        "reasons": owner["reasons"],
+        "events": _with_authors(owner["events"], own["events"]),
+    }
+
+
+def _with_authors(
+    events: Iterable[Mapping[str, Any]], own: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the owner's events; the worker that handled a request names its author, where the owner cannot."""
+    authors = {(each["kind"], each["text"]): each["by"] for each in own if " from " in each["by"]}
+    return [
+        {
+            **each,
+            "by": each["by"]
+            if " from " in each["by"]
+            else authors.get((each["kind"], each["text"]), each["by"]),
+        }
+        for each in events
+    ]

@@ -1,0 +1,101 @@
+"""`kraal explain`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.commands.conftest import HOST
+from tests.unit.client.conftest import Kraal
+
+
+def instance(**parts: Any) -> dict[str, Any]:
+    return {
+        "state": "RUNNING",
+        "worker_id": "w1:8083",
+        "generation": 3,
+        "placement": None,
+        "reasons": [],
+        "events": [],
+        **parts,
+    }
+
+
+def test_explain_shows_where_and_why_of_a_connector_and_its_tasks(kraal: Kraal, two: Connect) -> None:
+    del two
+    assert kraal.out("explain", "orders") == (
+        "Connector orders (source), target state STARTED\n"
+        f"  State:   RUNNING on {HOST}\n"
+        "  Where:   A standalone worker runs all connectors and tasks.\n"
+        f"           Assigned to http://{HOST}/\n"
+        "\n"
+        "Task orders-0\n"
+        f"  State:   RUNNING on {HOST}\n"
+        "  Where:   A standalone worker runs all connectors and tasks.\n"
+        f"           Assigned to http://{HOST}/\n"
+        "\n"
+        "Task orders-1\n"
+        f"  State:   FAILED on {HOST}\n"
+        "  Where:   A standalone worker runs all connectors and tasks.\n"
+        f"           Assigned to http://{HOST}/\n"
+        "  Why:     java.io.IOException: disk full\n"
+    )
+
+
+def test_explain_shows_a_task_of_a_group_with_its_events(kraal: Kraal, worker: Connect) -> None:
+    placement = {
+        "kind": "lost",
+        "worker": None,
+        "generation": 3,
+        "why": "Its worker has left the group.",
+        "rebalance": "left: http://w2:8083/",
+        "until_ms": 1_700_000_300_000,
+    }
+    reasons = [{"kind": "target", "text": "one"}, {"kind": "waiting", "text": "two"}]
+    event = {"ms": 1_700_000_000_000, "worker_id": "w1:8083", "kind": "restart", "text": "restart requested"}
+    task = instance(
+        id=0,
+        placement=placement,
+        reasons=reasons,
+        events=[{**event, "by": "POST from 10.0.0.9"}, {**event, "by": ""}],
+    )
+    answer = {
+        "name": "c",
+        "type": "sink",
+        "target": "PAUSED",
+        "connector": instance(),
+        "tasks": [task],
+        "silent": ["w9"],
+    }
+    worker.refuse("GET", "/connectors/c-0/explain", 404, "Connector c-0 not found")
+    worker.script("GET", "/connectors/c/explain", Said(body=answer))
+    assert kraal.out("explain", "c-0") == (
+        "Task c-0\n"
+        "  State:   RUNNING on w1:8083\n"
+        "  Where:   Its worker has left the group.\n"
+        "           Reason of the rebalance: left: http://w2:8083/\n"
+        "           Waits until 2023-11-14 22:18:20+00:00 at most\n"
+        "  Why:     one\n"
+        "           two\n"
+        "  Events:\n"
+        "    2023-11-14 22:13:20+00:00  restart requested (POST from 10.0.0.9)\n"
+        "    2023-11-14 22:13:20+00:00  restart requested\n"
+        "\n"
+        "No answer from w9: what only they have is missing.\n"
+    )
+    assert "Not known: the leader did not answer" in kraal.out("explain", "c")
+    assert json.loads(kraal.out("explain", "c", "-o", "json")) == answer
+    assert [each["id"] for each in json.loads(kraal.out("explain", "c-0", "-o", "json"))["tasks"]] == [0]
+
+
+def test_explain_refuses_unknown_names(kraal: Kraal, two: Connect) -> None:
+    assert kraal.error("explain", "nobody").endswith("answered 404: Connector nobody not found")
+    assert kraal.error("explain", "nobody-7").endswith("answered 404: Connector nobody-7 not found")
+    assert kraal.error("explain", "orders-7").endswith(
+        "Task orders-7 not found; connector orders has no task 7."
+    )
+    two.refuse("GET", "/connectors/orders/explain", 404, "HTTP 404 Not Found")
+    assert kraal.error("explain", "orders").endswith(
+        "this worker does not explain connectors: it is not a Kraal worker, or an older one"
+    )

@@ -1,0 +1,80 @@
+"""The placement of one connector or task, from the leader's plans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kraal.cluster.views.placements import placement_of
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.ids import ConnectorName, Instance, TaskId, WorkerId
+from tests.fakes.cluster.static_plans import PLANNED_MS, Leader, url_of
+from tests.fakes.cluster.static_story import FIVE_MINUTES_MS
+
+C1, C2 = ConnectorName("c1"), ConnectorName("c2")
+
+
+def kinds(snapshot: Snapshot, *instances: Instance) -> list[object]:
+    return [(placement_of(snapshot, each) or {}).get("kind") for each in instances]
+
+
+def test_static_and_new_work_name_their_worker_and_generation() -> None:
+    leader = Leader(c1=2)
+    leader.join("w1")
+    leader.join("w2", "c1 c1-0")
+    leader.rebalance()
+    snapshot = leader.snapshot()
+    assert kinds(snapshot, C1, TaskId(C1, 0), TaskId(C1, 1)) == ["static", "static", "new"]
+    assert placement_of(snapshot, C1) == {
+        "kind": "static",
+        "worker": url_of("w2"),
+        "generation": 1,
+        "why": "Assigned by static.connectors of this worker in generation 1 (KIP-987).",
+        "rebalance": "unknown: this is the leader's first rebalance, or the previous one failed",
+        "until_ms": None,
+    }
+
+
+def test_lost_work_waits_until_the_delay_ends() -> None:
+    leader = Leader(c1=0, c2=0)
+    leader.join("w1")
+    leader.join("w2")
+    leader.rebalance()
+    del leader.workers["w2"]
+    leader.rebalance()
+    placement = placement_of(leader.snapshot(), C2)
+    assert placement is not None
+    assert (placement["kind"], placement["worker"]) == ("lost", None)
+    assert placement["until_ms"] == PLANNED_MS + FIVE_MINUTES_MS
+    assert placement["rebalance"] == f"left: {url_of('w2')}"
+
+
+def test_revoked_work_waits_for_the_next_rebalance() -> None:
+    leader = Leader(c1=0, c2=0)
+    leader.join("w1")
+    leader.rebalance()
+    leader.join("w2")
+    leader.rebalance()
+    assert sorted(map(str, kinds(leader.snapshot(), C1, C2))) == ["moving", "new"]
+    leader.rebalance()
+    assert sorted(map(str, kinds(leader.snapshot(), C1, C2))) == ["new", "revoked"]
+
+
+def test_work_that_is_newer_than_the_plan_is_unplanned() -> None:
+    leader = Leader(c1=0)
+    leader.join("w1")
+    leader.rebalance()
+    leader.configure(c1=0, c2=0)
+    assert kinds(leader.snapshot(), C1, C2) == ["new", "unplanned"]
+
+
+@pytest.mark.parametrize(("is_leader", "kind"), [(True, "standalone"), (False, None)])
+def test_worker_without_a_plan_knows_only_its_own_group(*, is_leader: bool, kind: str | None) -> None:
+    snapshot = Snapshot(worker_id=WorkerId("w"), leader_url="http://w/", is_leader=is_leader)
+    assert kinds(snapshot, C1) == [kind]
+    leader = Leader(c1=0)
+    leader.join("w1")
+    leader.rebalance()
+    follower = replace(leader.snapshot(), plan=None, is_leader=False)
+    assert placement_of(follower, C1) is None

@@ -1,0 +1,171 @@
+"""`GET /connectors/{c}/explain`: any worker answers, with what the leader and the owners have."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from kraal.cluster.assignment.leader import GroupPlan
+from kraal.cluster.assignment.placement import PlacedBy, Placement
+from kraal.cluster.assignment.rebalance import AssignorState
+from kraal.cluster.decisions.auto_restart import GivenUp, Watched
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.cluster.state.wanted_work import Incarnation
+from kraal.core.ids import ConnectorName, State, TargetState, TaskId, WorkerId
+from kraal.journal.events import EventKind
+from kraal.protocol.group import GroupProtocol, Job
+from tests.unit.web.api import Api, document, status
+from tests.unit.web.openapi.test_document import matches
+from tests.unit.web.workers import Stranger, Worker
+from web.settings import Settings
+
+NAME = ConnectorName("c")
+T0 = TaskId(NAME, 0)
+PATH = "/connectors/c/explain"
+TRACE = "OSError: disk full\n  in task c-0"
+DOCUMENT = document(Settings(advertised_url="http://worker:8083/"))
+GET = DOCUMENT["paths"]["/connectors/{connector}/explain"]["get"]
+SCHEMA = GET["responses"]["200"]["content"]["application/json"]["schema"]
+
+
+def explained(api: Api) -> dict[str, Any]:
+    code, text = api.request("GET", PATH)
+    assert code == 200, text
+    body: dict[str, Any] = json.loads(text)
+    assert matches(SCHEMA, body, DOCUMENT)
+    return body
+
+
+def kinds(instance: dict[str, Any]) -> list[str]:
+    return [each["kind"] for each in instance["reasons"]]
+
+
+def test_unknown_connector_is_not_found(api: Api) -> None:
+    code, text = api.request("GET", PATH)
+    assert (code, json.loads(text)["message"]) == (404, "Connector c not found")
+
+
+def test_a_standalone_worker_explains_a_failed_task(api: Api) -> None:
+    failed = status(State.FAILED, TRACE)
+    api.herder.put(
+        "c", {}, tasks=1, statuses=ConnectorStatuses(connector=status(State.RUNNING), tasks={0: failed})
+    )
+    api.journal.event(EventKind.RESTART, "restart requested", T0, "POST from 10.0.0.9")
+    api.journal.event(EventKind.LOGGER, "The level of root was set to DEBUG")
+    api.metrics.started(T0)
+    api.metrics.changed(T0, State.FAILED, "1.0")
+    api.herder.publish(
+        is_leader=True,
+        leader_url="http://worker:8083/",
+        watched={T0: Watched(life=Incarnation(1), config_version=1, trace=TRACE, given_up=GivenUp.TOO_OFTEN)},
+    )
+    body = explained(api)
+    assert (body["target"], body["worker_id"], body["silent"]) == ("STARTED", "worker:8083", [])
+    assert body["connector"]["placement"]["kind"] == "standalone"
+    assert body["connector"]["reasons"] == []
+    [task] = body["tasks"]
+    assert (task["id"], task["state"], task["worker_id"]) == (0, "FAILED", "worker:8083")
+    assert task["reasons"][0] == {"kind": "failure", "text": "OSError: disk full"}
+    assert [(each["kind"], each["text"], each["by"]) for each in task["events"]] == [
+        ("restart", "restart requested", "POST from 10.0.0.9")
+    ]
+    assert kinds(task) == ["failure", "given_up"]
+
+
+def test_reasons_name_target_restart_waiting_and_missing_status(api: Api) -> None:
+    waiting = status(State.UNASSIGNED, "waiting for Spark")
+    api.herder.put("c", {}, TargetState.PAUSED, tasks=2, statuses=ConnectorStatuses(tasks={0: waiting}))
+    api.herder.publish(restarting=frozenset({T0}))
+    body = explained(api)
+    assert kinds(body["connector"]) == ["target", "no_status"]
+    assert [kinds(task) for task in body["tasks"]] == [
+        ["target", "restart", "waiting"],
+        ["target", "no_status"],
+    ]
+
+
+def test_stalled_task_is_explained_with_its_cause(api: Api) -> None:
+    api.herder.put("c", {}, tasks=1)
+    for each in (NAME, T0):
+        api.metrics.started(each)
+        api.metrics.changed(each, State.RUNNING, "1.0")
+    api.metrics.follow(T0)(busy=True, step="batch", failure="the broker is away")
+    api.clock.advance_to(61.0)
+    [task] = explained(api)["tasks"]
+    assert {
+        "kind": "stall",
+        "text": "It should make progress and makes none: Its batch does not end: the broker is away",
+    } in task["reasons"]
+
+
+def host(worker: Worker) -> WorkerId:
+    return WorkerId(urlsplit(worker.url).netloc)
+
+
+def on_leader(follower: Worker, leader: Worker) -> None:
+    """Have the connector and its task run on the leader, which both workers know."""
+    running = replace(status(State.RUNNING), worker_id=host(leader))
+    statuses = ConnectorStatuses(connector=running, tasks={0: running})
+    for each in (follower, leader):
+        each.api.herder.put("c", {}, tasks=1, statuses=statuses)
+    jobs = (Job(NAME), Job(NAME, 0))
+    plan = GroupPlan(
+        assignments={},
+        state=AssignorState(),
+        owners=dict.fromkeys(jobs, "m"),
+        urls={"m": leader.url},
+        placements=dict.fromkeys(jobs, Placement(PlacedBy.REVOKED, 7)),
+    )
+    leader.api.herder.publish(
+        plan=plan, is_leader=True, leader_url=leader.url, protocol=GroupProtocol.SESSIONED
+    )
+    follower.api.herder.publish(is_leader=False, leader_url=leader.url, protocol=GroupProtocol.SESSIONED)
+
+
+def test_a_follower_answers_with_the_placements_and_events_of_the_leader(
+    follower: Worker, leader: Worker
+) -> None:
+    on_leader(follower, leader)
+    text = "task c-0 RUNNING on w: restarted"
+    follower.api.journal.event(EventKind.STATE, text, T0, "POST from 10.0.0.9")
+    leader.api.journal.event(EventKind.STATE, text, T0, "another worker")
+    leader.api.journal.event(EventKind.AUTO_RESTART, "automatic restart 1 of at most 5 within 3600 s", T0)
+    body = follower.ask("GET", PATH).json()
+    assert matches(SCHEMA, body, DOCUMENT)
+    assert body["silent"] == []
+    [task] = body["tasks"]
+    placement = task["placement"]
+    assert (placement["kind"], placement["worker"], placement["generation"]) == ("revoked", leader.url, 7)
+    assert [(each["kind"], each["by"]) for each in task["events"]] == [
+        ("state", "POST from 10.0.0.9"),
+        ("auto_restart", ""),
+    ]
+    assert leader.ask("GET", PATH).json()["tasks"][0]["placement"] == placement
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "{}",
+        '{"connector": {}, "tasks": []}',
+        '{"connector": {"placement": null, "reasons": [1], "events": []}, "tasks": []}',
+    ],
+)
+def test_a_malformed_answer_counts_as_silence(
+    follower: Worker, peer: tuple[str, Stranger], body: str
+) -> None:
+    url, stub = peer
+    stub.status, stub.body, stub.headers = 200, body.encode(), {"Content-Type": "application/json"}
+    place = WorkerId(urlsplit(url).netloc)
+    there = replace(status(State.RUNNING), worker_id=place)
+    follower.api.herder.put("c", {}, tasks=1, statuses=ConnectorStatuses(connector=there, tasks={0: there}))
+    follower.api.herder.publish(is_leader=False, leader_url=url, protocol=GroupProtocol.SESSIONED)
+    answer = follower.ask("GET", PATH).json()
+    assert matches(SCHEMA, answer, DOCUMENT)
+    assert answer["silent"] == [place]
+    assert answer["connector"]["placement"] is None

@@ -1,0 +1,100 @@
+"""`GET /connectors/{c}/explain`: why a connector and its tasks run where they do, and their states. Kraal's addition.
+
+Any worker answers: it asks the leader, which knows the decisions about assignments, and the workers that run the
+instances, which know about stalls, automatic restarts and causes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.core.errors import NotFound
+from kraal.core.ids import WorkerId
+from kraal.journal.explanations import Sources, explained, merged
+from web.openapi.explanations import EXPLANATION
+from web.openapi.operation import Operation
+from web.rendering import json_answer
+from web.requests.ask_workers import ask_workers, asks_others, workers_of
+from web.requests.paths import connector_of
+from web.resource import endpoint, live_snapshot
+from web.routes.supervision import is_task
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.core.ids import ConnectorName
+    from web.settings import Services
+
+
+@endpoint(
+    "GET",
+    "/connectors/{connector}/explain",
+    Operation(
+        name="explainConnector",
+        tag="connectors",
+        summary="Explain why a connector and its tasks run where they run, and are in their states",
+        about="Merged over the leader and the workers that run the connector and its tasks.",
+        answers={200: EXPLANATION},
+    ),
+)
+async def _explain(services: Services, request: Request) -> Response:
+    """GET /connectors/{c}/explain: not cached, because stalls change with time."""
+    name = connector_of(request)
+    snapshot = await live_snapshot(services)
+    if name not in snapshot.config.connectors:
+        raise NotFound(f"Connector {name} not found")
+    detection = services.stall_detection
+    supervision = {} if detection is None else detection.status(snapshot, name)
+    own = explained(Sources(snapshot=snapshot, journal=services.journal, supervision=supervision), name)
+    workers = _workers(snapshot, name) if asks_others(services, request) else set()
+    answers, silent = await ask_workers(services, request, workers, "", _explanation)
+    return json_answer({**merged(own, dict(answers)), "silent": [*silent]})
+
+
+def _workers(snapshot: Snapshot, name: ConnectorName) -> set[WorkerId]:
+    """Return the other workers to ask: the leader, and those that run instances of the connector."""
+    workers = workers_of(snapshot.status.statuses.get(name, ConnectorStatuses()))
+    if snapshot.leader_url is not None:
+        workers.add(WorkerId(urlsplit(snapshot.leader_url).netloc))
+    return workers - {snapshot.worker_id}
+
+
+def _explanation(body: object) -> dict[str, Any] | None:
+    match body:
+        case {"connector": connector, "tasks": [*tasks]} if all(map(is_task, tasks)) and all(
+            map(_is_instance, (connector, *tasks))
+        ):
+            return {"connector": connector, "tasks": tasks}
+        case _:
+            return None
+
+
+def _is_instance(part: object) -> bool:
+    match part:
+        case {"placement": None | {"why": str()}, "reasons": [*reasons], "events": [*events]}:
+            return all(map(_is_reason, reasons)) and all(map(_is_event, events))
+        case _:
+            return False
+
+
+def _is_reason(part: object) -> bool:
+    match part:
+        case {"kind": str(), "text": str()}:
+            return True
+        case _:
+            return False
+
+
+def _is_event(part: object) -> bool:
+    match part:
+        case {"ms": int(), "worker_id": str(), "kind": str(), "text": str(), "by": str()}:
+            return True
+        case _:
+            return False
+
+
+ENDPOINTS = (_explain,)
