@@ -71,7 +71,7 @@ from kraal.cluster.state.config_replay import (
 )
 from kraal.cluster.state.status_replay import apply_status
 from kraal.cluster.views.snapshot import missing_plugins
-from kraal.core.errors import Fenced, Momentary, StoreError, Unavailable
+from kraal.core.errors import Fenced, StoreError, Unavailable
 from kraal.core.ids import ConnectorName, Instance
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Herder:
     def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """Handle a worker report, sent at startup or after a restart of the worker or the status writer."""
         if self._state.live:
-            self._state.tell_again(running)
+            self._state.work.send_again(running)
             self._book.resume(running.values())
             self._restarts.resume(running.values())
         else:
@@ -204,10 +204,9 @@ class Herder:
             self._start.read_on(address)
             self._requests.lose_reader()
         elif address is actors.config_writer:
-            state.waits.lose(unknown)
+            state.writes.lose_config_writer(unknown)
         elif address is actors.status_writer:
-            state.status_waits.lose(unknown)
-            state.statuses_owed.clear()
+            state.writes.lose_status_writer(unknown)
             actors.worker.tell(ReportWork())
             self._go_on()  # what waited for these statuses
         elif address is actors.validator:
@@ -230,7 +229,8 @@ class Herder:
     def _go_on(self) -> None:
         """Check whether a stopped instance or a written status completes a pending step."""
         self._rebalances.go_on()
-        if self._closing is not None and not self._state.announced and not self._state.statuses_owed:
+        state = self._state
+        if self._closing is not None and not state.work.announced and not state.writes.owes_statuses:
             self._closing.set(None)
 
     # -- REST ----------------------------------------------------------------------------------------------
@@ -245,19 +245,12 @@ class Herder:
     # -- the internal topics -------------------------------------------------------------------------------
 
     def _written(self, message: Appended | AppendFailed) -> None:
-        state = self._state
-        for waits in (state.waits, state.status_waits):
-            if isinstance(message, AppendFailed):
-                momentary = isinstance(message.error, Momentary)
-                waits.failed(message.token, message.error if momentary else StoreError(str(message.error)))
-            else:
-                waits.appended(message.token, message.offset)
+        is_about_statuses = self._state.writes.answered(message)
         if isinstance(message, AppendFailed) and isinstance(message.error, Fenced):
             self._claim()
-        if message.token in state.statuses_owed:
+        if is_about_statuses:
             if isinstance(message, AppendFailed):
                 self._book.withhold()
-            state.statuses_owed.discard(message.token)
             self._go_on()
 
     def _claim(self) -> None:
@@ -284,7 +277,7 @@ class Herder:
             self._events(reduced.events, connectors)
         else:
             self._missed += state.missed(reduced.events)
-        state.waits.read(message.next_offset)
+        state.writes.config_read(message.next_offset)
         if state.live:
             self._run_due()
             self._rebalances.config_read()
@@ -323,7 +316,7 @@ class Herder:
                     self._state.loggers.set_level(event.namespace, event.level)
                 case _:
                     assert_never(event)
-        self._state.apply_wanted({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
+        self._state.work.apply({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
         published = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
         if published:
             self._task_configs.sweep()
@@ -338,7 +331,7 @@ class Herder:
         state.update_status(reduced)
         if state.live:
             self._book.read(reduced.changed)
-        state.status_waits.read(message.next_offset)
+        state.writes.statuses_read(message.next_offset)
 
     # -- work ----------------------------------------------------------------------------------------------
 
@@ -381,7 +374,7 @@ class Herder:
             return
         self._book.record(fact)
         if fact.stopped:
-            self._state.instance_stopped(fact.instance)
+            self._state.work.instance_stopped(fact.instance)
         self._restarts.handle_fact(fact)
         self._requests.handle_fact(fact)
         if fact.stopped:

@@ -43,33 +43,34 @@ class AutoRestarts:
         """`restart` starts a new incarnation of each of these instances, as a REST request does."""
         self._state = state
         self._restart = restart
+        self._watched = state.restart_history.watched
         self._timers: dict[Instance, tuple[float, Timer]] = {}
         """The pending timers, with the times that they are set for."""
 
     def handle_fact(self, fact: InstanceChanged) -> None:
         """Handle a fact about an instance."""
         instance, now = fact.instance, self._situation(fact.instance)
-        watched = self._state.watched.get(instance)
+        watched = self._watched.get(instance)
         if now is None or now.life != fact.incarnation or fact.stopped:
             if watched is not None:
                 self._decide_next(instance)
             return
         if fact.state is State.FAILED and not fact.recovers:
-            self._state.watched[instance] = failed(watched, fact.incarnation, fact.trace or "", now)
+            self._watched[instance] = failed(watched, fact.incarnation, fact.trace or "", now)
             self._decide_next(instance)
         elif watched is not None and fact.state is not State.FAILED and watched.life == fact.incarnation:
-            self._state.watched[instance] = works(watched)
+            self._watched[instance] = works(watched)
             self._decide_next(instance)
 
     def check_all(self) -> None:
         """Check all watched instances, because something may have changed or a restart is due."""
-        for instance in list(self._state.watched):
+        for instance in list(self._watched):
             self._decide_next(instance)
 
     def run_due(self) -> None:
         """Carry out due restarts; called when no assignment change is under way."""
         self.check_all()
-        for instance, watched in list(self._state.watched.items()):
+        for instance, watched in list(self._watched.items()):
             now = self._situation(instance)
             if now is None or now.life is None or not is_due(watched, now):
                 continue
@@ -84,18 +85,18 @@ class AutoRestarts:
             self._restart([instance])
             after = self._situation(instance)
             if after is not None and after.life is not None:
-                self._state.watched[instance] = restarted(watched, after.life, now)
+                self._watched[instance] = restarted(watched, after.life, now)
             self._decide_next(instance)
 
     def _decide_next(self, instance: Instance) -> None:
         """Decide the next step for one instance, and publish it."""
         published, now = self._state.snapshot.watched.get(instance), self._situation(instance)
         if now is None:
-            del self._state.watched[instance]
+            del self._watched[instance]
             self._wake(instance, None)
             self._publish()
             return
-        after = self._state.watched[instance] = next_watched(instance, self._state.watched[instance], now)
+        after = self._watched[instance] = next_watched(instance, self._watched[instance], now)
         self._wake(instance, after.due_s)
         if after == published:
             return
@@ -128,7 +129,7 @@ class AutoRestarts:
         entry = state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= entry.task_count):
             return None
-        wanted = state.wanted(name).get(instance)
+        wanted = state.work.wanted(name).get(instance)
         return Situation(
             policy=policy_of(entry.config, state.settings.auto_restart),
             life=None if wanted is None else wanted.incarnation,
@@ -140,4 +141,4 @@ class AutoRestarts:
         )
 
     def _publish(self) -> None:
-        self._state.update(watched=dict(self._state.watched))
+        self._state.update(watched=dict(self._watched))

@@ -138,7 +138,7 @@ class Creations:
             creation.created(modified.text)
 
         reply.future.add_done_callback(lambda _: failed())
-        self._state.write_config(entries, reply, created)
+        self._state.writes.write_config(entries, reply, created)
 
     def _restore_unless_written(
         self, creation: _Creation, modified: OffsetsModified, error: Exception

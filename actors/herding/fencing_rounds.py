@@ -66,7 +66,7 @@ class FencingRounds:
             reply.set(None)
             return
         log.info("Fencing %d producers of earlier tasks of %s", len(plan.transactional_ids), name)
-        begun = self._rounds[name] = _Round(plan, state.waits.token(), [reply])
+        begun = self._rounds[name] = _Round(plan, state.writes.token(), [reply])
         if plan.transactional_ids:
             self._ask_fencer(begun.token, plan.transactional_ids)
         else:
@@ -82,7 +82,7 @@ class FencingRounds:
         if not producers:
             reply.set(None)
             return
-        token = self._state.waits.token()
+        token = self._state.writes.token()
         self._previous_task_replies[token] = reply
         self._ask_fencer(token, producers)
 
@@ -124,11 +124,11 @@ class FencingRounds:
             return
         # Newer task configs that are not read yet would precede the record, and count as fenced by it.
         commit, _ = encode(TaskCommitRecord(under_way.plan.name, 0))
-        if is_outdated(under_way.plan, state.snapshot.config) or state.waits.has(commit):
+        if is_outdated(under_way.plan, state.snapshot.config) or state.writes.is_writing_config(commit):
             self._end(under_way, Conflict(NEWER_CONFIGS))
             return
         reply: Reply[None] = Reply()
-        state.write_config([record], reply, lambda: reply.set(None))
+        state.writes.write_config([record], reply, lambda: reply.set(None))
         reply.future.add_done_callback(lambda f: self._written(under_way, f.exception()))
 
     def _written(self, under_way: _Round, error: BaseException | None) -> None:

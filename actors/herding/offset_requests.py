@@ -184,7 +184,7 @@ class OffsetRequests:
         )
 
     def _hand_over(self, reply: Reply[Any], render: Callable[[Any], object]) -> int:
-        token = self._state.waits.token()
+        token = self._state.writes.token()
         self._in_service[token] = (reply, render)
         return token
 

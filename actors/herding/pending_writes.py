@@ -1,4 +1,4 @@
-"""Requests that wait until their record is read back: read-your-writes by log offset.
+"""Writes of the herder, and the requests that wait until their record is read back: read-your-writes by log offset.
 
 A request is answered when the record that it wrote has been read, so that a GET right after it sees the change. The
 writer's answer (the offset) and the reader's record may arrive in either order.
@@ -12,10 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from actors.messages.herder import AppendFailed
+from actors.messages.stores import Append
+from kraal.core.errors import Momentary, StoreError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from actors.herding.state import ActorReferences
+    from actors.messages.herder import Appended
     from actors.runtime.mailbox import Reply
+    from kraal.core.records import Entry
 
 Then = Callable[[], None]
 """Called when the record has been read; sets the reply or starts what will set it."""
@@ -105,3 +112,93 @@ class PendingWrites:
                 self._behind.append((key, wait))
             else:
                 wait.go_on()
+
+
+class LogWrites:
+    """The herder's writes to both logs. Used on the herder's thread only."""
+
+    def __init__(self, actors: ActorReferences, tokens: Iterator[int]) -> None:
+        """`tokens` outlives the herder."""
+        self._actors = actors
+        self._config = PendingWrites(tokens)
+        """Requests that wait for a record of the config log."""
+        self._status = PendingWrites(tokens)
+        """Requests that wait for a record of the status log."""
+        self._statuses_owed: set[int] = set()
+        """Tokens of unanswered status writes."""
+
+    @property
+    def owes_statuses(self) -> bool:
+        """Whether a status write is not answered yet."""
+        return bool(self._statuses_owed)
+
+    def token(self) -> int:
+        """Return a token for a message without a record."""
+        return self._config.token()
+
+    def write_config(
+        self, entries: Sequence[Entry], reply: Reply[Any], then: Then, *, leased: bool = True
+    ) -> None:
+        """Write to the config log; `then` runs when the records have been read back, or `reply` fails.
+
+        `leased`: write only with a lease, for records that only the leader may write.
+        """
+        token = self._config.expect(reply, then, (entry.key for entry in entries))
+        append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
+        self._actors.config_writer.tell(append)
+
+    def write_status(
+        self, entries: Sequence[Entry], reply: Reply[None] | None = None, *, leased: bool = False
+    ) -> None:
+        """Write to the status log, retrying until it succeeds; `reply`, if any, fails with the first attempt.
+
+        `leased`: write only with a lease.
+        """
+        if not entries:
+            return
+        token = self._status.token() if reply is None else self._status.expect(reply, _nothing)
+        self._statuses_owed.add(token)
+        append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
+        self._actors.status_writer.tell(append)
+
+    def is_writing_config(self, key: str) -> bool:
+        """Return whether a config record with this key is being written, or is written and not read yet."""
+        return self._config.has(key)
+
+    def after_config(self, key: str, reply: Reply[Any], then: Then) -> None:
+        """Call `then` once `is_writing_config` is False for the key; `reply` fails with what it raises."""
+        self._config.behind(key, reply, then)
+
+    def answered(self, message: Appended | AppendFailed) -> bool:
+        """Handle a writer's answer; return whether it is about statuses."""
+        for pending in (self._config, self._status):
+            if isinstance(message, AppendFailed):
+                momentary = isinstance(message.error, Momentary)
+                error = message.error if momentary else StoreError(str(message.error))
+                pending.failed(message.token, error)
+            else:
+                pending.appended(message.token, message.offset)
+        is_about_statuses = message.token in self._statuses_owed
+        self._statuses_owed.discard(message.token)
+        return is_about_statuses
+
+    def config_read(self, next_offset: int) -> None:
+        """Continue the requests whose config records precede `next_offset`."""
+        self._config.read(next_offset)
+
+    def statuses_read(self, next_offset: int) -> None:
+        """Continue the requests whose status records precede `next_offset`."""
+        self._status.read(next_offset)
+
+    def lose_config_writer(self, error: Exception) -> None:
+        """Fail pending requests, because the writer of the config log died."""
+        self._config.lose(error)
+
+    def lose_status_writer(self, error: Exception) -> None:
+        """Fail pending requests, because the writer of the status log died; it answers nothing more."""
+        self._status.lose(error)
+        self._statuses_owed.clear()
+
+
+def _nothing() -> None:
+    """Do nothing: waiting requests check the records when they are read."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.cluster.views.rebalances import rebalance_of, with_latest
 from kraal.core.errors import Momentary, NotLeader, NotOwner
-from kraal.core.ids import connector_of
 from kraal.core.printable import first_of
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Rebalances:
     def changes(self, name: ConnectorName) -> bool:
         """Whether the owners of a connector's work are about to change. False while the group is unreachable."""
         has_leader = self._state.snapshot.leader_url is not None
-        return has_leader and (self._changing or name in self._state.suspended)
+        return has_leader and (self._changing or self._state.work.is_suspended(name))
 
     def begin(self) -> None:
         """Request this worker's assignment: the herder is live."""
@@ -88,8 +87,8 @@ class Rebalances:
         for name in names:
             entry = self._state.snapshot.config.connectors.get(name)
             if entry is not None:
-                self._state.suspended[name] = entry.tasks_version
-            self._state.apply_wanted([name])
+                self._state.work.suspend(entry)
+            self._state.work.apply([name])
         self._to_ask = True
         log.debug(
             "Requesting a rebalance once removed tasks have stopped; changed connectors: %s",
@@ -101,10 +100,10 @@ class Rebalances:
         """Stop revoked work; the group is notified when it has stopped."""
         self._asked = True
         self._revocations.append(message.number)
-        before = self._state.assignment
+        before = self._state.work.assignment
         log.info("Stopping revoked connectors and tasks: %s", _difference(before, message.keep))
-        self._state.history.revoked(self._state.assignment, message.keep)
-        self._state.apply_wanted(self._state.assign(message.keep))
+        self._state.history.revoked(self._state.work.assignment, message.keep)
+        self._state.work.apply(self._state.work.assign(message.keep))
         self.go_on()
 
     def assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
@@ -113,11 +112,7 @@ class Rebalances:
         self._lost_for = ""
         state.history.assigned(message)
         self._log_assignment(message)
-        names = state.assign(message.assignment)
-        done = [n for n, version in state.suspended.items() if version < message.config_offset]
-        for name in done:
-            del state.suspended[name]
-        names |= set(done)
+        names = state.work.assign(message.assignment) | state.work.resume(message.config_offset)
         self._plan = message.plan
         self._asked = self._to_ask
         state.update(
@@ -129,11 +124,11 @@ class Rebalances:
             rebalances=self._latest(message),
         )
         if everything:
-            names = state.told_names() | set(state.snapshot.config.connectors)
-        state.apply_wanted(names)
+            names = state.work.announced_connectors() | set(state.snapshot.config.connectors)
+        state.work.apply(names)
 
     def _log_assignment(self, message: AssignmentReceived) -> None:
-        before, after = self._state.assignment, message.assignment
+        before, after = self._state.work.assignment, message.assignment
         if before == after:
             log.debug("Assignment of generation %d repeats the current one", message.generation)
             return
@@ -179,7 +174,7 @@ class Rebalances:
     def go_on(self) -> None:
         """Confirm revocations and request a rebalance once everything has stopped and all statuses are written."""
         state = self._state
-        if not (self._to_ask or self._revocations) or state.leaving() or state.statuses_owed:
+        if not (self._to_ask or self._revocations) or state.work.is_stopping or state.writes.owes_statuses:
             return
         revocations, self._revocations = self._revocations, []
         for number in revocations:
@@ -202,16 +197,15 @@ class Rebalances:
 
     def owner(self, instance: Instance) -> None:
         """Raise NotOwner, or NotLeader if the leader knows the owner, unless `instance` is assigned to this worker."""
-        if self._state.assignment.owns(instance):
+        if self._state.work.assignment.owns(instance):
             return
         self.lead()
         raise NotOwner(None if self._plan is None or self._asked else self._plan.owner_url(instance))
 
     def give_up_all(self) -> None:
         """Release all work, because the worker shuts down."""
-        self._state.history.closing(self._state.announced)
-        self._state.assignment = Assignment()
-        self._state.apply_wanted({connector_of(i) for i in self._state.announced})
+        self._state.history.closing(self._state.work.announced)
+        self._state.work.release()
 
 
 def _difference(before: Assignment, after: Assignment) -> str:

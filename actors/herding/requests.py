@@ -135,7 +135,7 @@ class Requests:
                 self._group.lead()
                 if not self._is_behind(message, reply):
                     entries = commands.delete(self._state.snapshot.config, message.name)
-                    self._state.write_config(entries, reply, lambda: reply.set(None))
+                    self._state.writes.write_config(entries, reply, lambda: reply.set(None))
             case SetTargetState():
                 if not self._is_behind(message, reply):
                     self._set_target(message, reply)
@@ -177,7 +177,7 @@ class Requests:
                 )
                 return
             entries = commands.create(self._state.snapshot.config, name, config, message.initial_state)
-            self._state.write_config(entries, reply, lambda: self._created_now(name, reply))
+            self._state.writes.write_config(entries, reply, lambda: self._created_now(name, reply))
 
         self._checked(config, reply, write)
 
@@ -204,16 +204,16 @@ class Requests:
         stops = message.target is TargetState.STOPPED
         if stops:
             self._group.lead()
-        self._state.write_config(entries, reply, lambda: reply.set(None), leased=stops)
+        self._state.writes.write_config(entries, reply, lambda: reply.set(None), leased=stops)
 
     def _is_behind(
         self, message: CreateConnector | PatchConfig | DeleteConnector | SetTargetState, reply: Reply[Any]
     ) -> bool:
         """Return whether the connector's config or its deletion is being written; the command then follows that."""
         key, _ = encode(ConnectorConfigRecord(message.name, None))
-        if not self._state.waits.has(key):
+        if not self._state.writes.is_writing_config(key):
             return False
-        self._state.waits.behind(key, reply, lambda: self.command(message, reply))
+        self._state.writes.after_config(key, reply, lambda: self.command(message, reply))
         return True
 
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
@@ -221,11 +221,11 @@ class Requests:
         self._creations.check(name)
         created = name not in self._state.snapshot.config.connectors
         entries = commands.put(name, config)
-        self._state.write_config(entries, reply, lambda: reply.set(created))
+        self._state.writes.write_config(entries, reply, lambda: reply.set(created))
 
     def _checked(self, config: Config, reply: Reply[Any], then: Callable[[], None]) -> None:
         """Have `config` validated; `then` writes or raises."""
-        token = self._state.waits.token()
+        token = self._state.writes.token()
         self._checks[token] = (reply, then)
         self._state.actors.validator.tell(
             Validate(token=token, config=config, reply_to=self._state.actors.herder)
@@ -302,7 +302,7 @@ class Requests:
             else:
                 reply.set(body)
 
-        self._state.write_config([restart_entry(request)], reply, planned)
+        self._state.writes.write_config([restart_entry(request)], reply, planned)
 
     def _restart_task(self, message: RestartTask, reply: Reply[Any]) -> None:
         task = message.task
@@ -337,7 +337,7 @@ class Requests:
             reply.set(None)
         else:
             entries = commands.set_logger(message.namespace, message.level)
-            self._state.write_config(entries, reply, lambda: reply.set(None), leased=False)
+            self._state.writes.write_config(entries, reply, lambda: reply.set(None), leased=False)
 
     # -- topics --------------------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class Restarts:
     def __init__(self, state: HerderState, book: StatusBook) -> None:
         self._state = state
         self._book = book
+        self._due = state.restart_history.due
         self._watches: list[_Watch] = []
         self._announced: list[_Watch] = []
         """Watches for restarts that have been read but not carried out yet."""
@@ -67,7 +68,7 @@ class Restarts:
 
         Instances with a status newer than the record are not shown as RESTARTING: their restart is over.
         """
-        due = self._state.restarts_due
+        due = self._due
         pending = due.get(request.name)
         due[request.name] = pending_now = request if pending is None else higher_impact(pending, request)
         planned = self._planned(request)
@@ -85,7 +86,7 @@ class Restarts:
 
     def run_due(self) -> None:
         """Carry out requested restarts; called when no assignment change is under way."""
-        due = self._state.restarts_due
+        due = self._due
         while due:
             # Taken before it is carried out, so that one that kills the herder is not repeated for ever.
             request = due.pop(next(iter(due)))
@@ -109,20 +110,20 @@ class Restarts:
             return ()
 
     def _restart(self, instances: Iterable[Instance]) -> None:
-        owned = [i for i in instances if i in self._state.wanted(connector_of(i))]
+        owned = [i for i in instances if i in self._state.work.wanted(connector_of(i))]
         log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
         for instance in owned:
-            self._state.restart_counts[instance] = self._state.restart_counts.get(instance, 0) + 1
+            self._state.work.count_restart(instance)
         self._book.restarting(owned)
-        self._state.apply_wanted({connector_of(i) for i in owned}, together=frozenset(owned))
+        self._state.work.apply({connector_of(i) for i in owned}, together=frozenset(owned))
 
     def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
         """Restart one instance without showing RESTARTING; return False when it does not run here."""
-        if instance not in self._state.wanted(connector_of(instance)):
+        if instance not in self._state.work.wanted(connector_of(instance)):
             return False
         self._state.history.restarted(instance)
-        self._state.restart_counts[instance] = self._state.restart_counts.get(instance, 0) + 1
-        self._state.apply_wanted([connector_of(instance)])
+        self._state.work.count_restart(instance)
+        self._state.work.apply([connector_of(instance)])
         self.when_up([instance], done)
         return True
 
@@ -132,7 +133,7 @@ class Restarts:
 
     def when_up(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
         """Call `done` with the failed instances once the newest life of each instance wanted here has reported."""
-        missing = {i for i in instances if i in self._state.wanted(connector_of(i))}
+        missing = {i for i in instances if i in self._state.work.wanted(connector_of(i))}
         if missing:
             self._watches.append(_Watch(missing, [], done))
         else:
@@ -141,7 +142,7 @@ class Restarts:
     def handle_fact(self, fact: InstanceChanged) -> None:
         """Process a fact: it may end a wait or require a restart."""
         self._auto.handle_fact(fact)
-        wanted = self._state.wanted(connector_of(fact.instance)).get(fact.instance)
+        wanted = self._state.work.wanted(connector_of(fact.instance)).get(fact.instance)
         if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
             return
         self._settle(fact.instance, failed=wanted is not None and fact.state is State.FAILED)

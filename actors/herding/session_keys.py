@@ -58,7 +58,7 @@ class SessionKeys:
         assert settings is not None  # noqa: S101 - check() looked
         reply: Reply[None] = Reply()
         entry = Entry(*encode(new_key(now_ms, settings.algorithm, settings.size)))
-        self._state.write_config([entry], reply, lambda: reply.set(None))
+        self._state.writes.write_config([entry], reply, lambda: reply.set(None))
         reply.future.add_done_callback(lambda f: self._written(f.exception()))
 
     def _written(self, error: BaseException | None) -> None:

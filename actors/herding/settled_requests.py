@@ -39,7 +39,7 @@ class SettledRequests(Generic[R]):
 
     def add(self, request: R) -> None:
         """Carry out a request when the config has been read to the end that it has now."""
-        token = self._state.waits.token()
+        token = self._state.writes.token()
         self._reading[token] = request
         self._state.actors.config_reader.tell(ReadToEnd(token))
 

@@ -36,7 +36,7 @@ class Start:
         """`take` carries out a command that arrived during startup."""
         self._state = state
         self._take = take
-        self._number = state.waits.token()
+        self._number = state.writes.token()
         self._read_up_to = {"config": 0, "status": 0}
         self._behind = {"config", "status"}
         self._report: Mapping[Instance, InstanceChanged] | None = None
@@ -89,9 +89,9 @@ class Start:
         running = {instance: fact.incarnation for instance, fact in report.items()}
         for instance, restarts in adopted_restarts(running, state.snapshot.config).items():
             # An earlier herder may have wanted one more restart and died before the worker started it.
-            state.restart_counts[instance] = max(restarts, state.restart_counts.get(instance, 0))
-        state.adopt(report)
-        state.live = True
+            state.work.restore_restarts(instance, restarts)
+        state.work.adopt(report)
+        state.go_live()
         state.history.went_live(state.snapshot)
         stage = state.snapshot.stage
         completed = None if stage is None else replace(stage, completed_ms=state.clock.wall_ms())

@@ -1,20 +1,22 @@
-"""Herder state: what the herder knows and has told other actors, and the few ways in which it changes.
+"""Herder state: the snapshot that the herder publishes, and the objects that its parts share.
 
-Used on the herder's thread only, by the herder and the parts that it is made of (`actors.herding`).
+Used on the herder's thread only, by the herder and the parts that it is made of (`actors.herding`). Each field has one
+owner, which changes it through its verbs: this class the snapshot, `Work` the assignment and the instances that the
+worker was told to run, `LogWrites` the writes that are not answered. Of the `RestartHistory`, `Work` owns the restart
+counts, `AutoRestarts` the failed instances, `Restarts` the requests, `TaskConfigs` the published task configs.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.herding.history import History
-from actors.herding.pending_writes import PendingWrites
-from actors.messages.stores import Append
-from actors.messages.worker import Assign
+from actors.herding.pending_writes import LogWrites
+from actors.herding.work import Work
 from kraal.cluster.decisions.auto_restart import Watched
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.config_replay import (
@@ -24,9 +26,8 @@ from kraal.cluster.state.config_replay import (
     RestartRequested,
 )
 from kraal.cluster.state.statuses import StatusState
-from kraal.cluster.state.wanted_work import Assignment, Wanted, changes, wanted_of
 from kraal.config.connector.auto_restart import AutoRestart
-from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId, WorkerId, connector_of
+from kraal.core.ids import ConnectorName, Instance, WorkerId
 from kraal.core.log_levels import Loggers
 from kraal.journal.journal import off
 from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
@@ -34,17 +35,15 @@ from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.herding.pending_writes import Then
-    from actors.messages.herder import InstanceChanged, TaskConfigsMade
+    from actors.messages.herder import TaskConfigsMade
     from actors.runtime.clock import Clock
-    from actors.runtime.mailbox import Address, Reply
+    from actors.runtime.mailbox import Address
     from kraal.cluster.decisions.restart import RestartRequest
     from kraal.cluster.state.config_replay import Event, Reduced, Skipped
     from kraal.cluster.state.status_replay import StatusesReduced
     from kraal.cluster.views.snapshot import Published, Snapshot
     from kraal.config.worker.config import WorkerConfig
     from kraal.core.ids import Config
-    from kraal.core.records import Entry
 
 log = logging.getLogger(__name__)
 
@@ -131,12 +130,8 @@ class RestartHistory:
     """The latest task configs with new values that were published: the tasks are not restarted for them again."""
 
 
-_ADOPTED: Mapping[str, str] = {}
-"""Config of adopted instances that have not been compared yet."""
-
-
 class HerderState:
-    """Cluster state as this worker knows it, and what the worker actor was told."""
+    """Cluster state as this worker has read it, and the shared objects of the herder's parts."""
 
     def __init__(
         self,
@@ -170,32 +165,29 @@ class HerderState:
         self.refuse = refuse
         self.loggers = loggers or Loggers()
         self.history = history or _no_history(settings)
-        self.waits = PendingWrites(tokens)
-        """Requests that wait for a record of the config log."""
-        self.status_waits = PendingWrites(tokens)
-        """Requests that wait for a record of the status log."""
-        self.assignment = Assignment()
-        restart_history = restart_history or RestartHistory()
-        self.restart_counts = restart_history.restart_counts
-        self.watched = restart_history.watched
-        self.restarts_due = restart_history.due
-        self.renewed = restart_history.renewed
-        self.live = False
-        """Replay and report are complete: snapshots are published and the worker receives its work."""
-        self.announced: set[Instance] = set()
-        """Instances that the worker was told about and has not reported as stopped."""
-        self._leaving: set[Instance] = set()
-        """Those of them that are no longer wanted."""
-        self.suspended: dict[ConnectorName, int] = {}
-        """Connectors whose tasks stop until an assignment is based on these task configs or newer ones."""
-        self.statuses_owed: set[int] = set()
-        """Tokens of unanswered status writes."""
+        self.restart_history = restart_history or RestartHistory()
+        self.writes = LogWrites(actors, tokens)
+        self.work = Work(
+            worker=actors.worker,
+            connectors=lambda: self.snapshot.config.connectors,
+            is_live=lambda: self.live,
+            restart_counts=self.restart_history.restart_counts,
+        )
+        self._live = False
         self._published = published
         self._kind_of = kind_of
         self._missed_from = published.latest.config.offset if published.latest.live else None
         """Offset in the config log up to which earlier herders of this process have read; None: there was none."""
         self._snapshot = replace(published.latest, config=ClusterState(), status=StatusState())
-        self._wanted: dict[ConnectorName, dict[Instance, Wanted]] = {}
+
+    @property
+    def live(self) -> bool:
+        """Whether replay and report are complete: snapshots are published and the worker receives its work."""
+        return self._live
+
+    def go_live(self) -> None:
+        """Publish snapshots and send the worker its work from now on, beginning with the next `update`."""
+        self._live = True
 
     @property
     def snapshot(self) -> Snapshot:
@@ -210,7 +202,7 @@ class HerderState:
         """Replace parts of the snapshot, and publish it."""
         number = self._published.latest.number + 1
         self._snapshot = replace(self._snapshot, number=number, **parts)
-        if self.live:
+        if self._live:
             self._published.publish(self._snapshot)
 
     def skip(self, topic: str, records: Sequence[Skipped]) -> None:
@@ -245,114 +237,10 @@ class HerderState:
 
     def update_status(self, reduced: StatusesReduced) -> None:
         """Set the state that status records lead to."""
-        self.history.statuses_read(reduced, live=self.live)
+        self.history.statuses_read(reduced, live=self._live)
         self.update(status=reduced.state)
         self.skip("status", reduced.skipped)
-
-    def wanted(self, name: ConnectorName) -> Mapping[Instance, Wanted]:
-        """Return the instances of a connector that the worker was told to run."""
-        return self._wanted.get(name, {})
-
-    def write_config(
-        self, entries: Sequence[Entry], reply: Reply[Any], then: Then, *, leased: bool = True
-    ) -> None:
-        """Write to the config log; `then` runs when the records have been read back, or `reply` fails.
-
-        `leased`: write only with a lease, for records that only the leader may write.
-        """
-        token = self.waits.expect(reply, then, (entry.key for entry in entries))
-        append = Append(token=token, entries=entries, reply_to=self.actors.herder, leased=leased)
-        self.actors.config_writer.tell(append)
-
-    def write_status(
-        self, entries: Sequence[Entry], reply: Reply[None] | None = None, *, leased: bool = False
-    ) -> None:
-        """Write to the status log, retrying until it succeeds; `reply`, if any, fails with the first attempt.
-
-        `leased`: write only with a lease.
-        """
-        if not entries:
-            return
-        token = self.status_waits.token() if reply is None else self.status_waits.expect(reply, _nothing)
-        self.statuses_owed.add(token)
-        append = Append(token=token, entries=entries, reply_to=self.actors.herder, leased=leased)
-        self.actors.status_writer.tell(append)
-
-    def apply_wanted(
-        self, names: Iterable[ConnectorName], *, together: frozenset[Instance] = frozenset()
-    ) -> None:
-        """Tell the worker which instances of these connectors to run from now on.
-
-        `together`: none of these starts before all have stopped.
-        """
-        if not self.live:
-            return
-        delta: dict[Instance, Wanted | None] = {}
-        for name in names:
-            entry = self._snapshot.config.connectors.get(name)
-            after = {} if entry is None else wanted_of(entry, self.assignment, self.restart_counts)
-            if name in self.suspended:
-                after = {i: w for i, w in after.items() if not isinstance(i, TaskId)}
-            delta.update(changes(self._wanted.get(name, {}), after))
-            if after:
-                self._wanted[name] = after
-            else:
-                self._wanted.pop(name, None)
-        if delta:
-            self.announced.update(delta)
-            for instance, wanted in delta.items():
-                (self._leaving.add if wanted is None else self._leaving.discard)(instance)
-            self.actors.worker.tell(Assign(delta, together))
-
-    def assign(self, assignment: Assignment) -> set[ConnectorName]:
-        """Set a new assignment; return the connectors with added or removed instances."""
-        before, self.assignment = self.assignment, assignment
-        tasks = before.tasks ^ assignment.tasks
-        return {t.connector for t in tasks} | (before.connectors ^ assignment.connectors)
-
-    def adopt(self, running: Mapping[Instance, InstanceChanged]) -> None:
-        """Adopt running instances as the assignment until the real one arrives, so that they are compared with it."""
-        self.assignment = Assignment(
-            connectors=frozenset(i for i in running if not isinstance(i, TaskId)),
-            tasks=frozenset(i for i in running if isinstance(i, TaskId)),
-        )
-        for instance, fact in running.items():
-            # The target is unknown; STOPPED differs from any running instance's, so the target is sent again.
-            placeholder = Wanted(
-                incarnation=fact.incarnation, target=TargetState.STOPPED, connector_config=_ADOPTED
-            )
-            self._wanted.setdefault(connector_of(instance), {})[instance] = placeholder
-            self.announced.add(instance)
-
-    def tell_again(self, running: Mapping[Instance, InstanceChanged]) -> None:
-        """Repeat all wanted instances: the worker may have died with a message in its mailbox."""
-        delta: dict[Instance, Wanted | None] = {i: None for i in running if i in self.announced}
-        for wanted in self._wanted.values():
-            delta.update(wanted)
-        self.actors.worker.tell(Assign(delta))
-
-    def told_names(self) -> set[ConnectorName]:
-        """Return the connectors that the worker may still run instances of."""
-        return {connector_of(i) for i in self.announced}
-
-    def leaving(self) -> bool:
-        """Return whether an instance that is no longer wanted still runs."""
-        return bool(self._leaving)
-
-    def instance_stopped(self, instance: Instance) -> None:
-        """Note that the worker has stopped an instance, and forget it unless it is wanted again."""
-        name = connector_of(instance)
-        wanted = self._wanted.get(name, {})
-        if instance in wanted and wanted[instance].connector_config is _ADOPTED:
-            del wanted[instance]  # wanted by an earlier herder; it is not started again
-        if instance not in self.wanted(name):
-            self.announced.discard(instance)
-            self._leaving.discard(instance)
 
 
 def _no_history(settings: HerderSettings) -> History:
     return History(off(), worker_id=settings.worker_id, standalone=settings.standalone)
-
-
-def _nothing() -> None:
-    """Do nothing: waiting requests check the records when they are read."""

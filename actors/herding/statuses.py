@@ -73,7 +73,9 @@ class StatusBook:
                 if here and instance not in report and status.state is not State.UNASSIGNED:
                     self._state.history.orphaned(instance)
                     self.put(instance, State.UNASSIGNED)
-        self._state.write_status(stale_topics(self._state.snapshot.config, self._state.snapshot.status))
+        self._state.writes.write_status(
+            stale_topics(self._state.snapshot.config, self._state.snapshot.status)
+        )
         self.resume(report.values())
 
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
@@ -172,7 +174,7 @@ class StatusBook:
                 self._forget(instance, last=entry is None)
             return
         state = fact.state
-        if fact.stopped and instance in self._restarting and instance in self._state.wanted(name):
+        if fact.stopped and instance in self._restarting and instance in self._state.work.wanted(name):
             state = State.RESTARTING
         elif not fact.stopped:
             self._restarting.discard(instance)
@@ -190,7 +192,7 @@ class StatusBook:
         """Write a status, unless a status by a newer owner prevents this kind of status."""
         herder = self._state
         status = self._status(state, trace=trace, version=version)
-        herder.write_status(status_entries(herder.snapshot.status, instance, status), leased=leased)
+        herder.writes.write_status(status_entries(herder.snapshot.status, instance, status), leased=leased)
 
     def _status(self, state: State, *, trace: str | None = None, version: str | None = None) -> Status:
         """Return a status with this worker's id and generation."""
@@ -210,7 +212,7 @@ class StatusBook:
         """
         snapshot = self._state.snapshot
         stale = stale_statuses(snapshot.config, snapshot.status, clean=self._clean)
-        self._state.write_status(tombstones(stale))
+        self._state.writes.write_status(tombstones(stale))
         if not stale:
             self._clean = (snapshot.config, snapshot.status)
         self._explain({} if plan is None else plan.waiting)
@@ -226,7 +228,7 @@ class StatusBook:
             stored = status_of(status, job.instance)
             if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
                 entries += status_entries(status, job.instance, self._status(State.UNASSIGNED, trace=why))
-        self._state.write_status(entries, leased=True)
+        self._state.writes.write_status(entries, leased=True)
         if unlisted.keys() - self._explained:
             log.warning(
                 "No worker of the group may run %s: every worker has static assignments, and none lists them."
@@ -245,7 +247,7 @@ class StatusBook:
         new = [t for t in sorted(message.topics - known_topics) if (name, t) not in self._topics_on_their_way]
         self._topics_on_their_way.update((name, t) for t in new)
         now = self._state.clock.wall_ms()
-        self._state.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
+        self._state.writes.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
 
     def read(self, instances: Iterable[Instance]) -> None:
         """Show the statuses of these instances as read back; check those of this worker that another worker wrote.
@@ -265,7 +267,7 @@ class StatusBook:
 
     def _is_doubtful(self, instance: Instance) -> bool:
         """Return whether the stored status of an instance that runs here is another worker's, or UNASSIGNED."""
-        if instance not in self._state.wanted(connector_of(instance)):
+        if instance not in self._state.work.wanted(connector_of(instance)):
             return False
         stored = status_of(self._state.snapshot.status, instance)
         return stored is not None and (
@@ -277,7 +279,7 @@ class StatusBook:
         snapshot = self._state.snapshot
         self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
         self._resets.append((name, snapshot.status.topics.get(name, frozenset()), reply))
-        self._state.write_status(reset_topics(snapshot.status, name), reply)
+        self._state.writes.write_status(reset_topics(snapshot.status, name), reply)
         self._answer_resets()
 
     def _answer_resets(self) -> None:
@@ -292,11 +294,11 @@ class StatusBook:
     def forget_topics(self, name: ConnectorName) -> None:
         """Delete the records of the topics that a connector used."""
         self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
-        self._state.write_status(reset_topics(self._state.snapshot.status, name))
+        self._state.writes.write_status(reset_topics(self._state.snapshot.status, name))
 
     def _forget(self, instance: Instance, *, last: bool) -> None:
         """Delete the status of a removed instance; `last` also deletes the topics of a removed connector."""
         self._restarting.discard(instance)
-        self._state.write_status(tombstones([status_key(instance)]))
+        self._state.writes.write_status(tombstones([status_key(instance)]))
         if last:
             self.forget_topics(connector_of(instance))

@@ -59,6 +59,7 @@ class TaskConfigs:
         self._state = state
         self._rebalances = rebalances
         self._settled = settled
+        self._renewed = state.restart_history.renewed
         self._publications: dict[ConnectorName, _Publication] = {}
         self._latest: dict[ConnectorName, TaskConfigsMade] = {}
         """The latest configs of each connector."""
@@ -68,7 +69,7 @@ class TaskConfigs:
         if message.failed:
             self._settled(message.name)
             return
-        if self._state.renewed.get(message.name) is message:  # the worker repeats it
+        if self._renewed.get(message.name) is message:  # the worker repeats it
             message = replace(message, renewed=False)
         current = self._publications.get(message.name)
         if current is not None and current.made is message and current.is_sent:
@@ -79,7 +80,7 @@ class TaskConfigs:
             current.newer = message
             return
         entry = self._state.snapshot.config.connectors.get(message.name)
-        wanted = self._state.wanted(message.name).get(message.name)
+        wanted = self._state.work.wanted(message.name).get(message.name)
         current_life = wanted is not None and wanted.incarnation == message.incarnation
         if entry is None or entry.target is not TargetState.STARTED or not current_life:
             log.debug("Skipped the task configs of %s, which does not run", message.name)
@@ -115,7 +116,7 @@ class TaskConfigs:
         publication.is_sent = True
         if state.snapshot.is_leader:
             reply: Reply[None] = Reply()
-            state.write_config(
+            state.writes.write_config(
                 task_config_entries(task_configs.name, task_configs.configs), reply, lambda: reply.set(None)
             )
             reply.future.add_done_callback(lambda f: self._written(publication, f.exception()))
@@ -124,7 +125,7 @@ class TaskConfigs:
         else:
             key = state.snapshot.config.session_key
             signed = state.snapshot.protocol is not None and state.snapshot.protocol.signed
-            publication.token = state.waits.token()
+            publication.token = state.writes.token()
             state.actors.publisher.tell(
                 PublishTasks(
                     name=task_configs.name,
@@ -164,7 +165,7 @@ class TaskConfigs:
     def _published(self, publication: _Publication) -> None:
         task_configs = publication.made
         if task_configs.renewed:
-            self._state.renewed[task_configs.name] = task_configs
+            self._renewed[task_configs.name] = task_configs
         self._finish(task_configs.name)
 
     def _retry(self, publication: _Publication, why: str, status: int | None) -> None:
@@ -196,7 +197,7 @@ class TaskConfigs:
             return
         for entry in state.snapshot.config.connectors.values():
             if entry.target is TargetState.STOPPED and entry.task_count:
-                state.write_config(task_config_entries(entry.name, []), Reply(), _nothing)
+                state.writes.write_config(task_config_entries(entry.name, []), Reply(), _nothing)
 
     # -- configs sent by other workers ---------------------------------------------------------------------
 
@@ -204,7 +205,7 @@ class TaskConfigs:
         """Write the task configs that a connector's owner sent. Raises NotLeader, NotFound, BadRequest."""
         self._rebalances.lead()
         entries = submitted_task_configs(self._state.snapshot.config, message.name, message.configs)
-        self._state.write_config(entries, reply, lambda: reply.set(None))
+        self._state.writes.write_config(entries, reply, lambda: reply.set(None))
 
 
 def _nothing() -> None:

@@ -30,7 +30,7 @@ class Verifications:
 
     def verify(self, message: VerifyTask, reply: Reply[Any]) -> None:
         """Complete `reply` if the task is valid; fail it with the reason otherwise."""
-        token = self._state.waits.token()
+        token = self._state.writes.token()
         self._reading[token] = (message, reply)
         self._state.actors.config_reader.tell(ReadToEnd(token))
 
@@ -50,7 +50,7 @@ class Verifications:
                 "a new set of task configs"
             )
             reply.fail(KraalError(text))
-        elif not self._state.assignment.owns(task):
+        elif not self._state.work.assignment.owns(task):
             text = f"Cannot start source task {task} as it has already been revoked from this worker"
             reply.fail(KraalError(text))
         else:

@@ -11,6 +11,21 @@ import pytest
 from actors.herding.rebalances import Rebalances
 
 
+class Work:
+    """The work of a worker without an assignment."""
+
+    assignment = None
+
+    def assign(self, _: object) -> set[str]:
+        return set()
+
+    def resume(self, _: object) -> set[str]:
+        return set()
+
+    def apply(self, _: object) -> None:
+        pass
+
+
 class State:
     """What a herder knows, as far as losses and assignments need it."""
 
@@ -18,19 +33,12 @@ class State:
         self.lost: list[str] = []
         self.leaders: list[object] = []
         self.history = SimpleNamespace(group_lost=self.lost.append, assigned=lambda _: None)
-        self.assignment = None
-        self.suspended: dict[str, int] = {}
+        self.work = Work()
         self.snapshot = SimpleNamespace(rebalances=())
         self.settings = SimpleNamespace(standalone=True)
 
     def update(self, *, leader_url: object, **_: object) -> None:
         self.leaders.append(leader_url)
-
-    def assign(self, _: object) -> set[str]:
-        return set()
-
-    def apply_wanted(self, _: object) -> None:
-        pass
 
 
 def assignment() -> Any:

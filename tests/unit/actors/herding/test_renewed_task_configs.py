@@ -33,11 +33,11 @@ class Worker:
         tokens = itertools.count(1)
         state: Any = SimpleNamespace(
             snapshot=snapshot,
-            renewed={},
-            wanted=lambda _: {X: SimpleNamespace(incarnation=LIFE)},
+            restart_history=SimpleNamespace(renewed={}),
+            work=SimpleNamespace(wanted=lambda _: {X: SimpleNamespace(incarnation=LIFE)}),
             lease=lambda: True,
             clock=SimpleNamespace(now=lambda: 0.0),
-            waits=SimpleNamespace(token=lambda: next(tokens)),
+            writes=SimpleNamespace(token=lambda: next(tokens)),
             settings=SimpleNamespace(signature_algorithm="HmacSHA256"),
             actors=SimpleNamespace(publisher=publisher, herder=Address("herder")),
         )

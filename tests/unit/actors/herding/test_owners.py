@@ -1,0 +1,77 @@
+"""Each field of the herder's state has one owner: other modules call its verbs and never change the field."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ACTORS = Path(__file__).parents[4] / "actors"
+PARTS = [ACTORS / "herder.py", *sorted((ACTORS / "herding").glob("*.py"))]
+MUTATORS = {"add", "append", "clear", "discard", "extend", "pop", "popitem", "remove", "setdefault"}
+ALIASES = {"state", "herder"}
+"""Local names of the herder's state."""
+
+
+def is_of_state(node: ast.expr) -> bool:
+    """Whether an expression is a field of the herder's state, or below one: `self._state.work.x[y]`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+        if isinstance(node, ast.Attribute) and node.attr == "_state":
+            return True
+    return isinstance(node, ast.Name) and node.id in ALIASES
+
+
+def changes(tree: ast.AST) -> Iterator[int]:
+    """Return the lines that assign to a field of the state, delete from it, or call a method that changes it."""
+    for node in ast.walk(tree):
+        targets: list[ast.expr] = []
+        if not isinstance(node, ast.stmt | ast.expr):
+            continue
+        match node:
+            case ast.Assign() | ast.Delete():
+                targets = node.targets
+            case ast.AugAssign() | ast.AnnAssign():
+                targets = [node.target]
+            case ast.Call(func=ast.Attribute(attr=method, value=field)) if method in MUTATORS:
+                targets = [field]
+            case _:
+                pass
+        parts = [
+            each
+            for target in targets
+            for each in (target.elts if isinstance(target, ast.Tuple) else [target])
+        ]
+        if any(isinstance(each, ast.Attribute | ast.Subscript) and is_of_state(each) for each in parts):
+            yield node.lineno
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda path: path.stem)
+def test_part_changes_no_field_of_the_state(part: Path) -> None:
+    lines = list(changes(ast.parse(part.read_text(encoding="utf-8"))))
+    assert not lines, (
+        f"{part.name} changes the herder's state in lines {lines}; call a verb of the field's owner"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self._state.live = True",
+        "state.work.assignment = x",
+        "state.restart_counts[i] = 1",
+        "del state.suspended[name]",
+        "self._state.statuses_owed.clear()",
+        "before, self._state.assignment = self._state.assignment, x",
+        "state.count += 1",
+    ],
+)
+def test_change_is_recognized(line: str) -> None:
+    assert list(changes(ast.parse(line))) == [1]
+
+
+@pytest.mark.parametrize("line", ["self._live = True", "state = self._state", "state.work.apply(names)"])
+def test_verb_is_no_change(line: str) -> None:
+    assert not list(changes(ast.parse(line)))
