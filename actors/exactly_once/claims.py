@@ -33,6 +33,7 @@ from kraal.core.errors import (
     TimedOut,
     Unavailable,
 )
+from kraal.core.lease import MUST_NOT_WRITE
 from kraal.peers import MakeContext, PeerFailed, PeerRefused, send_fence
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ class _Claim:
 
     def _claim(self) -> None:
         if not self._request.lease():
-            raise StoreAway("this worker must not write for the task because its lease has expired")
+            raise StoreAway(MUST_NOT_WRITE)
         task, context = self._request.task, self._context
         self._config = context.resolve(self._request.config)
         tracks = context.tracks(self._request.config)

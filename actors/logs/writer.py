@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 10.0
 CLAIM_RETRY_S = 0.25
-LEASE_OVER = "Request cannot be completed because a rebalance is expected"
+REBALANCE_EXPECTED = "Request cannot be completed because a rebalance is expected"
 """Connect's text for a worker that is about to rejoin. Source: DistributedHerder.checkRebalanceNeeded (Kafka 4.3.0)."""
 
 
@@ -76,7 +76,7 @@ class Writer:
         for entry in message.entries:
             self._owed.pop(entry.key, None)
         if message.leased and not self._lease():
-            message.reply_to.tell(AppendFailed(token=message.token, error=Momentary(LEASE_OVER)))
+            message.reply_to.tell(AppendFailed(token=message.token, error=Momentary(REBALANCE_EXPECTED)))
             return
         try:
             offset = self._log.append(message.entries)

@@ -21,6 +21,7 @@ from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.membership.flow import step
 from kraal.cluster.membership.member_state import Decision, Event, MemberSettings, MemberState
 from kraal.cluster.state.wanted_work import Assignment
+from kraal.core.lease import Lease
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.windows import Windows
 from kraal.protocol.group import (
@@ -46,8 +47,6 @@ log = logging.getLogger(__name__)
 CONFIG_WAIT_TIMEOUT_S = 0.2
 """How long the leader waits for its config reader, which may be slightly behind another worker's."""
 CONFIG_POLL_INTERVAL_S = 0.01
-LEASE_FRACTION = 0.9
-"""Fraction of the session timeout; the remainder covers operations just after a lease check."""
 
 
 WARM_UP_TIMEOUT_S = 180.0
@@ -97,6 +96,8 @@ class MembershipState:
         self.address = address
         self.group = group
         self.settings = settings
+        self.lease = Lease(group.heartbeat_age_s, settings.session_timeout_s)
+        """Whether this worker may act for the group now: any thread; used as `TaskSpec.lease`."""
         self.state = MemberState()
         self.herder_began = False
         """The herder has been live; kept here because the actor may die before it is notified."""
@@ -114,10 +115,6 @@ class MembershipState:
         self._made_s = clock.now()
         self._assignor = AssignorState()
         self._planned: tuple[int, GroupPlan] | None = None
-
-    def lease(self) -> bool:
-        """Whether this worker may act for the group now: any thread; used as `TaskSpec.lease`."""
-        return self.group.heartbeat_age_s() < LEASE_FRACTION * self.settings.session_timeout_s
 
     def may_join(self) -> bool:
         """Whether to join for the first time now.

@@ -20,6 +20,7 @@ from actors.messages.stores import (
 )
 from actors.runtime.system import Begin
 from kraal.core.errors import StoreError
+from kraal.core.lease import LEASE_OVER
 
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock
@@ -106,6 +107,6 @@ class OffsetKeeper:
     def _may_be_stored(self, message: StoreOffsets) -> bool:
         if message.lease():
             return True
-        log.warning("Discarded offsets of %s because the lease has expired", message.connector)
-        message.reply_to.tell(OffsetsFailed(token=message.token, error=StoreError("the lease has expired")))
+        log.warning("Discarded offsets of %s because %s", message.connector, LEASE_OVER)
+        message.reply_to.tell(OffsetsFailed(token=message.token, error=StoreError(LEASE_OVER)))
         return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Protocol
 
+from kraal.core.lease import LEASE_OVER
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Committed, Failed, Stopped
 from kraal.engine.failure_trace import (
@@ -32,8 +33,6 @@ JobResult = BatchDone | Committed | StillWriting | None | BaseException
 
 GRACE_S = 5.0
 """How long an ended run may stay inside plugin code or Spark before its end is reported anyway."""
-
-LEASE_OVER = "this worker's lease has expired"
 
 JobLauncher = Callable[[Callable[[JobResult], None]], None]
 """Starts a job without waiting for it; the result arrives on any thread."""

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from kraal.core.ids import TaskId
+from kraal.core.lease import LEASE_OVER
 from kraal.engine.api import BatchDone, Committed
-from kraal.engine.executor import LEASE_OVER, JobLauncher, JobResult
+from kraal.engine.executor import JobLauncher, JobResult
 from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
@@ -70,5 +71,5 @@ class LeaseWatch:
                 return
             if not self._lease() and self._interrupt() and not self._interrupted:
                 self._interrupted = True
-                log.warning("%s: Interrupting a job because the lease expired", self._task)
+                log.warning("%s: Interrupting a job because %s", self._task, LEASE_OVER)
             self._after(CHECK_INTERVAL_S, self._check)

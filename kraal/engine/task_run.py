@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from kraal.core.lease import MUST_NOT_WRITE
 from kraal.core.logging import SubjectLock
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import (
@@ -349,7 +350,7 @@ class TaskRun:
     def _has_lease(self) -> bool:
         leased = self.spec.lease()
         if not leased:
-            self._report_waiting("this worker must not write for the task because its lease has expired")
+            self._report_waiting(MUST_NOT_WRITE)
         return leased
 
     def _report_waiting(self, reason: str, *, retry: bool = False, engine_failed: bool = False) -> None:

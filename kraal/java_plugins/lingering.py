@@ -12,13 +12,14 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from kraal.core.lease import MUST_NOT_WRITE
+
 if TYPE_CHECKING:
     from kraal.engine.api import TaskSpec
     from kraal.java_plugins.host import PluginHost
 
 log = logging.getLogger(__name__)
 
-LEASE_OVER: Final = "this worker must not write for the task because its lease has expired"
 CHECK_INTERVAL_S: Final = 5.0
 """Time between two checks whether the thread has ended."""
 
@@ -48,7 +49,7 @@ class LingeringTask:
     def tick(self) -> None:
         """End the process without a lease; otherwise check from time to time whether the thread has ended."""
         if not self._spec.lease():
-            self._host.end_process(LEASE_OVER)
+            self._host.end_process(MUST_NOT_WRITE)
         elif time.monotonic() >= self._checked_s + CHECK_INTERVAL_S:
             self._checked_s = time.monotonic()
             self._host.submit(self._check)

@@ -20,9 +20,10 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
+from kraal.core.lease import MUST_NOT_WRITE
 from kraal.engine.api import Failed, Held, Opened, Stopped, Waiting
 from kraal.java_plugins.jvm import PluginsAway
-from kraal.java_plugins.lingering import LEASE_OVER, LingeringTask
+from kraal.java_plugins.lingering import LingeringTask
 from kraal.java_plugins.progress import Passed, Step, Times
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class JavaRun:
                 self._host.submit(self._cancel_now)
             lost = self._phase not in (_Phase.WAITING, _Phase.OVER) and not self.spec.lease()
         if lost:
-            self._host.end_process(LEASE_OVER)
+            self._host.end_process(MUST_NOT_WRITE)
 
     # --- steps ----------------------------------------------------------------------------------------------
 
@@ -249,7 +250,7 @@ class JavaRun:
     def _refusal(self) -> str | None:
         """Return why the task must not start: no lease, or a claim so old that it may be another worker's by now."""
         if not self.spec.lease():
-            return LEASE_OVER
+            return MUST_NOT_WRITE
         is_old = self.spec.transactions is not None and time.monotonic() - self._opened_s > CLAIM_TIMEOUT_S
         return CLAIM_OLD if is_old else None
 

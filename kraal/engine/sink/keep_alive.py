@@ -25,6 +25,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from kraal.core.ids import TaskId
+from kraal.core.lease import MUST_NOT_WRITE
 from kraal.core.logging import carried
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
@@ -190,7 +191,7 @@ class KeepAlive:
                     "the task was cancelled" if self._stopped else "its partitions belong to another task"
                 )
                 if not leased:
-                    reason = "this worker must not write for the task because its lease has expired"
+                    reason = MUST_NOT_WRITE
                 raise PartitionsLost(f"{self._task}: discarding the batch: {reason}")
 
     def commit(self, function: Callable[[], None]) -> None:

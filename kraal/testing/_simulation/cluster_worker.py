@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from actors.assembly import assemble
 from actors.herding.state import HerderSettings
 from actors.logs.reader import Follow
-from actors.membership.state import LEASE_FRACTION
 from actors.messages.herder import FenceZombies, ShutDown
 from actors.messages.supervisor import current_name
 from actors.parts import ClusterParts, Parts
@@ -18,6 +17,7 @@ from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, Crash
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.ids import ConnectorName, Instance, WorkerId
+from kraal.core.lease import LEASE_FRACTION
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.protocol.group import Job

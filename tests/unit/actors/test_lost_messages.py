@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from actors.membership import state as membership_state
 from actors.messages.herder import (
     CompareStatuses,
     CreateConnector,
@@ -13,6 +12,7 @@ from actors.messages.herder import (
     RestartTask,
     SetTargetState,
 )
+from kraal.core import lease
 from kraal.core.errors import KraalError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.protocol.status_records import StatusRecord, decode_status
@@ -202,7 +202,7 @@ def test_a_status_that_was_withheld_is_written_when_the_lease_is_back(
     generation = cluster.workers[0].snapshot.generation
     cluster.workers[0].assembly.herder.question(SetTargetState(name=NAME, target=TargetState.PAUSED))
     with monkeypatch.context() as late:
-        late.setattr(membership_state, "LEASE_FRACTION", -1.0)  # as if its heartbeats came late
+        late.setattr(lease, "LEASE_FRACTION", -1.0)  # as if its heartbeats came late
         cluster.scheduler.advance(2)
     cluster.scheduler.advance(10)
     assert cluster.states(NAME) == ["PAUSED"] * 3

@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.lease import MUST_NOT_WRITE
 from kraal.engine.api import TaskSpec
 from kraal.java_plugins.host import PluginHost
-from kraal.java_plugins.lingering import LEASE_OVER
 from kraal.java_plugins.run import JavaRun
 from tests.unit.java_plugins.fake_host import FakeHost
 
@@ -78,7 +78,7 @@ def test_lingering_task_ends_its_process_without_a_lease(
     assert cluster.host.ended == []
     cluster.leased = False
     cluster.tick()
-    assert cluster.host.ended == [LEASE_OVER]
+    assert cluster.host.ended == [MUST_NOT_WRITE]
     cluster.host.down()
     assert cluster.host.listeners == {}
 
@@ -99,4 +99,4 @@ def test_task_that_cannot_be_checked_lingers(cluster: Cluster) -> None:
     cluster.tick()
     cluster.leased = False
     cluster.tick()
-    assert cluster.host.ended == [LEASE_OVER]
+    assert cluster.host.ended == [MUST_NOT_WRITE]

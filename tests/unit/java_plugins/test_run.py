@@ -10,10 +10,10 @@ import pytest
 from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId, TopicName
+from kraal.core.lease import MUST_NOT_WRITE
 from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Timed, Waiting
 from kraal.java_plugins import run as module
 from kraal.java_plugins.host import PluginHost
-from kraal.java_plugins.lingering import LEASE_OVER
 from kraal.java_plugins.run import CLAIM_OLD, JavaRun
 from kraal.metrics.task import Phase
 from tests.unit.java_plugins.fake_host import FakeHost
@@ -276,7 +276,7 @@ def test_without_a_lease_the_process_is_ended(played: Played) -> None:
     run = played.running()
     played.leased = False
     run.tick()
-    assert played.host.ended == [LEASE_OVER]
+    assert played.host.ended == [MUST_NOT_WRITE]
     played.host.down()
     assert played.events == [Failed(trace="it was killed", engine_lost=True)]
 
@@ -286,7 +286,7 @@ def test_process_is_ended_without_a_lease_while_a_task_stops(played: Played) -> 
     run.stop()
     played.leased = False
     run.tick()
-    assert played.host.ended == [LEASE_OVER]
+    assert played.host.ended == [MUST_NOT_WRITE]
     played.host.down()
     assert played.events == [Stopped(clean=False)]
 
@@ -296,7 +296,7 @@ def test_a_task_does_not_start_without_a_lease(played: Played) -> None:
     played.leased = False
     played.host.up()
     assert played.host.requests == []
-    assert played.events[-1] == Failed(trace=LEASE_OVER, engine_lost=True)
+    assert played.events[-1] == Failed(trace=MUST_NOT_WRITE, engine_lost=True)
 
 
 def test_an_old_claim_is_made_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:

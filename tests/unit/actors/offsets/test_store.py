@@ -42,7 +42,7 @@ def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
     assert store.load(NAME) == {TWO: {"at": 5}}
     refused, stored = heard
     assert isinstance(refused, OffsetsFailed)
-    assert (refused.token, str(refused.error)) == (1, "the lease has expired")
+    assert (refused.token, str(refused.error)) == (1, "this worker's lease has expired")
     assert stored == OffsetsStored(token=2)
 
 

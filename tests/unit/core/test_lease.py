@@ -1,0 +1,56 @@
+"""The lease of a membership, and the one report of its loss."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from kraal.core.lease import Lease
+
+ROOT = Path(__file__).parents[3]
+ASKS = re.compile(r"(?<!def )\b_?lease\(\)")
+
+
+def test_lease_reports_its_loss_and_its_return_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="kraal.core.lease")
+    ages_s = iter([math.inf, 1.0, 8.9, 9.0, 30.0, math.inf, 0.1, 0.2, 9.5])
+    lease = Lease(lambda: next(ages_s), 10.0)
+    assert [lease() for _ in range(9)] == [False, True, True, False, False, False, True, True, False]
+    reports = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert [level for level, _ in reports] == ["WARNING", "INFO", "WARNING"]
+    assert reports[0][1] == (
+        "Lost the lease: the group's coordinator has not confirmed the membership for 9.0 s, and session.timeout.ms is "
+        "10000; nothing is committed or written for the group until it does"
+    )
+    assert reports[1][1] == "Regained the lease: the group's coordinator has confirmed the membership"
+
+
+def test_worker_that_has_not_joined_has_no_lease_to_lose(caplog: pytest.LogCaptureFixture) -> None:
+    lease = Lease(lambda: math.inf, 10.0)
+    assert not lease()
+    assert not lease()
+    assert not caplog.records
+
+
+def test_page_lists_every_module_that_asks_for_the_lease() -> None:
+    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = page.partition("## A lost heartbeat\n")[2].partition("\n## ")[0]
+    modules = [
+        path.relative_to(ROOT).as_posix()
+        for package in ("actors", "kraal")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if ASKS.search(path.read_text(encoding="utf-8"))
+    ]
+    others = [
+        each for each in modules if not each.startswith("kraal/testing/") and each != "actors/assembly.py"
+    ]
+    assert len(others) > 8
+    assert [
+        each
+        for each in others
+        if f"`{each}`" not in section and f"`{each.rpartition('/')[2]}`" not in section
+    ] == []
