@@ -111,7 +111,8 @@ class Restarts:
 
     def _restart(self, instances: Iterable[Instance]) -> None:
         owned = [i for i in instances if i in self._state.work.wanted(connector_of(i))]
-        log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
+        if owned:
+            log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
         for instance in owned:
             self._state.work.count_restart(instance)
         self._book.restarting(owned)
