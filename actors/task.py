@@ -90,10 +90,8 @@ class Task:
         """`version`: of the plugin; `known_topics` returns the task's topics in the snapshot, None: tracking is off."""
         self._spec = spec
         self._task = spec.task
-        self._incarnation = incarnation
-        self._target = target
-        self._is_source = is_source
-        self._known_topics = known_topics
+        self._incarnation, self._target = incarnation, target
+        self._is_source, self._known_topics = is_source, known_topics
         self._address, self._worker = address, worker
         self._offsets = TaskOffsets(
             spec=spec, version=incarnation.version, me=address, keeper=offsets, claims=claims
