@@ -1,4 +1,4 @@
-"""A stage for each test: in both modes, unless the sentence is about one of them."""
+"""Stages for the tests of KIPs: in both modes, unless the sentence is about one of them."""
 
 from __future__ import annotations
 
@@ -59,15 +59,13 @@ def raised(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed {seed}")
 def seed(request: pytest.FixtureRequest) -> int:
-    found: int = request.param
-    return found
+    return int(request.param)
 
 
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
     """Return each mode's name."""
-    found: str = request.param
-    return found
+    return str(request.param)
 
 
 @pytest.fixture

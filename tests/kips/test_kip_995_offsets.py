@@ -1,6 +1,6 @@
 """KIP-995: `initial_offsets` in POST /connectors, an extension: Kafka 4.3 does not have it.
 
-The sentences of the KIP are not in docs/kips.md, because its implementation in Kafka may still change.
+The KIP's implementation in Kafka may still change.
 """
 
 from __future__ import annotations
